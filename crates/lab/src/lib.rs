@@ -1,0 +1,1 @@
+//! Experiments: plan, workloads, engine, estimates, dataset.

@@ -1,0 +1,6 @@
+//! What this computer is: topology, features, memory targets, probes and what spoils a measurement.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
+
+pub mod units;
