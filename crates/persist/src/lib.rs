@@ -1,1 +1,29 @@
-//! Durable memory.
+//! Durable memory: the instructions that move a store towards the medium, and the mapped regions
+//! they work on.
+//!
+//! Two modules, and the only two with `unsafe` code: [`isa`] holds every inline-assembly statement
+//! of the project, [`region`] maps memory. What is called durable, and when, is decided by those
+//! who use them.
+//!
+//! ```
+//! use ringfence_persist::{Flush, Region, Request, isa};
+//!
+//! let region = Region::map(&Request::dram(1 << 20)).unwrap();
+//! if isa::supports(Flush::Clwb) {
+//!     // SAFETY: the line lies inside the region, and the CPU has the instruction.
+//!     unsafe {
+//!         region.base().write(42);
+//!         isa::clwb(region.base());
+//!         isa::sfence();
+//!     }
+//! }
+//! ```
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
+
+pub mod isa;
+pub mod region;
+
+pub use isa::{Flush, LINE, Width};
+pub use region::{Medium, Pages, Region, RegionError, Request};

@@ -1,0 +1,308 @@
+//! The instructions, one function each. This is the only module with inline assembly.
+//!
+//! Every function is a single `asm!` statement that is always inlined, so a loop over it contains
+//! exactly the instructions named here and no call. `asm!` without `nomem` is also a compiler
+//! barrier: stores before it are not moved past it.
+//!
+//! Ordering, after Intel SDM volume 2A ("CLFLUSH", "CLFLUSHOPT", "CLWB", "SFENCE") and volume 3A
+//! section 8.2 ("Memory Ordering"): `clflush` is ordered with respect to other `clflush` and to
+//! writes; `clflushopt` and `clwb` are ordered only with older writes to the same line, with fences
+//! and with locked instructions; non-temporal stores are ordered by fences and locked instructions.
+
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+use std::fmt;
+
+/// Bytes in a cache line on every x86-64 processor with these instructions.
+pub const LINE: usize = 64;
+
+/// An instruction that writes a cache line back to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Flush {
+    /// `clflush`: writes back and invalidates, in order. Every x86-64 processor has it.
+    Clflush,
+    /// `clflushopt`: writes back and invalidates, ordered only by fences.
+    Clflushopt,
+    /// `clwb`: writes back and may keep the line, ordered only by fences.
+    Clwb,
+}
+
+impl fmt::Display for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Flush::Clflush => "clflush",
+            Flush::Clflushopt => "clflushopt",
+            Flush::Clwb => "clwb",
+        })
+    }
+}
+
+/// The vector registers a line is copied with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Width {
+    /// Four 16-byte stores a line. Every x86-64 processor has it.
+    Sse2,
+    /// Two 32-byte stores a line.
+    Avx2,
+    /// One 64-byte store a line.
+    Avx512,
+}
+
+impl Width {
+    /// The widest that this processor and its operating system offer.
+    pub fn widest() -> Width {
+        if has_width(Width::Avx512) {
+            Width::Avx512
+        } else if has_width(Width::Avx2) {
+            Width::Avx2
+        } else {
+            Width::Sse2
+        }
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Width::Sse2 => "sse2",
+            Width::Avx2 => "avx2",
+            Width::Avx512 => "avx512",
+        })
+    }
+}
+
+/// Whether the processor has the flush instruction: CPUID.01H:EDX.CLFSH\[19\],
+/// CPUID.(07H,0):EBX.CLFLUSHOPT\[23\] and .CLWB\[24\] (Intel SDM volume 2A, "CPUID").
+pub fn supports(flush: Flush) -> bool {
+    let bit = |word: u32, bit: u32| word >> bit & 1 == 1;
+    // CPUID exists on every x86-64 processor; leaf 0 tells whether leaf 7 may be asked.
+    let highest = __cpuid_count(0, 0).eax;
+    match flush {
+        Flush::Clflush => bit(__cpuid_count(1, 0).edx, 19),
+        Flush::Clflushopt => highest >= 7 && bit(__cpuid_count(7, 0).ebx, 23),
+        Flush::Clwb => highest >= 7 && bit(__cpuid_count(7, 0).ebx, 24),
+    }
+}
+
+/// Whether the processor has registers of this width and the operating system saves them.
+pub fn has_width(width: Width) -> bool {
+    match width {
+        Width::Sse2 => true,
+        Width::Avx2 => std::arch::is_x86_feature_detected!("avx2"),
+        Width::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
+    }
+}
+
+/// Writes the line holding `p` back and invalidates it.
+///
+/// # Safety
+/// `p` must be mapped.
+#[inline(always)]
+pub unsafe fn clflush(p: *const u8) {
+    // SAFETY: the instruction changes no architectural state but the caches.
+    unsafe { asm!("clflush [{}]", in(reg) p, options(nostack, preserves_flags)) }
+}
+
+/// Writes the line holding `p` back and invalidates it, weakly ordered.
+///
+/// # Safety
+/// `p` must be mapped, and [`supports`] must be true for [`Flush::Clflushopt`].
+#[inline(always)]
+pub unsafe fn clflushopt(p: *const u8) {
+    // SAFETY: as for `clflush`; the caller has checked that the instruction exists.
+    unsafe { asm!("clflushopt [{}]", in(reg) p, options(nostack, preserves_flags)) }
+}
+
+/// Writes the line holding `p` back, weakly ordered, and may keep it in the cache.
+///
+/// # Safety
+/// `p` must be mapped, and [`supports`] must be true for [`Flush::Clwb`].
+#[inline(always)]
+pub unsafe fn clwb(p: *const u8) {
+    // SAFETY: as for `clflush`; the caller has checked that the instruction exists.
+    unsafe { asm!("clwb [{}]", in(reg) p, options(nostack, preserves_flags)) }
+}
+
+/// Store fence: orders stores, non-temporal ones and flushes included.
+#[inline(always)]
+pub fn sfence() {
+    // SAFETY: a fence changes no data.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+}
+
+/// Full fence: as [`sfence`], and orders loads too.
+#[inline(always)]
+pub fn mfence() {
+    // SAFETY: a fence changes no data.
+    unsafe { asm!("mfence", options(nostack, preserves_flags)) }
+}
+
+/// A locked read-modify-write of the stack that changes nothing: the full fence that compilers
+/// prefer to `mfence`, and one that drains non-temporal stores (Intel SDM volume 3A, section 8.2.2).
+#[inline(always)]
+pub fn locked() {
+    // SAFETY: or-ing zero into the word at the stack pointer leaves it as it was.
+    unsafe { asm!("lock or dword ptr [rsp], 0") }
+}
+
+/// Asks for the line holding `p` in a state in which it can be written.
+///
+/// # Safety
+/// `p` should be mapped; a prefetch of an unmapped address is ignored.
+#[inline(always)]
+pub unsafe fn prefetchw(p: *const u8) {
+    // SAFETY: a hint; it faults on no address.
+    unsafe { asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags)) }
+}
+
+/// Ends a stretch of 32- or 64-byte register use, so that later SSE code pays no transition.
+///
+/// # Safety
+/// [`has_width`] must be true for [`Width::Avx2`] or [`Width::Avx512`].
+#[inline(always)]
+pub unsafe fn vzeroupper() {
+    // SAFETY: only upper halves change, and nothing here lives in them across statements.
+    unsafe { asm!("vzeroupper", options(nostack, preserves_flags)) }
+}
+
+macro_rules! line_copy {
+    ($(#[$doc:meta])* $name:ident, $($text:literal),+) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `to` and `from` must be aligned to 64 bytes and mapped for 64 bytes, `to` for writing;
+        /// the width must exist ([`has_width`]). Copies with registers wider than 16 bytes must be
+        /// followed by [`vzeroupper`] before code that uses floating point.
+        #[inline(always)]
+        pub unsafe fn $name(to: *mut u8, from: *const u8) {
+            // SAFETY: by the contract above; the registers written are declared.
+            unsafe {
+                asm!($($text),+, to = in(reg) to, from = in(reg) from,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    options(nostack, preserves_flags))
+            }
+        }
+    };
+}
+
+line_copy!(
+    /// Copies one line with ordinary 16-byte stores.
+    copy_sse2,
+    "movdqa xmm0, [{from}]",
+    "movdqa xmm1, [{from} + 16]",
+    "movdqa xmm2, [{from} + 32]",
+    "movdqa xmm3, [{from} + 48]",
+    "movdqa [{to}], xmm0",
+    "movdqa [{to} + 16], xmm1",
+    "movdqa [{to} + 32], xmm2",
+    "movdqa [{to} + 48], xmm3"
+);
+line_copy!(
+    /// Copies one line with ordinary 32-byte stores.
+    copy_avx2,
+    "vmovdqa ymm0, [{from}]",
+    "vmovdqa ymm1, [{from} + 32]",
+    "vmovdqa [{to}], ymm0",
+    "vmovdqa [{to} + 32], ymm1"
+);
+line_copy!(
+    /// Copies one line with one ordinary 64-byte store.
+    copy_avx512,
+    "vmovdqa64 zmm0, [{from}]",
+    "vmovdqa64 [{to}], zmm0"
+);
+line_copy!(
+    /// Copies one line with non-temporal 16-byte stores.
+    stream_sse2,
+    "movdqa xmm0, [{from}]",
+    "movdqa xmm1, [{from} + 16]",
+    "movdqa xmm2, [{from} + 32]",
+    "movdqa xmm3, [{from} + 48]",
+    "movntdq [{to}], xmm0",
+    "movntdq [{to} + 16], xmm1",
+    "movntdq [{to} + 32], xmm2",
+    "movntdq [{to} + 48], xmm3"
+);
+line_copy!(
+    /// Copies one line with non-temporal 32-byte stores.
+    stream_avx2,
+    "vmovdqa ymm0, [{from}]",
+    "vmovdqa ymm1, [{from} + 32]",
+    "vmovntdq [{to}], ymm0",
+    "vmovntdq [{to} + 32], ymm1"
+);
+line_copy!(
+    /// Copies one line with one non-temporal 64-byte store.
+    stream_avx512,
+    "vmovdqa64 zmm0, [{from}]",
+    "vmovntdq [{to}], zmm0"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Line([u8; LINE]);
+
+    type Copy = unsafe fn(*mut u8, *const u8);
+
+    #[test]
+    fn every_copy_moves_the_whole_line_and_nothing_else() {
+        let ways: [(Width, Copy); 6] = [
+            (Width::Sse2, copy_sse2),
+            (Width::Sse2, stream_sse2),
+            (Width::Avx2, copy_avx2),
+            (Width::Avx2, stream_avx2),
+            (Width::Avx512, copy_avx512),
+            (Width::Avx512, stream_avx512),
+        ];
+        let from = Line(std::array::from_fn(|i| i as u8 + 1));
+        for (width, copy) in ways.into_iter().filter(|(width, _)| has_width(*width)) {
+            let mut to = [const { Line([0; LINE]) }; 3];
+            // SAFETY: both lines are aligned, the width exists, and the fence precedes any read.
+            unsafe {
+                copy(to[1].0.as_mut_ptr(), from.0.as_ptr());
+                if width != Width::Sse2 {
+                    vzeroupper();
+                }
+            }
+            sfence();
+            assert_eq!(to[1].0, from.0, "{width}");
+            assert_eq!((to[0].0, to[2].0), ([0; LINE], [0; LINE]), "{width} wrote beside the line");
+        }
+    }
+
+    #[test]
+    fn flushing_and_fencing_keep_the_contents() {
+        let line = Line([7; LINE]);
+        // SAFETY: the line is mapped, and only instructions that exist are run.
+        unsafe {
+            clflush(line.0.as_ptr());
+            if supports(Flush::Clflushopt) {
+                clflushopt(line.0.as_ptr());
+            }
+            if supports(Flush::Clwb) {
+                clwb(line.0.as_ptr());
+            }
+            prefetchw(line.0.as_ptr());
+        }
+        sfence();
+        mfence();
+        locked();
+        assert_eq!(line.0, [7; LINE]);
+    }
+
+    #[test]
+    fn detection_agrees_with_the_kernel() {
+        let Ok(text) = std::fs::read_to_string("/proc/cpuinfo") else {
+            println!("skipped: /proc/cpuinfo cannot be read");
+            return;
+        };
+        let flags: Vec<&str> =
+            text.lines().find(|l| l.starts_with("flags")).unwrap_or("").split_whitespace().collect();
+        for flush in [Flush::Clflush, Flush::Clflushopt, Flush::Clwb] {
+            assert_eq!(supports(flush), flags.contains(&flush.to_string().as_str()), "{flush}");
+        }
+    }
+}
