@@ -1,0 +1,344 @@
+//! What an experiment file says: roles, the tasks they may run, and the arms that are compared.
+//!
+//! ```toml
+//! schema = 1
+//! name = "chase-beside-clwb"
+//! question = "How much does a clwb writer slow a pointer chase down?"
+//! seed = 1
+//! metric = "victim"
+//!
+//! [measure]
+//! looks = [10, 20]
+//! budget = "60s"
+//!
+//! [placement]
+//! kind = "llc"
+//!
+//! [[role]]
+//! name = "victim"
+//! task = { workload = "chase", footprint = "4MiB" }
+//!
+//! [[role]]
+//! name = "aggressor"
+//! task = { workload = "write", instruction = ["clwb", "nt"] }
+//!
+//! [[arm]]
+//! name = "alone"
+//! active = ["victim"]
+//!
+//! [[arm]]
+//! name = "beside"
+//! active = ["victim", "aggressor"]
+//! baseline = "alone"
+//! ```
+//!
+//! Any parameter of a task may be a list; each combination becomes a case of its own.
+
+pub mod nearest;
+
+use ringfence_machine::cpulist::CpuSet;
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::units::{Share, Span};
+
+/// The version of the file format that this program reads and writes.
+pub const SCHEMA: u32 = 1;
+
+/// Why an experiment cannot be run as written: a usage error, in one sentence with its remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ExperimentError(pub String);
+
+/// An experiment, as in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Version of the format, [`SCHEMA`].
+    pub schema: u32,
+    /// A short name; also that of the dataset's folder.
+    pub name: String,
+    /// The question it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// Seed of everything random: the order of windows, memory layouts.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The role whose rate is the figure.
+    pub metric: String,
+    /// How it is measured.
+    #[serde(default)]
+    pub measure: Measure,
+    /// On which CPUs.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Who takes part.
+    #[serde(rename = "role")]
+    pub roles: Vec<Role>,
+    /// What is compared.
+    #[serde(rename = "arm")]
+    pub arms: Vec<Arm>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// How an experiment is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Numbers of lives after which the estimates are looked at; the last is the most there will be.
+    pub looks: Vec<u32>,
+    /// Blocks in a life: every case is measured once in each.
+    pub blocks: u32,
+    /// Length of a window.
+    pub window: Span,
+    /// Least time between a change of tasks and the window; longer where a task needs longer to
+    /// refill its caches (a chase is given one round).
+    pub settle: Span,
+    /// Length of the ping-pong between the CPUs in use, before and after each pair; `0ms` for none.
+    pub probe: Span,
+    /// A change smaller than this does not matter.
+    pub margin: Share,
+    /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Share>,
+    /// The share of intervals that hold the truth.
+    pub confidence: Share,
+    /// No life begins after this time; absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Span>,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            looks: vec![10, 20, 40],
+            blocks: 2,
+            window: Span::ms(20),
+            settle: Span::ms(2),
+            probe: Span::ms(2),
+            margin: Share(0.01),
+            precision: None,
+            confidence: Share(0.95),
+            budget: None,
+        }
+    }
+}
+
+/// On which CPUs tasks run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Placement {
+    /// How co-runners lie to the metric's role.
+    pub kind: PlacementKind,
+}
+
+/// How co-runners lie to the metric's role.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacementKind {
+    /// The first of llc, node, remote, smt that this machine has room for; the choice is stated.
+    #[default]
+    Auto,
+    /// On the other hardware thread of the same core.
+    Smt,
+    /// On other cores that share the last-level cache.
+    Llc,
+    /// On the same NUMA node, under another last-level cache.
+    Node,
+    /// On another NUMA node.
+    Remote,
+}
+
+/// Somebody who takes part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// How many run at once, each on a CPU of its own; a list makes cases.
+    #[serde(default, skip_serializing_if = "OneOrMany::is_default_count")]
+    pub count: OneOrMany<u32>,
+    /// The CPUs it runs on, in order, instead of the placement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+    /// What it runs; each table may hold lists.
+    pub task: OneOrMany<Table>,
+}
+
+/// Tasks that run at once, and what they are compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// The roles that run; the others are paused.
+    pub active: Vec<String>,
+    /// The arm it is compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+}
+
+/// A value, or a list of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a value or a list of values")]
+pub enum OneOrMany<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// All of them.
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            OneOrMany::One(value) => std::slice::from_ref(value),
+            OneOrMany::Many(values) => values,
+        }
+    }
+}
+
+impl Default for OneOrMany<u32> {
+    fn default() -> Self {
+        OneOrMany::One(1)
+    }
+}
+
+impl OneOrMany<u32> {
+    fn is_default_count(&self) -> bool {
+        self.as_slice() == [1]
+    }
+}
+
+impl Experiment {
+    /// Reads and checks an experiment file's text.
+    ///
+    /// # Errors
+    /// One sentence; where the text is no TOML, with line and column.
+    pub fn parse(text: &str) -> Result<Self, ExperimentError> {
+        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+            let place = error.span().map(|span| line_and_column(text, span.start));
+            let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
+            ExperimentError(format!("{}{}", place.unwrap_or_default(), nearest::improve(error.message())))
+        })?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    /// The file's text, complete: parsing it gives this experiment again.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("an experiment is a TOML document by construction")
+    }
+
+    /// Checks what the types cannot. Tasks and baselines are checked by [`crate::plan::cases`].
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn check(&self) -> Result<(), ExperimentError> {
+        self.problem().map_or(Ok(()), |problem| Err(ExperimentError(problem)))
+    }
+
+    fn problem(&self) -> Option<String> {
+        if self.schema != SCHEMA {
+            return Some(format!("schema = {} is not known: this program reads {SCHEMA}", self.schema));
+        }
+        if self.name.is_empty() || self.name.contains('/') || self.name.starts_with('.') {
+            return Some(format!("name = '{}' cannot be a folder's name: choose another", self.name));
+        }
+        let names: Vec<&str> = self.roles.iter().map(|role| role.name.as_str()).collect();
+        if let Some(twice) = duplicate(&names) {
+            return Some(format!("role '{twice}' is there twice: give each a name of its own"));
+        }
+        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        if let Some(twice) = duplicate(&arms) {
+            return Some(format!("arm '{twice}' is there twice: give each a name of its own"));
+        }
+        if arms.is_empty() {
+            return Some("there is no [[arm]]: at least one is needed".into());
+        }
+        if !names.contains(&self.metric.as_str()) {
+            return Some(format!("metric = '{}' is no role{}", self.metric, hint(&self.metric, &names)));
+        }
+        for arm in &self.arms {
+            if let Some(unknown) = arm.active.iter().find(|name| !names.contains(&name.as_str())) {
+                return Some(format!("arm '{}': '{unknown}' is no role{}", arm.name, hint(unknown, &names)));
+            }
+            if !arm.active.contains(&self.metric) {
+                return Some(format!(
+                    "arm '{}' does not run '{}', whose rate is the figure: add it to active",
+                    arm.name, self.metric
+                ));
+            }
+            match arm.baseline.as_deref() {
+                Some(name) if name == arm.name => {
+                    return Some(format!("arm '{name}' is its own baseline: name another arm"));
+                }
+                Some(name) if !arms.contains(&name) => {
+                    return Some(format!("arm '{}': baseline '{name}' is no arm{}", arm.name, hint(name, &arms)));
+                }
+                _ => {}
+            }
+        }
+        for role in &self.roles {
+            let counts = role.count.as_slice();
+            if counts.is_empty() || counts.contains(&0) {
+                return Some(format!("role '{}': count must be at least 1", role.name));
+            }
+        }
+        self.measure.problem()
+    }
+}
+
+impl Measure {
+    fn problem(&self) -> Option<String> {
+        let increasing = self.looks.windows(2).all(|pair| pair[0] < pair[1]);
+        if self.looks.first().is_none_or(|first| *first < 2) || !increasing {
+            return Some(format!(
+                "looks = {:?} must be numbers of lives, at least 2, each larger than the one before",
+                self.looks
+            ));
+        }
+        if self.looks.last().is_some_and(|last| *last > 100_000) {
+            return Some("looks go up to 100000 lives at most".into());
+        }
+        if self.blocks == 0 {
+            return Some("blocks = 0 measures nothing: use at least 1".into());
+        }
+        if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
+            return Some(format!("window = {} must be between 1ms and 10min", self.window));
+        }
+        if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
+            return Some("settle can be 10min at most, and probe 10s".into());
+        }
+        if !(0.5..1.0).contains(&self.confidence.0) {
+            return Some(format!("confidence = {} must be at least 50% and below 100%", self.confidence));
+        }
+        if self.margin.0 <= 0.0 {
+            return Some("margin = 0% leaves nothing to be equal within: use at least 0.1%".into());
+        }
+        None
+    }
+}
+
+fn hint(word: &str, known: &[&str]) -> String {
+    match nearest::nearest(word, known) {
+        Some(near) => format!("; did you mean '{near}'?"),
+        None => format!("; there are: {}", known.join(", ")),
+    }
+}
+
+fn duplicate<'a>(names: &[&'a str]) -> Option<&'a str> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
+}
+
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    (line, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests;

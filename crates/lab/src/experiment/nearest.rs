@@ -1,0 +1,39 @@
+//! "Did you mean": the library's refusal of an unknown word, with the nearest known one.
+
+/// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`",
+/// with the nearest of the expected words in front; other messages stay as they are, on one line.
+pub fn improve(message: &str) -> String {
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = message.contains("unknown field") || message.contains("unknown variant");
+    let (Some(word), true) = (quoted.next(), unknown) else { return message };
+    let known: Vec<&str> = quoted.collect();
+    match nearest(word, &known) {
+        Some(near) => format!("{message}; did you mean `{near}`?"),
+        None => message,
+    }
+}
+
+/// The known word most like `word`, where one is like it at all.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_offered_where_there_is_one() {
+        let message = "unknown field `blok`, expected one of `block`, `batch`";
+        assert!(improve(message).ends_with("did you mean `block`?"));
+        let message = "unknown field `zzz`, expected `block` or `batch`";
+        assert_eq!(improve(message), message);
+        assert_eq!(improve("two\n  lines"), "two lines");
+    }
+}

@@ -1,0 +1,151 @@
+//! From a table in which any parameter may be a list to one concrete task per combination.
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::Task;
+use crate::experiment::nearest;
+
+/// One combination: the task, and what sets it apart from its fellows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// The task.
+    pub task: Task,
+    /// The parameters that varied, in the order of the table, with this variant's values.
+    pub varied: Vec<(String, String)>,
+}
+
+/// Expands a table into its variants, the last list varying fastest, each checked.
+///
+/// # Errors
+/// One sentence naming the parameter, the value and the remedy.
+pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
+    let mut combinations: Vec<(Table, Vec<(String, String)>)> = vec![(Table::new(), Vec::new())];
+    for (key, value) in table {
+        let values = match value {
+            Value::Array(list) if list.is_empty() => {
+                return Err(format!("{key} = [] names no value: give at least one, or leave it out"));
+            }
+            Value::Array(list) => list.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        combinations = combinations
+            .into_iter()
+            .flat_map(|(table, varied)| {
+                values.iter().map(move |value| {
+                    let (mut table, mut varied) = (table.clone(), varied.clone());
+                    table.insert(key.clone(), value.clone());
+                    if values.len() > 1 {
+                        varied.push((key.clone(), plain(value)));
+                    }
+                    (table, varied)
+                })
+            })
+            .collect();
+        if combinations.len() > 10_000 {
+            return Err("the lists combine to more than 10000 cases: shorten some of them".into());
+        }
+    }
+    combinations.into_iter().map(|(table, varied)| Ok(Variant { task: concrete(table)?, varied })).collect()
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn concrete(table: Table) -> Result<Task, String> {
+    let workload = match table.get("workload") {
+        Some(Value::String(name)) => name.clone(),
+        Some(_) => return Err("workload must be a name, such as workload = \"write\"".into()),
+        None => return Err("workload is missing: write, chase, stream, alu, mcf, command or idle".into()),
+    };
+    let task = Task::deserialize(table.clone()).map_err(|error| explain(&workload, &table, &error.to_string()))?;
+    task.check().map_err(|error| format!("workload {workload}: {error}"))?;
+    Ok(task)
+}
+
+// An internally tagged enum is read from a buffer, so the library's message has no key; trying the
+// parameters one by one finds the one it is about.
+fn explain(workload: &str, table: &Table, message: &str) -> String {
+    let message = nearest::improve(message);
+    if message.contains("unknown variant") && message.contains(&format!("`{workload}`")) {
+        return format!("workload: {message}");
+    }
+    for (key, value) in table.iter().filter(|(key, _)| *key != "workload") {
+        let mut alone = Table::new();
+        alone.insert("workload".into(), Value::String(workload.into()));
+        alone.insert(key.clone(), value.clone());
+        if let Err(error) = Task::deserialize(alone) {
+            let error = nearest::improve(error.to_string().trim());
+            // A parameter of its own is refused with its own reason, not for what else is missing.
+            if !error.contains("missing field") {
+                let about_key = error.contains(&format!("`{key}`"));
+                return if about_key {
+                    format!("workload {workload}: {error}")
+                } else {
+                    format!("workload {workload}: {key} = {value}: {error}")
+                };
+            }
+        }
+    }
+    format!("workload {workload}: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Table {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn lists_combine_with_the_last_fastest() {
+        let variants = expand(&table(
+            "workload = 'write'\ninstruction = ['clwb', 'nt']\nblock = ['64B', '4KiB']\nbatch = 1",
+        ))
+        .unwrap();
+        let texts: Vec<String> = variants
+            .iter()
+            .map(|v| v.varied.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "instruction=clwb block=64B",
+                "instruction=clwb block=4KiB",
+                "instruction=nt block=64B",
+                "instruction=nt block=4KiB"
+            ]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_nearest_right_word() {
+        let cases = [
+            ("block = '4KiB'", "workload is missing"),
+            ("workload = 'wirte'", "did you mean `write`"),
+            ("workload = 'write'\ninstrution = 'clwb'", "did you mean `instruction`"),
+            ("workload = 'write'\ninstruction = 'clwbb'", "did you mean `clwb`"),
+            ("workload = 'write'\nblock = 'big'", "'big' is not a size"),
+            ("workload = 'write'\nblock = []", "names no value"),
+            ("workload = 'write'\nblock = 65", "multiple of 64B"),
+            ("workload = 'write'\nbatch = -1", "batch = -1"),
+            ("workload = 'write'\ntarget = 'disk'", "is no target"),
+            ("workload = 'write'\npace = 'fast'", "is not a rate"),
+            ("workload = 'chase'\nfootprint = '1B'", "too small"),
+            ("workload = 'command'", "missing field `run`"),
+            ("workload = 'command'\nrun = \"a 'b\"", "unclosed quote"),
+            ("workload = 'command'\nrun = ''", "run is empty"),
+            ("workload = 7", "must be a name"),
+        ];
+        for (text, part) in cases {
+            let error = expand(&table(text)).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains('\n'), "one sentence: {error}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a task does: the built-in workloads and their parameters, as an experiment file names them.
+//!
+//! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`] per
+//! combination.
+
+pub mod axes;
+mod target;
+mod write;
+
+use ringfence_machine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+pub use target::Target;
+pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
+
+/// One task, every parameter decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "workload", rename_all = "lowercase")]
+pub enum Task {
+    /// Makes stores durable, or flushed; unit = lines of 64 bytes written.
+    Write(Write),
+    /// A random pointer chase; unit = loads.
+    Chase(Chase),
+    /// Reads and writes memory in order; unit = bytes moved.
+    Stream(Stream),
+    /// Integer arithmetic in registers; unit = multiplications.
+    Alu(Alu),
+    /// A minimum-cost-flow network simplex; unit = arcs priced.
+    Mcf(Mcf),
+    /// Any program; unit = instructions retired where the kernel counts them, else nanoseconds of CPU time.
+    Command(Command),
+    /// Nothing: the co-runner that cannot disturb, a control.
+    Idle(Idle),
+}
+
+impl Task {
+    /// The workload's name, as in a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Task::Write(_) => "write",
+            Task::Chase(_) => "chase",
+            Task::Stream(_) => "stream",
+            Task::Alu(_) => "alu",
+            Task::Mcf(_) => "mcf",
+            Task::Command(_) => "command",
+            Task::Idle(_) => "idle",
+        }
+    }
+
+    /// What one unit of its work is, in the plural.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Task::Write(_) => "lines",
+            Task::Chase(_) => "loads",
+            Task::Stream(_) => "bytes",
+            Task::Alu(_) => "multiplications",
+            Task::Mcf(_) => "arcs priced",
+            Task::Command(_) => "units",
+            Task::Idle(_) => "none",
+        }
+    }
+
+    /// Bytes that one unit moves, where that is what the work is.
+    pub fn bytes_per_unit(&self) -> Option<u64> {
+        match self {
+            Task::Write(_) => Some(64),
+            Task::Stream(_) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Checks what the types cannot: ranges and combinations.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Task::Write(write) => write.check(),
+            Task::Chase(Chase { footprint, .. }) | Task::Mcf(Mcf { footprint, .. }) => {
+                at_least("footprint", *footprint, Bytes::kib(4))
+            }
+            Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
+            Task::Command(command) => match command.argv() {
+                Some(argv) if !argv.is_empty() => Ok(()),
+                Some(_) => Err("run is empty: name the program to run".into()),
+                None => Err(format!("run = '{}' has an unclosed quote", command.run)),
+            },
+            Task::Alu(_) | Task::Idle(_) => Ok(()),
+        }
+    }
+}
+
+fn at_least(key: &str, value: Bytes, least: Bytes) -> Result<(), String> {
+    if value < least { Err(format!("{key} = {value} is too small: at least {least}")) } else { Ok(()) }
+}
+
+/// A pointer chase: each load's address comes from the load before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Chase {
+    /// Bytes chased through, one load per line, each line once per round.
+    pub footprint: Bytes,
+    /// The pages it lies in.
+    pub pages: PageSize,
+    /// Whether to keep a histogram of single loads' latencies, which slows the chase down.
+    pub histogram: bool,
+}
+
+impl Default for Chase {
+    fn default() -> Self {
+        Self { footprint: Bytes::mib(4), pages: PageSize::Base, histogram: false }
+    }
+}
+
+/// A sequential reader and writer: `a[i] = b[i] + c[i]` over three arrays, as in STREAM's add.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stream {
+    /// Bytes in the three arrays together.
+    pub size: Bytes,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { size: Bytes::mib(192) }
+    }
+}
+
+/// Integer multiplications that touch no memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Alu {
+    /// For checking the measurement itself: the share of its work that it skips while this variant runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handicap: Option<crate::units::Share>,
+}
+
+/// A network simplex on a timetabling instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mcf {
+    /// Approximate bytes of nodes and arcs; the instance is sized to it.
+    pub footprint: Bytes,
+    /// Seed of the instance.
+    pub seed: u64,
+}
+
+impl Default for Mcf {
+    fn default() -> Self {
+        Self { footprint: Bytes::mib(8), seed: 1 }
+    }
+}
+
+/// A program and its arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The command line: words as a shell splits them, but no shell runs. It is started again when it ends.
+    pub run: String,
+}
+
+impl Command {
+    /// Program and arguments; `None` where a quote is not closed.
+    pub fn argv(&self) -> Option<Vec<String>> {
+        shlex::split(&self.run)
+    }
+}
+
+/// Nothing at all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idle {}

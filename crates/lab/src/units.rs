@@ -1,0 +1,170 @@
+//! Durations, shares and rates as people write them: `20ms`, `0.5%`, `500MiB/s`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ringfence_machine::units::Bytes;
+
+/// Why a text is no such quantity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not {what}")]
+pub struct ParseUnitError {
+    text: String,
+    what: &'static str,
+}
+
+/// Serialises a quantity as its text, and reads it back from there.
+macro_rules! serde_as_text {
+    ($($type:ty),+) => {$(
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
+}
+pub(crate) use serde_as_text;
+
+/// A length of time; reads and prints `300ns`, `5us`, `20ms`, `1.5s`, `2min`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+const SPANS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+
+impl Span {
+    /// `n` milliseconds.
+    pub const fn ms(n: u64) -> Self {
+        Self(Duration::from_millis(n))
+    }
+
+    /// Nanoseconds.
+    pub fn ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos() as f64;
+        let (unit, one) = match ns {
+            n if n < 1e3 => SPANS[0],
+            n if n < 1e6 => SPANS[1],
+            n if n < 1e9 => SPANS[2],
+            _ => SPANS[3],
+        };
+        f.pad(&format!("{}{unit}", ns / one))
+    }
+}
+
+impl FromStr for Span {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let what = "a duration: write a number with ns, us, ms, s or min, such as 20ms";
+        let bad = || ParseUnitError { text: text.into(), what };
+        let (number, unit) = split_number(text);
+        let one = SPANS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?.1;
+        let ns = number.parse::<f64>().map_err(|_| bad())? * one;
+        // A year is longer than any measurement.
+        if !(0.0..3.2e16).contains(&ns) {
+            return Err(bad());
+        }
+        Ok(Self(Duration::from_nanos(ns.round() as u64)))
+    }
+}
+
+/// A share of a whole; reads and prints `0.5%`, holds 0.005.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded at the twelfth digit: 0.07 * 100 is not 7 in binary.
+        f.pad(&format!("{}%", (self.0 * 1e14).round() / 1e12))
+    }
+}
+
+impl FromStr for Share {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let what = "a share: write a percentage between 0% and 100%, such as 0.5%";
+        let bad = || ParseUnitError { text: text.into(), what };
+        let number = text.trim().strip_suffix('%').ok_or_else(bad)?;
+        let percent = number.trim().parse::<f64>().map_err(|_| bad())?;
+        if (0.0..=100.0).contains(&percent) { Ok(Self(percent / 100.0)) } else { Err(bad()) }
+    }
+}
+
+/// Bytes per second; reads and prints `500MiB/s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub Bytes);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Exact, so that what is written reads back as the same rate.
+        let text = self.0.to_string();
+        f.pad(&if text.contains('.') { format!("{}B/s", self.0.0) } else { format!("{text}/s") })
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let what = "a rate: write a size per second, such as 500MiB/s";
+        let bad = || ParseUnitError { text: text.into(), what };
+        let size = text.trim().strip_suffix("/s").ok_or_else(bad)?;
+        match size.parse::<Bytes>() {
+            Ok(bytes) if bytes.0 > 0 => Ok(Self(bytes)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+serde_as_text!(Span, Share, Rate);
+
+fn split_number(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_read_what_they_print() {
+        for text in ["300ns", "5us", "20ms", "1.5s", "90s"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        assert_eq!("2min".parse::<Span>().unwrap().0.as_secs(), 120);
+        for text in ["0.5%", "7%", "100%", "0.07%"] {
+            assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
+        }
+        for text in ["500MiB/s", "1GiB/s", "1234567B/s"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["", "20", "ms", "-1s", "1h", "1e9s", "99999999999min"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+        for text in ["", "5", "101%", "-1%", "x%", "NaN%"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+        for text in ["", "5", "5MiB", "0MiB/s", "x/s"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+}

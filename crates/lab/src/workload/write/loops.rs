@@ -1,0 +1,273 @@
+//! The writer's inner loops, one monomorphic function per way of writing.
+//!
+//! A way is a copy (width, temporal or not), a flush instruction, and where the fences stand. Each
+//! combination becomes its own function, so that a block costs its own instructions and nothing
+//! else: no call, no bounds check, no branch on the way of writing. To look at them:
+//!
+//! ```text
+//! objdump -d --no-show-raw-insn -C target/release/ringfence |
+//!     awk '/^[0-9a-f]+ <.*write::loops::run/,/^$/' | less
+//! ```
+//!
+//! For AVX-512 and `clwb` at 4 KiB the copy loop is `vmovdqa64`, `vmovdqa64`, `add`, `add`, `dec`,
+//! `jne`, and the flush loop `clwb`, `add`, `dec`, `jne`.
+
+use ringfence_persist::isa;
+use ringfence_persist::{Flush, LINE, Width};
+
+/// How one line gets from the source to the target.
+trait Copy {
+    const WIDE: bool;
+    unsafe fn line(to: *mut u8, from: *const u8);
+}
+
+macro_rules! copies {
+    ($($name:ident, $wide:literal, $function:path;)+) => {$(
+        struct $name;
+        impl Copy for $name {
+            const WIDE: bool = $wide;
+            #[inline(always)]
+            unsafe fn line(to: *mut u8, from: *const u8) {
+                // SAFETY: the caller's contract is that of the instruction.
+                unsafe { $function(to, from) }
+            }
+        }
+    )+};
+}
+
+copies! {
+    CopySse2, false, isa::copy_sse2;
+    CopyAvx2, true, isa::copy_avx2;
+    CopyAvx512, true, isa::copy_avx512;
+    StreamSse2, false, isa::stream_sse2;
+    StreamAvx2, true, isa::stream_avx2;
+    StreamAvx512, true, isa::stream_avx512;
+}
+
+/// What is done to each line after the block has been copied.
+trait FlushLine {
+    const ANY: bool = true;
+    unsafe fn line(p: *const u8);
+}
+
+macro_rules! flushes {
+    ($($name:ident, $function:path;)+) => {$(
+        struct $name;
+        impl FlushLine for $name {
+            #[inline(always)]
+            unsafe fn line(p: *const u8) {
+                // SAFETY: the caller's contract is that of the instruction.
+                unsafe { $function(p) }
+            }
+        }
+    )+};
+}
+
+flushes! {
+    Clflush, isa::clflush;
+    Clflushopt, isa::clflushopt;
+    Clwb, isa::clwb;
+}
+
+struct NoFlush;
+impl FlushLine for NoFlush {
+    const ANY: bool = false;
+    #[inline(always)]
+    unsafe fn line(_: *const u8) {}
+}
+
+/// An instruction that orders stores.
+trait Fence {
+    const ANY: bool = true;
+    fn fence();
+}
+
+macro_rules! fences {
+    ($($name:ident, $function:path;)+) => {$(
+        struct $name;
+        impl Fence for $name {
+            #[inline(always)]
+            fn fence() {
+                $function();
+            }
+        }
+    )+};
+}
+
+fences! {
+    Sfence, isa::sfence;
+    Mfence, isa::mfence;
+    Locked, isa::locked;
+}
+
+struct NoFence;
+impl Fence for NoFence {
+    const ANY: bool = false;
+    #[inline(always)]
+    fn fence() {}
+}
+
+/// The fence instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FenceKind {
+    /// `sfence`.
+    Sfence,
+    /// `mfence`.
+    Mfence,
+    /// A locked instruction.
+    Locked,
+}
+
+/// Where the fences stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FenceAt {
+    /// Nowhere: nothing is durable when the writer goes on.
+    Never,
+    /// After every `batch` blocks.
+    Block,
+    /// After every line.
+    Line,
+    /// Before and after every line.
+    AroundLine,
+}
+
+/// What a loop writes, and where it stands. Blocks are visited in order, wrapping, or at random
+/// with replacement.
+#[derive(Debug, Clone)]
+pub struct Walk {
+    /// First byte of the target, aligned to [`LINE`].
+    pub base: *mut u8,
+    /// A source of one block, aligned to [`LINE`].
+    pub source: *const u8,
+    /// Lines in a block; at least one.
+    pub lines: usize,
+    /// Blocks in the target; at least one.
+    pub blocks: u64,
+    /// Whether blocks are drawn at random.
+    pub random: bool,
+    /// Blocks between two fences, for [`FenceAt::Block`].
+    pub batch: u32,
+    /// Blocks since the last fence.
+    pub unfenced: u32,
+    /// The next block, when sequential.
+    pub index: u64,
+    /// State of the generator, when random.
+    pub state: u64,
+}
+
+impl Walk {
+    /// The next block's first byte.
+    #[inline(always)]
+    pub fn advance(&mut self) -> *mut u8 {
+        let index = if self.random {
+            // Knuth's 64-bit linear congruential generator (MMIX); its high bits choose the block.
+            self.state =
+                self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (u128::from(self.state) * u128::from(self.blocks) >> 64) as u64
+        } else {
+            let index = self.index;
+            self.index = if index + 1 == self.blocks { 0 } else { index + 1 };
+            index
+        };
+        // SAFETY: `index < blocks`, and the target holds `blocks * lines` lines.
+        unsafe { self.base.add(index as usize * self.lines * LINE) }
+    }
+}
+
+/// Writes `count` blocks.
+///
+/// # Safety
+/// The walk's pointers must be mapped, aligned and large enough, and every instruction of this
+/// combination must exist on the processor.
+pub type Loop = unsafe fn(&mut Walk, count: u64);
+
+unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(walk: &mut Walk, count: u64) {
+    for _ in 0..count {
+        let block = walk.advance();
+        let (mut to, mut from) = (block, walk.source);
+        for _ in 0..walk.lines {
+            // SAFETY: line by line over one block of the target and of the source.
+            unsafe {
+                if L::ANY && AROUND && !F::ANY {
+                    L::fence();
+                }
+                C::line(to, from);
+                if L::ANY && !F::ANY {
+                    L::fence();
+                }
+                to = to.add(LINE);
+                from = from.add(LINE);
+            }
+        }
+        if F::ANY {
+            let mut to = block;
+            for _ in 0..walk.lines {
+                // SAFETY: the lines just written.
+                unsafe {
+                    if L::ANY && AROUND {
+                        L::fence();
+                    }
+                    F::line(to);
+                    L::fence();
+                    to = to.add(LINE);
+                }
+            }
+        }
+        if B::ANY {
+            walk.unfenced += 1;
+            if walk.unfenced >= walk.batch {
+                B::fence();
+                walk.unfenced = 0;
+            }
+        }
+    }
+    if C::WIDE {
+        // SAFETY: a wide copy exists only where AVX does.
+        unsafe { isa::vzeroupper() }
+    }
+}
+
+/// The loop for a way of writing. `stream` takes non-temporal stores and excludes a flush.
+pub fn select(
+    width: Width,
+    stream: bool,
+    flush: Option<Flush>,
+    at: FenceAt,
+    fence: FenceKind,
+) -> Option<Loop> {
+    match (stream, width) {
+        (true, _) if flush.is_some() => None,
+        (true, Width::Sse2) => Some(with_fence::<StreamSse2, NoFlush>(at, fence)),
+        (true, Width::Avx2) => Some(with_fence::<StreamAvx2, NoFlush>(at, fence)),
+        (true, Width::Avx512) => Some(with_fence::<StreamAvx512, NoFlush>(at, fence)),
+        (false, Width::Sse2) => Some(with_flush::<CopySse2>(flush, at, fence)),
+        (false, Width::Avx2) => Some(with_flush::<CopyAvx2>(flush, at, fence)),
+        (false, Width::Avx512) => Some(with_flush::<CopyAvx512>(flush, at, fence)),
+    }
+}
+
+fn with_flush<C: Copy>(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Loop {
+    match flush {
+        None => with_fence::<C, NoFlush>(at, fence),
+        Some(Flush::Clflush) => with_fence::<C, Clflush>(at, fence),
+        Some(Flush::Clflushopt) => with_fence::<C, Clflushopt>(at, fence),
+        Some(Flush::Clwb) => with_fence::<C, Clwb>(at, fence),
+    }
+}
+
+fn with_fence<C: Copy, F: FlushLine>(at: FenceAt, fence: FenceKind) -> Loop {
+    match fence {
+        FenceKind::Sfence => placed::<C, F, Sfence>(at),
+        FenceKind::Mfence => placed::<C, F, Mfence>(at),
+        FenceKind::Locked => placed::<C, F, Locked>(at),
+    }
+}
+
+fn placed<C: Copy, F: FlushLine, K: Fence>(at: FenceAt) -> Loop {
+    match at {
+        FenceAt::Never => run::<C, F, NoFence, NoFence, false>,
+        FenceAt::Block => run::<C, F, K, NoFence, false>,
+        FenceAt::Line => run::<C, F, NoFence, K, false>,
+        FenceAt::AroundLine => run::<C, F, NoFence, K, true>,
+    }
+}
