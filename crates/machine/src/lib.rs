@@ -3,4 +3,9 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
 
+pub mod clock;
+pub mod cpulist;
+pub mod probe;
+pub mod root;
+pub mod topology;
 pub mod units;

@@ -43,7 +43,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, shift) in UNITS {
             let one = 1u64 << shift;
-            if self.0 >= one && self.0 % one == 0 {
+            if self.0 >= one && self.0.is_multiple_of(one) {
                 return f.pad(&format!("{}{unit}", self.0 >> shift));
             }
             // A unit is only worth a decimal once there are at least two of it:

@@ -1,0 +1,156 @@
+//! CPUs, cores, dies and packages from `/sys/devices/system/cpu`.
+
+use std::collections::BTreeMap;
+
+use crate::cpulist::{CpuId, CpuSet};
+use crate::root::{FsRoot, RootError, field};
+
+use super::{Core, CoreKind, Cpu, Die, Node, Package};
+
+const DIR: &str = "/sys/devices/system/cpu";
+
+/// The kernel's lists of CPUs.
+pub(super) struct Lists {
+    pub possible: CpuSet,
+    pub present: CpuSet,
+    pub online: CpuSet,
+    pub allowed: CpuSet,
+}
+
+impl Lists {
+    pub(super) fn read(root: &FsRoot, notes: &mut Vec<String>) -> Result<Self, RootError> {
+        let list = |name: &str| root.read_parsed::<CpuSet>(format!("{DIR}/{name}"), "a CPU list");
+        let online = match list("online") {
+            Ok(online) if !online.is_empty() => online,
+            outcome => {
+                // Sandboxes without sysfs still show the processors in /proc/cpuinfo.
+                let online = processors(&root.read_opt("/proc/cpuinfo").unwrap_or_default());
+                if online.is_empty() {
+                    return Err(outcome.err().unwrap_or_else(|| RootError::Content {
+                        path: root.path(format!("{DIR}/online")),
+                        text: String::new(),
+                        expected: "at least one CPU".into(),
+                    }));
+                }
+                notes.push(format!("{DIR}/online is missing: the CPUs are those in /proc/cpuinfo"));
+                online
+            }
+        };
+        let present = list("present").map_or_else(|_| online.clone(), |set| set.union(&online));
+        let possible = list("possible").map_or_else(|_| present.clone(), |set| set.union(&present));
+        let allowed = root
+            .read_opt("/proc/self/status")
+            .and_then(|status| field(&status, "Cpus_allowed_list")?.parse::<CpuSet>().ok())
+            .unwrap_or_else(|| {
+                notes.push("/proc/self/status names no allowed CPUs: all online ones are assumed".into());
+                online.clone()
+            });
+        Ok(Self { possible, present, online, allowed })
+    }
+}
+
+fn processors(cpuinfo: &str) -> CpuSet {
+    cpuinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.trim() == "processor")
+        .filter_map(|(_, id)| id.trim().parse().ok())
+        .collect()
+}
+
+/// CPUs and the cores that they belong to.
+pub(super) fn read(
+    root: &FsRoot,
+    lists: &Lists,
+    nodes: &[Node],
+    notes: &mut Vec<String>,
+) -> (Vec<Cpu>, Vec<Core>) {
+    let pmu_cpus = |pmu: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/{pmu}/cpus"));
+    let (performance, efficiency) = (pmu_cpus("cpu_core"), pmu_cpus("cpu_atom"));
+    let kind_of = |id: CpuId| match (&performance, &efficiency) {
+        (Some(set), Some(_)) if set.contains(id) => Some(CoreKind::Performance),
+        (Some(_), Some(set)) if set.contains(id) => Some(CoreKind::Efficiency),
+        _ => None,
+    };
+    let threads = threads(root, &lists.online, notes);
+    let mut cores: Vec<Core> = Vec::new();
+    let mut cpus = Vec::with_capacity(lists.present.len());
+    for id in lists.present.iter() {
+        let (package, die) = (number(root, id, "physical_package_id"), number(root, id, "die_id"));
+        let core = threads.get(&id).map(|threads| {
+            cores.iter().position(|core| core.cpus.contains(id)).unwrap_or_else(|| {
+                let core_id = number(root, id, "core_id");
+                cores.push(Core { core_id, package, kind: kind_of(id), cpus: threads.clone() });
+                cores.len() - 1
+            })
+        });
+        cpus.push(Cpu {
+            id,
+            online: lists.online.contains(id),
+            package,
+            die,
+            core,
+            node: nodes.iter().find(|node| node.cpus.contains(id)).map(|node| node.id),
+            siblings: core.map(|core| cores[core].cpus.difference(&CpuSet::single(id))).unwrap_or_default(),
+            kind: kind_of(id),
+            max_khz: root.parse_opt(format!("{DIR}/cpu{id}/cpufreq/cpuinfo_max_freq")),
+        });
+    }
+    (cpus, cores)
+}
+
+fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
+    // The kernel prints -1 for what the firmware does not tell.
+    let value: i64 = root.parse_opt(format!("{DIR}/cpu{id}/topology/{name}"))?;
+    u32::try_from(value).ok()
+}
+
+/// The hardware threads of every online CPU's core, its own included. CPUs of which the kernel
+/// tells neither the threads nor a `core_id` are left out and noted.
+fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<CpuId, CpuSet> {
+    let mut threads: BTreeMap<CpuId, CpuSet> = BTreeMap::new();
+    let mut by_core_id: BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet> = BTreeMap::new();
+    let mut unknown = CpuSet::new();
+    for id in online.iter() {
+        let listed = ["core_cpus_list", "thread_siblings_list"]
+            .iter()
+            .find_map(|name| root.parse_opt::<CpuSet>(format!("{DIR}/cpu{id}/topology/{name}")))
+            .map(|set| set.intersection(online))
+            .filter(|set| set.contains(id));
+        if let Some(set) = listed {
+            threads.insert(id, set);
+        } else if let Some(core) = number(root, id, "core_id") {
+            let (package, die) = (number(root, id, "physical_package_id"), number(root, id, "die_id"));
+            by_core_id.entry((package, die, core)).or_default().insert(id);
+        } else {
+            unknown.insert(id);
+        }
+    }
+    for core in by_core_id.into_values() {
+        threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
+    }
+    if !unknown.is_empty() {
+        notes.push(format!("the kernel tells neither core nor SMT siblings of CPUs {unknown}"));
+    }
+    threads
+}
+
+pub(super) fn group_packages(cpus: &[Cpu]) -> Vec<Package> {
+    let mut packages: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    for cpu in cpus.iter().filter(|cpu| cpu.online) {
+        if let Some(package) = cpu.package {
+            packages.entry(package).or_default().insert(cpu.id);
+        }
+    }
+    packages.into_iter().map(|(id, cpus)| Package { id, cpus }).collect()
+}
+
+pub(super) fn group_dies(cpus: &[Cpu]) -> Vec<Die> {
+    let mut dies: BTreeMap<(Option<u32>, u32), CpuSet> = BTreeMap::new();
+    for cpu in cpus.iter().filter(|cpu| cpu.online) {
+        if let Some(die) = cpu.die {
+            dies.entry((cpu.package, die)).or_default().insert(cpu.id);
+        }
+    }
+    dies.into_iter().map(|((package, id), cpus)| Die { id, package, cpus }).collect()
+}
