@@ -1,0 +1,141 @@
+//! Process trees: who descends from whom, and stopping or ending all of them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ringfence_machine::root::FsRoot;
+
+/// A process, from `/proc/PID/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// Its parent's.
+    pub parent: i32,
+    /// `R`, `S`, `D`, `T`, `Z`...
+    pub state: char,
+}
+
+/// All descendants of a process, children first.
+pub fn descendants(root: &FsRoot, ancestor: i32) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for pid in root.numbered("/proc", "") {
+        let stat = root.read_opt(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if let Some(process) = parse_stat(&stat) {
+            children.entry(process.parent).or_default().push(process);
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = vec![ancestor];
+    while let Some(pid) = next.pop() {
+        for child in children.remove(&pid).unwrap_or_default() {
+            next.push(child.pid);
+            found.push(child);
+        }
+    }
+    found
+}
+
+// The name, in parentheses, may itself hold spaces and parentheses.
+fn parse_stat(stat: &str) -> Option<Process> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some(Process { pid: pid.parse().ok()?, parent: fields.next()?.parse().ok()?, state })
+}
+
+/// Sends a signal; a process that is gone already is no error.
+pub fn signal(pid: i32, signal: i32) {
+    // Process 0 and 1 and groups (negative ids) are never meant.
+    if pid > 1 {
+        // SAFETY: sending a signal touches no memory of ours.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Ends all descendants of `ancestor`, stopped ones and those born meanwhile included. Returns
+/// whether none is left but zombies, which their parent has to collect.
+pub fn end_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        let alive: Vec<Process> =
+            descendants(root, ancestor).into_iter().filter(|process| process.state != 'Z').collect();
+        if alive.is_empty() {
+            return true;
+        }
+        for process in &alive {
+            signal(process.pid, libc::SIGKILL);
+        }
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Stops all descendants; those that are born meanwhile are caught in a further round. Returns
+/// whether all stand.
+pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        let moving: Vec<Process> = descendants(root, ancestor)
+            .into_iter()
+            .filter(|process| !matches!(process.state, 'T' | 't' | 'Z' | 'X'))
+            .collect();
+        if moving.is_empty() {
+            return true;
+        }
+        for process in &moving {
+            signal(process.pid, libc::SIGSTOP);
+        }
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Lets all descendants go on.
+pub fn resume_descendants(root: &FsRoot, ancestor: i32) {
+    for process in descendants(root, ancestor) {
+        signal(process.pid, libc::SIGCONT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_parentheses_are_no_trap() {
+        let process = parse_stat("42 (a) b (c) S 7 42 42 0 -1").unwrap();
+        assert_eq!(process, Process { pid: 42, parent: 7, state: 'S' });
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn a_tree_is_stopped_resumed_and_ended_whole() {
+        let root = FsRoot::host();
+        // A shell with a child that has a child, all of which ignore a polite request to end.
+        let script = "trap '' TERM; sh -c 'trap \"\" TERM; sleep 600; :' & wait; :";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let pid = child.id() as i32;
+        let started = Instant::now();
+        while descendants(&root, pid).len() < 2 && started.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let below: Vec<i32> = descendants(&root, pid).iter().map(|process| process.pid).collect();
+        assert_eq!(below.len(), 2);
+        assert!(stop_descendants(&root, pid, Duration::from_secs(10)));
+        assert!(descendants(&root, pid).iter().all(|process| process.state == 'T'));
+        resume_descendants(&root, pid);
+        assert!(stop_descendants(&root, pid, Duration::from_secs(10)));
+        assert!(end_descendants(&root, pid, Duration::from_secs(10)));
+        assert!(child.wait().is_ok());
+        for pid in below {
+            let stat = root.read_opt(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(parse_stat(&stat).is_none_or(|process| process.state == 'Z'), "{pid} is still there");
+        }
+    }
+}

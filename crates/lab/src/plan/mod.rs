@@ -1,0 +1,125 @@
+//! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
+
+mod cases;
+mod order;
+
+pub use cases::{Active, Case, cases};
+pub use order::{Life, Step, life};
+
+use ringfence_machine::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Experiment, ExperimentError};
+use crate::placement::{self, Placed, Want};
+use crate::task::Task;
+use crate::task::axes::{self, Variant};
+
+/// Everything that is decided before anything is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Per role, in the file's order: the tasks that its lists expand to.
+    pub variants: Vec<Vec<Variant>>,
+    /// Index of the role whose rate is the figure.
+    pub metric: usize,
+    /// What is compared; indices are the cases' numbers in samples.
+    pub cases: Vec<Case>,
+    /// Cases that this machine cannot hold, each with the reason.
+    pub not_run: Vec<NotRun>,
+    /// Where everybody runs.
+    pub placed: Placed,
+}
+
+/// A case that cannot be run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRun {
+    /// The case's number.
+    pub case: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl Plan {
+    /// Plans an experiment for a machine. The order of windows comes from [`life`], life by life.
+    ///
+    /// # Errors
+    /// One sentence for a task, a baseline or a CPU that makes no sense.
+    pub fn new(experiment: &Experiment, topology: &Topology) -> Result<Self, ExperimentError> {
+        experiment.check()?;
+        let mut variants = Vec::new();
+        for role in &experiment.roles {
+            let mut all = Vec::new();
+            for table in role.task.as_slice() {
+                let expanded = axes::expand(table)
+                    .map_err(|error| ExperimentError(format!("role '{}': {error}", role.name)))?;
+                all.extend(expanded);
+            }
+            if all.is_empty() {
+                return Err(ExperimentError(format!("role '{}' has no task: give it one", role.name)));
+            }
+            variants.push(all);
+        }
+        let metric = experiment
+            .roles
+            .iter()
+            .position(|role| role.name == experiment.metric)
+            .expect("checked: the metric is a role");
+        let wants: Vec<Want> = experiment
+            .roles
+            .iter()
+            .map(|role| Want {
+                count: role.count.as_slice().iter().copied().max().unwrap_or(1),
+                cpus: role.cpus.clone(),
+            })
+            .collect();
+        let placed = placement::place(topology, experiment.placement.kind, &wants, metric).map_err(ExperimentError)?;
+        let cases = cases(experiment, &variants).map_err(ExperimentError)?;
+        let not_run = cases
+            .iter()
+            .enumerate()
+            .filter_map(|(case, what)| {
+                let reason = what.active.iter().find_map(|active| {
+                    if placed.cpus[active.role].len() < active.count as usize {
+                        return placed.shortage.clone();
+                    }
+                    match &variants[active.role][active.variant].task {
+                        Task::Write(write) => write.missing(),
+                        _ => None,
+                    }
+                })?;
+                Some(NotRun { case, reason })
+            })
+            .collect();
+        Ok(Self { experiment: experiment.clone(), variants, metric, cases, not_run, placed })
+    }
+
+    /// Why a case is not run, if so: its own reason, or its baseline's.
+    pub fn refusal(&self, case: usize) -> Option<&str> {
+        let baseline = self.cases[case].baseline;
+        self.not_run
+            .iter()
+            .find(|not_run| not_run.case == case || Some(not_run.case) == baseline)
+            .map(|not_run| not_run.reason.as_str())
+    }
+
+    /// The cases that are measured, in order: those that can be run, and are not merely others' baseline.
+    pub fn measured(&self) -> Vec<usize> {
+        (0..self.cases.len())
+            .filter(|case| self.refusal(*case).is_none())
+            .filter(|case| {
+                self.cases[*case].baseline.is_some()
+                    || !self.cases.iter().any(|other| other.baseline == Some(*case))
+            })
+            .collect()
+    }
+
+    /// The task of the metric's role in a case.
+    pub fn metric_task(&self, case: usize) -> &Task {
+        let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
+        &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant].task
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! The order of windows in a life.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::Plan;
+
+/// One life of the metric's role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    /// Its blocks, each with every measured case once.
+    pub blocks: Vec<Vec<Step>>,
+}
+
+/// What is measured between two ping-pongs: a pair of windows, or one where there is no baseline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The case that the step is for.
+    pub case: usize,
+    /// The cases of its windows, in order.
+    pub windows: Vec<usize>,
+}
+
+/// The order of one life, drawn from the experiment's seed and the life's number alone: a life is the
+/// same however many others there are.
+pub fn life(plan: &Plan, number: u32) -> Life {
+    let seed = plan.experiment.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let measured = plan.measured();
+    let block = |rng: &mut Xoshiro256PlusPlus| {
+        let mut order = measured.clone();
+        for i in (1..order.len()).rev() {
+            order.swap(i, below(rng, i + 1));
+        }
+        let step = |case: usize, rng: &mut Xoshiro256PlusPlus| match plan.cases[case].baseline {
+            None => Step { case, windows: vec![case] },
+            Some(baseline) if below(rng, 2) == 0 => Step { case, windows: vec![baseline, case] },
+            Some(baseline) => Step { case, windows: vec![case, baseline] },
+        };
+        order.into_iter().map(|case| step(case, rng)).collect()
+    };
+    Life { blocks: (0..plan.experiment.measure.blocks).map(|_| block(&mut rng)).collect() }
+}
+
+// Uniform below `n` up to 2^-64, by multiplication: the same on every platform and version.
+fn below(rng: &mut Xoshiro256PlusPlus, n: usize) -> usize {
+    (u128::from(rng.next_u64()) * n as u128 >> 64) as usize
+}

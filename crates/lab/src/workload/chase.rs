@@ -1,0 +1,79 @@
+//! A pointer chase: the purest victim of a disturbed cache.
+//!
+//! The lines of the footprint form one random cycle (Sattolo, 1986), so that no prefetcher and no
+//! overlap of loads hides a latency, and every line is loaded once a round.
+
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use ringfence_persist::{LINE, Region};
+
+use super::{Latencies, SetupError, Work, Workload};
+use crate::task::Chase;
+
+const PORTION: u64 = 64;
+
+/// The chase and where it stands.
+pub struct Chaser {
+    // Keeps the cycle mapped.
+    _region: Region,
+    at: *const u8,
+    lines: u64,
+    histogram: bool,
+}
+
+impl Chaser {
+    /// Maps the footprint and links its lines.
+    pub fn new(task: &Chase, seed: u64) -> Result<Self, SetupError> {
+        let region = super::memory(task.footprint.0, task.pages.pages())?;
+        let lines = task.footprint.0 / LINE as u64;
+        let mut order: Vec<u32> = (0..lines as u32).collect();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for i in (1..order.len()).rev() {
+            let j = (u128::from(rng.next_u64()) * i as u128 >> 64) as usize;
+            order.swap(i, j);
+        }
+        let base = region.base();
+        for (line, next) in order.iter().enumerate() {
+            // SAFETY: both lines lie in the region, which is at least `lines` long and aligned.
+            unsafe {
+                let next = base.add(*next as usize * LINE);
+                base.add(line * LINE).cast::<*const u8>().write(next);
+            }
+        }
+        Ok(Self { at: base, _region: region, lines, histogram: task.histogram })
+    }
+}
+
+impl Workload for Chaser {
+    fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work {
+        let units = amount * PORTION;
+        let mut at = self.at;
+        if self.histogram {
+            for _ in 0..units {
+                // SAFETY: every line of the cycle holds the address of another; the fences keep the
+                // load between the two readings of the clock (Intel SDM volume 2B, "RDTSC").
+                unsafe {
+                    _mm_lfence();
+                    let start = _rdtsc();
+                    _mm_lfence();
+                    at = at.cast::<*const u8>().read_volatile();
+                    _mm_lfence();
+                    latencies.count(_rdtsc() - start);
+                }
+            }
+        } else {
+            for _ in 0..units {
+                // SAFETY: as above.
+                at = unsafe { at.cast::<*const u8>().read() };
+            }
+        }
+        self.at = at;
+        Work { units, untimed: 0 }
+    }
+
+    fn settle_units(&self) -> u64 {
+        self.lines
+    }
+}

@@ -1,0 +1,219 @@
+//! The writer: copies blocks into its target and flushes them, in one of many ways.
+
+pub mod loops;
+
+use std::arch::x86_64::_rdtsc;
+use std::sync::Arc;
+
+use ringfence_machine::clock::Clock;
+use ringfence_persist::{Flush, LINE, Region, Request, isa};
+
+use self::loops::{FenceAt as At, FenceKind as Kind, Loop, Walk};
+use super::{Latencies, SetupError, Work, Workload};
+use crate::task::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, Target, Write};
+
+/// Targets already mapped, for writers that differ in nothing that concerns the mapping.
+#[derive(Default)]
+pub struct Regions(Vec<(Target, PageSize, u64, Arc<Region>)>);
+
+impl Regions {
+    fn get(&mut self, task: &Write) -> Result<Arc<Region>, SetupError> {
+        let same = |(target, pages, size, _): &&(Target, PageSize, u64, Arc<Region>)| {
+            *target == task.target && *pages == task.pages && *size == task.size.0
+        };
+        if let Some((.., region)) = self.0.iter().find(same) {
+            return Ok(region.clone());
+        }
+        let len = usize::try_from(task.size.0)
+            .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
+        let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
+        let region = Arc::new(Region::map(&request)?);
+        self.0.push((task.target.clone(), task.pages, task.size.0, region.clone()));
+        Ok(region)
+    }
+}
+
+// Lines prepared at once for a warm or cold start: a third of the smallest L1d in use (48 KiB and
+// 32 KiB are common), so that preparing the last line does not drive the first one out.
+const PREPARED: usize = (12 << 10) / LINE;
+
+/// A writer, ready to write.
+pub struct Writer {
+    region: Arc<Region>,
+    // Keeps the walk's source mapped.
+    _source: Region,
+    walk: Walk,
+    run: Loop,
+    line: LineState,
+    sync: bool,
+    pace: Option<Pace>,
+}
+
+struct Pace {
+    ticks_per_block: f64,
+    // Blocks between two waits: about 4 KiB, so that a paced writer is steady, not bursty.
+    blocks: u64,
+    due: f64,
+}
+
+impl Writer {
+    /// Maps the target and chooses the loop. The processor must have the instructions.
+    ///
+    /// # Errors
+    /// Where the target cannot be had.
+    pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
+        if let Some(missing) = task.missing() {
+            return Err(SetupError::Other(missing));
+        }
+        let region = regions.get(task)?;
+        let source = super::memory(task.block.0, ringfence_persist::Pages::Base)?;
+        for offset in 0..task.block.0 as usize {
+            // SAFETY: inside the source, which has at least a block.
+            unsafe { source.base().add(offset).write((offset % 251) as u8 + 1) };
+        }
+        let stream = task.instruction == Instruction::Nt;
+        let run = loops::select(task.width.width(), stream, task.instruction.flush(), at(task), kind(task))
+            .expect("a non-temporal writer names no flush instruction");
+        let walk = Walk {
+            base: region.base(),
+            source: source.base(),
+            lines: task.block.0 as usize / LINE,
+            blocks: task.size.0 / task.block.0,
+            random: task.pattern == Pattern::Random,
+            batch: task.batch,
+            unfenced: 0,
+            index: 0,
+            state: seed | 1,
+        };
+        let pace = task.pace.map(|rate| {
+            let seconds = task.block.0 as f64 / rate.0.0 as f64;
+            Pace {
+                ticks_per_block: seconds * 1e9 / Clock::host().ns_per_tick(),
+                blocks: (4096 / task.block.0).max(1),
+                due: 0.0,
+            }
+        });
+        let sync = task.instruction == Instruction::Msync;
+        Ok(Self { region, _source: source, walk, run, line: task.line, sync, pace })
+    }
+
+    fn write(&mut self, blocks: u64) {
+        if self.sync {
+            for _ in 0..blocks {
+                let offset = self.walk.clone().advance() as usize - self.region.base() as usize;
+                // SAFETY: see `new`: pointers and instructions fit the region and the processor.
+                unsafe { (self.run)(&mut self.walk, 1) };
+                // The range lies in the region; what the medium reports cannot be mended here, and a
+                // writer whose msync fails reports no progress for it.
+                let _ = self.region.msync(offset, self.walk.lines * LINE);
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe { (self.run)(&mut self.walk, blocks) };
+        }
+    }
+
+    // Brings the lines of the next blocks into the state asked for; returns the ticks that took.
+    fn prepare(&self, blocks: u64) -> u64 {
+        let start = now();
+        let mut ahead = self.walk.clone();
+        let evict = if isa::supports(Flush::Clflushopt) { isa::clflushopt } else { isa::clflush };
+        for _ in 0..blocks {
+            let block = ahead.advance();
+            for line in 0..self.walk.lines {
+                // SAFETY: the lines that the walk comes to next; `evict` exists.
+                unsafe {
+                    let p = block.add(line * LINE);
+                    match self.line {
+                        LineState::Cold => evict(p),
+                        _ => isa::prefetchw(p),
+                    }
+                }
+            }
+            if self.line == LineState::Warm {
+                for line in 0..self.walk.lines {
+                    // SAFETY: as above; waits for the prefetch.
+                    unsafe { block.add(line * LINE).read_volatile() };
+                }
+            }
+        }
+        isa::mfence();
+        now() - start
+    }
+}
+
+impl Workload for Writer {
+    fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
+        let units = amount * self.walk.lines as u64;
+        let mut untimed = 0;
+        if let Some(mut pace) = self.pace.take() {
+            let mut left = amount;
+            while left > 0 {
+                let blocks = left.min(pace.blocks);
+                self.write(blocks);
+                left -= blocks;
+                pace.wait(blocks);
+            }
+            self.pace = Some(pace);
+        } else if self.line == LineState::AsIs {
+            self.write(amount);
+        } else {
+            let portion = (PREPARED / self.walk.lines).max(1) as u64;
+            let mut left = amount;
+            while left > 0 {
+                let blocks = left.min(portion);
+                untimed += self.prepare(blocks);
+                self.write(blocks);
+                // What is still in the store buffer belongs to this portion, not to the next
+                // preparation, which is not timed.
+                isa::sfence();
+                left -= blocks;
+            }
+        }
+        Work { units, untimed }
+    }
+
+    fn resumed(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.due = 0.0;
+        }
+    }
+}
+
+impl Pace {
+    fn wait(&mut self, blocks: u64) {
+        let earliest = now() as f64;
+        // Time lost while paused, or to somebody else, is not made up for: that would be a burst.
+        let late = earliest - self.due > 1000.0 * self.ticks_per_block;
+        self.due = if late { earliest } else { self.due } + blocks as f64 * self.ticks_per_block;
+        while (now() as f64) < self.due {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+// The TSC, also where it is not invariant: a pace and a preparation are short.
+fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and user code may run it under Linux.
+    unsafe { _rdtsc() }
+}
+
+fn at(task: &Write) -> At {
+    match task.fence_at {
+        FenceAt::None => At::Never,
+        FenceAt::Block => At::Block,
+        FenceAt::Line => At::Line,
+        FenceAt::Around => At::AroundLine,
+    }
+}
+
+fn kind(task: &Write) -> Kind {
+    match task.fence {
+        FenceKind::Sfence => Kind::Sfence,
+        FenceKind::Mfence => Kind::Mfence,
+        FenceKind::Locked => Kind::Locked,
+    }
+}
+
+#[cfg(test)]
+mod tests;
