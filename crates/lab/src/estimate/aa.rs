@@ -32,18 +32,19 @@ pub struct AaSummary {
     pub not_estimable: u32,
     /// Intervals that leave out 1.
     pub false_alarms: u32,
-    /// False alarms over estimates. Its interval takes the comparisons for independent: those that share lives
-    /// are not.
+    /// False alarms over estimates. Its interval takes the comparisons for independent: those that share
+    /// lives are not.
     pub false_alarm_rate: Option<Proportion>,
     /// The error that the intervals allow on average: what the rate should not exceed.
     pub allowed_rate: Option<f64>,
-    /// The relative change of time per unit that is found with a chance of [`POWER`], by the median estimate.
+    /// The relative change of time per unit that is found with a chance of [`POWER`], by the median estimate,
+    /// at its own level and number of lives.
     pub smallest_detectable: Option<f64>,
 }
 
 impl AaSummary {
-    /// Summarises estimates of which it is known that the true slowdown is 1. `level` is that of the interval of
-    /// the false alarm rate.
+    /// Summarises estimates of which it is known that the true slowdown is 1. `level` is that of the interval
+    /// of the false alarm rate.
     pub fn new(estimates: &[Estimate], level: f64) -> Self {
         let intervals: Vec<&Interval> = estimates.iter().flatten().collect();
         let n = intervals.len() as u32;
@@ -92,7 +93,8 @@ mod tests {
     use super::*;
     use crate::estimate::NotEstimable;
 
-    // Closed forms: without hits the upper bound is 1 - (tail)^(1/n); for 5 of 10 the tables give 0.1871, 0.8129.
+    // Closed forms: without hits the upper bound is 1 - (tail)^(1/n); for 5 of 10 the tables give 0.1871,
+    // 0.8129.
     #[test]
     fn clopper_and_pearson_by_hand() {
         let none = Proportion::new(0, 10, 0.95).unwrap();
@@ -105,6 +107,15 @@ mod tests {
         for (hits, of, level) in [(0, 0, 0.95), (2, 1, 0.95), (1, 2, 1.0), (1, 2, f64::NAN)] {
             assert_eq!(Proportion::new(hits, of, level), None);
         }
+    }
+
+    #[test]
+    fn bounds_leave_the_tails_they_claim() {
+        let found = Proportion::new(100, 2_000, 0.95).unwrap();
+        let tail = |a, b, x| Beta::new(a, b).unwrap().cdf(x);
+        assert!((tail(100.0, 1_901.0, found.low) - 0.025).abs() < 1e-6);
+        assert!((tail(101.0, 1_900.0, found.high) - 0.975).abs() < 1e-6);
+        assert!((found.low - 0.0409).abs() < 1e-4 && (found.high - 0.0605).abs() < 1e-4);
     }
 
     // 10 lives, spread 0.02, 95 %: 0.02 / sqrt 10 * (2.2622 + 0.8834) = 0.019895.

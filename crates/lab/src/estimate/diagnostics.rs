@@ -13,7 +13,8 @@ pub const TRIMMED_SHARE: f64 = 0.2;
 pub struct Diagnostics {
     /// All pairs.
     pub pairs: u32,
-    /// Pairs in which one window or both did no work. They have no ratio and are in none of the figures below.
+    /// Pairs in which one window or both did no work. They have no ratio and are in none of the figures
+    /// below.
     pub stalled: u32,
     /// Pairs with a window that is no measurement; likewise.
     pub invalid: u32,
@@ -48,7 +49,7 @@ pub fn diagnostics(pairs: &[Pair]) -> Diagnostics {
         p10: at(0.1),
         p50: at(0.5),
         p90: at(0.9),
-        modes: modes(&logs).into_iter().filter(|mode| mode.slowdown.is_finite()).collect(),
+        modes: modes(&logs),
     }
 }
 

@@ -111,7 +111,8 @@ impl Interval {
     }
 }
 
-/// The quantile of Student's t that leaves `level` between itself and its negative, for this many lives (>= 2).
+/// The quantile of Student's t that leaves `level` between itself and its negative, for this many lives (>=
+/// 2).
 pub(super) fn t_two_sided(level: f64, lives: u32) -> f64 {
     t_quantile(0.5 + level / 2.0, lives)
 }
@@ -156,6 +157,18 @@ mod tests {
                 "{level} {lives} {}",
                 t_two_sided(level, lives)
             );
+        }
+    }
+
+    // One degree of freedom is Cauchy: tan(pi (p - 1/2)). Two: (2p - 1) / sqrt(2p (1 - p)).
+    #[test]
+    fn far_tails_match_the_closed_forms() {
+        for level in [0.01, 0.5, 0.95, 0.9999] {
+            let p = 0.5 + level / 2.0;
+            let cauchy = (std::f64::consts::PI * level / 2.0).tan();
+            let two = level / (2.0 * p * (1.0 - p)).sqrt();
+            assert!(close(t_two_sided(level, 2) / cauchy, 1.0, 1e-6), "{level}");
+            assert!(close(t_two_sided(level, 3) / two, 1.0, 1e-6), "{level}");
         }
     }
 

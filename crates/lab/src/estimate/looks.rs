@@ -1,10 +1,10 @@
 //! When to stop measuring without fooling oneself.
 //!
 //! Looking at a plain 95 % interval again and again until it says something finds something in about 20 % of
-//! the cases at 10 looks, where there is nothing (Armitage, McPherson and Rowe, JRSS A 132, 1969). So the looks
-//! are few and fixed in advance, and the error allowed is split evenly over them (Bonferroni): all intervals of
-//! an experiment hold together at the level asked for, so the one that is reported does, whatever made it the
-//! last.
+//! the cases at 10 looks, where there is nothing (Armitage, McPherson and Rowe, JRSS A 132, 1969). So the
+//! looks are few and fixed in advance, and the error allowed is split evenly over them (Bonferroni): all
+//! intervals of an experiment hold together at the level asked for, so the one that is reported does,
+//! whatever made it the last.
 
 use serde::Serialize;
 
@@ -30,7 +30,8 @@ pub struct Goal {
 }
 
 impl Default for Goal {
-    /// A margin of 1 %, effects to +-0.5 %: where the precision is half the margin, reaching it always settles.
+    /// A margin of 1 %, effects to +-0.5 %: where the precision is half the margin, reaching it always
+    /// settles.
     fn default() -> Self {
         Self { margin: 0.01, precision: 0.005 }
     }
@@ -115,8 +116,11 @@ impl Looks {
     /// Whether to measure on after the look with this index (the first is 0), given the slowdown at
     /// [`Looks::level_at_each`].
     ///
-    /// One stops when the verdict is that there is no change larger than the margin, when it is an effect known
-    /// precisely enough, at the last look, and when a stall has left no figure that more lives could mend.
+    /// One stops when the verdict is that there is no change larger than the margin, when it is an effect
+    /// known precisely enough, at the last look, and when a stall has left no figure that more lives could
+    /// mend.
+    ///
+    /// An interval of a lower level is a mistake of the caller's; debug builds panic at it.
     pub fn decide(&self, look: usize, slowdown: &Estimate, goal: &Goal) -> Decision {
         if let Ok(interval) = slowdown {
             debug_assert!(interval.level >= self.level_at_each() - 1e-9, "an interval of a lower level");

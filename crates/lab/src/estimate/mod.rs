@@ -16,15 +16,17 @@
 //! # Where the interval comes from
 //!
 //! Windows of one life share its memory layout and the machine's drift, so they are no independent
-//! observations; lives are. Each life gives one log-ratio of *total* work per time (a trimmed mean would throw
-//! away the stalls in which a neighbour's harm often lies), and Student's t over lives gives the interval
-//! (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the highest level that
-//! varies). Its target is the geometric mean, over the lives that could have been started, of a life's slowdown.
+//! observations; lives are. Each life gives one log-ratio of *total* work per time (a trimmed mean would
+//! throw away the stalls in which a neighbour's harm often lies), and Student's t over lives gives the
+//! interval (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the highest
+//! level that varies). Its target is the geometric mean, over the lives that could have been started, of a
+//! life's slowdown.
 //!
 //! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
 //! interval at [`Looks::level_at_each`], whichever look was the last one.
 //!
-//! A figure that cannot be had is a [`NotEstimable`] with its reason; no function here returns NaN or infinity.
+//! A figure that cannot be had is a [`NotEstimable`] with its reason; no function here returns NaN or
+//! infinity.
 
 mod aa;
 mod by_class;

@@ -8,10 +8,17 @@ use super::{Estimate, Interval, NotEstimable, Pair};
 /// The slowdown of the arm against its baseline (1.00 unchanged, 12.0 twelve times slower), with a t-interval
 /// over lives at the confidence `level`.
 ///
+/// # Limits
+///
+/// Student's t supposes that lives scatter around one value. It bears two values that are both common, but no
+/// handful of lives knows of a rare one: where one life in ten is 12x slower and the others are not, a 95 %
+/// interval holds the geometric mean in 65 % of the experiments with 10 lives, 88 % with 20, 91 % with 40.
+///
 /// # Errors
 ///
-/// A life in which either side did no work at all has no finite log-ratio. Leaving it out would hide the worst
-/// harm there is, so it makes the figure [`NotEstimable::Stalled`]. Stalls of single windows count in full.
+/// A life in which either side did no work at all has no finite log-ratio. Leaving it out would hide the
+/// worst harm there is, so it makes the figure [`NotEstimable::Stalled`]. Stalls of single windows count in
+/// full.
 pub fn slowdown(pairs: &[Pair], level: f64) -> Estimate {
     slowdown_of(pairs.iter(), level)
 }

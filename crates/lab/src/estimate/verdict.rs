@@ -20,7 +20,8 @@ pub enum Verdict {
     NoChangeLargerThanMargin,
     /// The interval holds 1 and reaches beyond the margin: nothing can be said yet.
     Undecided {
-        /// Lives, in all, that would settle it if the lives' spread stays what it was; none when absurdly many.
+        /// Lives, in all, that would settle it if the lives' spread stays what it was; none when absurdly
+        /// many.
         lives_needed: Option<u32>,
     },
     /// There is no interval.
@@ -47,8 +48,8 @@ impl Finding {
             Ok(interval) if interval.high < 1.0 => Verdict::Faster,
             Ok(interval) if interval.within_margin(margin) => Verdict::NoChangeLargerThanMargin,
             Ok(interval) => Verdict::Undecided {
-                // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or holds
-                // it and cannot reach beyond the margin. A whole margin would settle next to nothing.
+                // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or
+                // holds it and cannot reach beyond the margin. A whole margin would settle next to nothing.
                 lives_needed: lives_needed(interval.spread, interval.level, margin.ln_1p() / 2.0)
                     .map(|lives| lives.max(interval.lives + 1)),
             },
@@ -61,7 +62,7 @@ impl Finding {
 /// differing by the standard deviation `spread`. None when that takes more than [`MOST_LIVES`].
 pub fn lives_needed(spread: f64, level: f64, half_width: f64) -> Option<u32> {
     let enough = |lives: u32| t_two_sided(level, lives) * spread / f64::from(lives).sqrt() <= half_width;
-    if !(level > 0.0 && level < 1.0) || !enough(MOST_LIVES) {
+    if !(level > 0.0 && level < 1.0 && enough(MOST_LIVES)) {
         return None;
     }
     // The half-width falls with every life: bisect.
@@ -96,8 +97,8 @@ mod tests {
         assert_eq!(finding.verdict, Verdict::NotEstimable(NotEstimable::NothingMeasured));
     }
 
-    // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and t(16) = 2.120
-    // gives 2.120 * 2 / sqrt 17 = 1.028.
+    // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and t(16) =
+    // 2.120 gives 2.120 * 2 / sqrt 17 = 1.028.
     #[test]
     fn lives_needed_by_hand() {
         assert_eq!(lives_needed(2.0, 0.95, 1.0), Some(18));

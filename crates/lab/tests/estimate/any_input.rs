@@ -7,7 +7,7 @@ use ringfence_lab::estimate::{
 };
 
 /// Mostly plausible numbers, often hostile ones.
-fn number() -> impl Strategy<Value = f64> {
+fn number() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![
         6 => 0.5..1e6,
         2 => Just(0.0),
@@ -16,12 +16,12 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn window() -> impl Strategy<Value = Window> {
+fn window() -> impl Strategy<Value = Window> + Clone {
     (number(), number()).prop_map(|(units, ns)| Window { units, ns })
 }
 
 /// Numbers that a real run could have written.
-fn sound_window() -> impl Strategy<Value = Window> {
+fn sound_window() -> impl Strategy<Value = Window> + Clone {
     (prop_oneof![1 => Just(0.0), 9 => 1.0..1e9], 1e3..1e9).prop_map(|(units, ns)| Window { units, ns })
 }
 
@@ -79,7 +79,7 @@ fn check_all(pairs: &[Pair], level: f64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn hostile_windows_never_give_nan(pairs in pairs(window()), level in level()) {
@@ -92,10 +92,10 @@ proptest! {
     }
 
     #[test]
-    fn any_logs_have_modes(logs in prop::collection::vec(any::<f64>(), 0..60)) {
+    fn any_logs_have_modes(logs in prop::collection::vec(prop_oneof![any::<f64>(), -800.0..800.0], 0..60)) {
         let found = modes(&logs);
         let shares: f64 = found.iter().map(|mode| mode.share).sum();
-        prop_assert!(found.len() <= 2 && found.iter().all(|mode| !mode.slowdown.is_nan()));
+        prop_assert!(found.len() <= 2 && found.iter().all(|mode| mode.slowdown.is_finite()));
         prop_assert!(found.is_empty() || (shares - 1.0).abs() < 1e-9);
     }
 

@@ -49,7 +49,8 @@ fn ignoring_lives_undercovers() {
     }
 }
 
-/// Windows that drift: an interval that takes one side's windows for independent misses that side's mean level.
+/// Windows that drift: an interval that takes one side's windows for independent misses that side's mean
+/// level.
 #[test]
 fn windows_are_not_independent() {
     let mut machine = Machine::new(SEEDS[0]);
@@ -66,4 +67,24 @@ fn windows_are_not_independent() {
         .count();
     println!("drift: {covered} covered by windows taken for independent");
     assert!(covered < 1_000, "{covered}");
+}
+
+/// A known limit rather than a wrong method: one life in ten is 12x slower, and ten lives may hold none of
+/// them.
+#[test]
+fn rare_lives_escape_few_lives() {
+    let mut machine = Machine::new(SEEDS[0]);
+    let truth = 12f64.powf(0.1);
+    let covered = (0..EXPERIMENTS).filter(|_| {
+        let pairs: Vec<Pair> = (0..10)
+            .flat_map(|life| {
+                let slow = machine.uniform() < 0.1;
+                machine.live(life, &Setup::of(if slow { 12.0 } else { 1.0 }))
+            })
+            .collect();
+        slowdown(&pairs, 0.95).unwrap().contains(truth)
+    });
+    let covered = covered.count();
+    println!("one life in ten is slower: {covered} covered");
+    assert!((1_200..1_400).contains(&covered), "{covered}");
 }

@@ -1,5 +1,5 @@
-//! The claims: where there is nothing, at most 5 % of the experiments find something; where there is an effect,
-//! the interval holds it in 95 %. Both with the looks that decide when to stop.
+//! The claims: where there is nothing, at most 5 % of the experiments find something; where there is an
+//! effect, the interval holds it in 95 %. Both with the looks that decide when to stop.
 
 use ringfence_lab::estimate::{
     AaSummary, Class, Decision, Estimate, Finding, Goal, Looks, Proportion, Verdict, by_class, slowdown,
@@ -7,8 +7,8 @@ use ringfence_lab::estimate::{
 
 use crate::noise::{EXPERIMENTS, Machine, SEEDS, Setup};
 
-/// 5 % of 2,000 are 100, with a standard deviation of 9.7: one seed in 1,000 would exceed this if all of the 5 %
-/// were used up.
+/// 5 % of 2,000 are 100, with a standard deviation of 9.7: one seed in 1,000 would exceed this if all of the
+/// 5 % were used up.
 pub const MOST_FALSE_ALARMS: u32 = 130;
 
 /// 93.5 % of 2,000.
@@ -85,7 +85,7 @@ fn intervals_hold_the_true_slowdown() {
                 for goal in [EAGER, PATIENT] {
                     let tally = run(seed, &setup, &goal);
                     println!(
-                        "effect {effect} seed {seed}, effect sd {}, precision {}: {} covered, {} settled, stops {:?}",
+                        "effect {effect}, sd {}, precision {}, seed {seed}: {} covered, {} settled, stops {:?}",
                         setup.effect_sd, goal.precision, tally.covered, tally.settled, tally.stopped_at
                     );
                     assert!(tally.covered >= LEAST_COVERED, "{effect} {seed}: {}", tally.covered);

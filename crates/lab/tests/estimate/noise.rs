@@ -33,7 +33,8 @@ pub struct Setup {
     pub level_sd: f64,
     /// Standard deviation of the log slowdown between lives.
     pub effect_sd: f64,
-    /// Chance per window that the CPUs move together or apart. The slowdown acts only while they are together.
+    /// Chance per window that the CPUs move together or apart. The slowdown acts only while they are
+    /// together.
     pub toggle: f64,
 }
 
