@@ -1,1 +1,20 @@
-//! Experiments: plan, workloads, engine, estimates, dataset.
+//! Experiments: plan, workloads, engines, estimates, dataset.
+//!
+//! An [`experiment::Experiment`] says what to ask, a [`plan::Plan`] in what order, an
+//! [`engine::Engine`] measures window by window, a [`sample::Sample`] is one window of one task, and
+//! [`estimate`] turns samples into figures with intervals.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
+
+pub mod engine;
+pub mod estimate;
+pub mod experiment;
+pub mod placement;
+pub mod plan;
+pub mod results;
+pub mod runner;
+pub mod sample;
+pub mod task;
+pub mod units;
+pub mod workload;

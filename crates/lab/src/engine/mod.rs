@@ -5,8 +5,8 @@
 
 pub mod guardian;
 pub mod host;
-mod process;
-mod shm;
+pub(crate) mod process;
+pub(crate) mod shm;
 pub mod worker;
 
 use crate::plan::Active;

@@ -27,7 +27,7 @@ pub enum Task {
     Alu(Alu),
     /// A minimum-cost-flow network simplex; unit = arcs priced.
     Mcf(Mcf),
-    /// Any program; unit = instructions retired where the kernel counts them, else nanoseconds of CPU time.
+    /// Any program; unit = as its parameter `unit` says.
     Command(Command),
     /// Nothing: the co-runner that cannot disturb, a control.
     Idle(Idle),
@@ -55,7 +55,12 @@ impl Task {
             Task::Stream(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
-            Task::Command(_) => "units",
+            Task::Command(command) => match command.unit {
+                ProgramUnit::Auto => "instructions or ns of CPU time",
+                ProgramUnit::Instructions => "instructions",
+                ProgramUnit::CpuTime => "ns of CPU time",
+                ProgramUnit::Runs => "runs",
+            },
             Task::Idle(_) => "none",
         }
     }
@@ -157,6 +162,24 @@ impl Default for Mcf {
 pub struct Command {
     /// The command line: words as a shell splits them, but no shell runs. It is started again when it ends.
     pub run: String,
+    /// What its work is counted in.
+    #[serde(default)]
+    pub unit: ProgramUnit,
+}
+
+/// What a program's work is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramUnit {
+    /// Instructions where the kernel counts them, else CPU time.
+    #[default]
+    Auto,
+    /// Instructions retired.
+    Instructions,
+    /// Nanoseconds of CPU time: how much it ran, not how fast.
+    CpuTime,
+    /// Finished runs: for programs that end, with windows much longer than a run.
+    Runs,
 }
 
 impl Command {

@@ -3,10 +3,9 @@
 //! The lines of the footprint form one random cycle (Sattolo, 1986), so that no prefetcher and no
 //! overlap of loads hides a latency, and every line is loaded once a round.
 
-use std::arch::x86_64::{_mm_lfence, _rdtsc};
-
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use ringfence_machine::clock::Clock;
 use ringfence_persist::{LINE, Region};
 
 use super::{Latencies, SetupError, Work, Workload};
@@ -51,17 +50,13 @@ impl Workload for Chaser {
         let units = amount * PORTION;
         let mut at = self.at;
         if self.histogram {
+            let clock = Clock::host();
             for _ in 0..units {
-                // SAFETY: every line of the cycle holds the address of another; the fences keep the
-                // load between the two readings of the clock (Intel SDM volume 2B, "RDTSC").
-                unsafe {
-                    _mm_lfence();
-                    let start = _rdtsc();
-                    _mm_lfence();
-                    at = at.cast::<*const u8>().read_volatile();
-                    _mm_lfence();
-                    latencies.count(_rdtsc() - start);
-                }
+                let start = clock.now();
+                // SAFETY: every line of the cycle holds the address of another. Volatile, so that the
+                // load stays between the two readings of the clock, which wait for it.
+                at = unsafe { at.cast::<*const u8>().read_volatile() };
+                latencies.count(clock.now() - start);
             }
         } else {
             for _ in 0..units {

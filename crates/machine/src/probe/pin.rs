@@ -36,12 +36,21 @@ pub fn pin_current_thread(cpu: CpuId) -> Result<(), PinError> {
 /// Lets the current thread run on these CPUs only. CPUs that are offline or outside of its
 /// cgroup are ignored by the kernel as long as one is left.
 pub fn set_affinity(cpus: &CpuSet) -> Result<(), PinError> {
+    set_affinity_of(0, cpus)
+}
+
+/// Pins a thread of any process of this user to one CPU.
+pub fn pin_thread(thread: i32, cpu: CpuId) -> Result<(), PinError> {
+    set_affinity_of(thread, &CpuSet::single(cpu))
+}
+
+fn set_affinity_of(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {
     let mut mask = [0u64; WORDS];
     for cpu in cpus.iter().filter(|&cpu| cpu <= MAX_CPU) {
         mask[cpu as usize / 64] |= 1 << (cpu % 64);
     }
     // SAFETY: the kernel reads the given number of bytes from `mask`. Thread 0 is the caller.
-    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+    let status = unsafe { libc::sched_setaffinity(thread, size_of_val(&mask), mask.as_ptr().cast()) };
     if status != 0 {
         return Err(PinError { cpus: cpus.clone(), source: io::Error::last_os_error() });
     }

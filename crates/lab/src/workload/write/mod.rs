@@ -2,7 +2,6 @@
 
 pub mod loops;
 
-use std::arch::x86_64::_rdtsc;
 use std::sync::Arc;
 
 use ringfence_machine::clock::Clock;
@@ -47,6 +46,7 @@ pub struct Writer {
     line: LineState,
     sync: bool,
     pace: Option<Pace>,
+    clock: &'static Clock,
 }
 
 struct Pace {
@@ -94,7 +94,7 @@ impl Writer {
             }
         });
         let sync = task.instruction == Instruction::Msync;
-        Ok(Self { region, _source: source, walk, run, line: task.line, sync, pace })
+        Ok(Self { region, _source: source, walk, run, line: task.line, sync, pace, clock: Clock::host() })
     }
 
     fn write(&mut self, blocks: u64) {
@@ -115,7 +115,7 @@ impl Writer {
 
     // Brings the lines of the next blocks into the state asked for; returns the ticks that took.
     fn prepare(&self, blocks: u64) -> u64 {
-        let start = now();
+        let start = self.clock.now();
         let mut ahead = self.walk.clone();
         let evict = if isa::supports(Flush::Clflushopt) { isa::clflushopt } else { isa::clflush };
         for _ in 0..blocks {
@@ -138,7 +138,7 @@ impl Writer {
             }
         }
         isa::mfence();
-        now() - start
+        self.clock.now() - start
     }
 }
 
@@ -152,7 +152,7 @@ impl Workload for Writer {
                 let blocks = left.min(pace.blocks);
                 self.write(blocks);
                 left -= blocks;
-                pace.wait(blocks);
+                pace.wait(blocks, self.clock);
             }
             self.pace = Some(pace);
         } else if self.line == LineState::AsIs {
@@ -181,21 +181,15 @@ impl Workload for Writer {
 }
 
 impl Pace {
-    fn wait(&mut self, blocks: u64) {
-        let earliest = now() as f64;
+    fn wait(&mut self, blocks: u64, clock: &Clock) {
+        let earliest = clock.now() as f64;
         // Time lost while paused, or to somebody else, is not made up for: that would be a burst.
         let late = earliest - self.due > 1000.0 * self.ticks_per_block;
         self.due = if late { earliest } else { self.due } + blocks as f64 * self.ticks_per_block;
-        while (now() as f64) < self.due {
+        while (clock.now() as f64) < self.due {
             std::hint::spin_loop();
         }
     }
-}
-
-// The TSC, also where it is not invariant: a pace and a preparation are short.
-fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and user code may run it under Linux.
-    unsafe { _rdtsc() }
 }
 
 fn at(task: &Write) -> At {

@@ -1,0 +1,372 @@
+//! The engine of this machine: a process per task, pinned, and a ping-pong between them.
+
+use std::time::{Duration, Instant};
+
+use ringfence_machine::clock::Clock;
+use ringfence_machine::cpulist::{CpuId, CpuSet};
+use ringfence_machine::probe::{self, pin};
+use ringfence_machine::topology::Topology;
+
+use super::guardian::{Event, Guardian};
+use super::shm::{Report, Shared, Slot, order, state};
+use super::worker::{Failure, Spec};
+use super::{Engine, EngineError, Measured};
+use crate::plan::{Active, Plan};
+use crate::task::Task;
+
+// Mapping and touching a large target on a slow medium takes its time.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const SWITCH_LIMIT: Duration = Duration::from_secs(20);
+// A window is held open so long for a task that has reported nothing in it.
+const STALL_LIMIT: Duration = Duration::from_secs(2);
+// A task that asks for longer to settle is measured unsettled: the window shows what it does then.
+const SETTLE_LIMIT: Duration = Duration::from_millis(200);
+
+/// A worker process: one instance of a role with some of its variants.
+struct Worker {
+    slot: usize,
+    role: usize,
+    instance: u32,
+    cpu: CpuId,
+    /// The role's variants that it holds. Programs have a worker each, all others share one.
+    variants: Vec<usize>,
+    /// Whether it reports only when asked.
+    on_demand: bool,
+    pid: Option<i32>,
+    ordered: u32,
+}
+
+/// Runs tasks on this machine.
+pub struct HostEngine {
+    plan: Plan,
+    shared: Shared,
+    guardian: Guardian,
+    workers: Vec<Worker>,
+    clock: &'static Clock,
+    origin: u64,
+    life: Option<u32>,
+}
+
+impl HostEngine {
+    /// Prepares an engine for a plan; nothing runs yet. The program must call
+    /// [`super::guardian::enter_hidden_role`] first in its `main`.
+    ///
+    /// # Errors
+    /// Where the guardian cannot be started.
+    pub fn new(plan: &Plan, topology: &Topology) -> Result<Self, EngineError> {
+        let workers = workers(plan);
+        let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
+        let shared =
+            Shared::create(workers.len().max(1)).map_err(|e| failed("making shared memory failed", e))?;
+        let guardian =
+            Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
+        step_aside(topology, &workers);
+        let clock = Clock::host();
+        let plan = plan.clone();
+        Ok(Self { plan, shared, guardian, workers, clock, origin: clock.now(), life: None })
+    }
+
+    /// The latencies of single operations that a role's first instance has counted in this life.
+    pub fn histogram(&self, role: usize) -> Option<Vec<u64>> {
+        let worker = self.workers.iter().find(|worker| worker.role == role)?;
+        Some(self.shared.slot(worker.slot).histogram())
+    }
+
+    fn slot(&self, worker: usize) -> &Slot {
+        self.shared.slot(self.workers[worker].slot)
+    }
+
+    fn name(&self, worker: usize) -> String {
+        let worker = &self.workers[worker];
+        let role = &self.plan.experiment.roles[worker.role].name;
+        format!("{role} {} on CPU {}", worker.instance, worker.cpu)
+    }
+
+    // What went wrong with a worker that did not do as ordered.
+    fn explain(&mut self, worker: usize, otherwise: &str) -> EngineError {
+        let name = self.name(worker);
+        if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
+            let text = format!("{name}: {}", failure.text);
+            return if failure.usage { EngineError::Usage(failure.text) } else { EngineError::Failed(text) };
+        }
+        match self.ended(worker, Duration::from_millis(50)) {
+            Err(error) => error,
+            Ok(Some(how)) => EngineError::Failed(format!("{name} ended: {how}")),
+            Ok(None) => EngineError::Failed(format!("{name} {otherwise}")),
+        }
+    }
+
+    // Whether a worker's end has been reported, and how it ended.
+    fn ended(&mut self, worker: usize, limit: Duration) -> Result<Option<String>, EngineError> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.guardian.event(left).map_err(|gone| EngineError::Failed(gone.to_string()))? {
+                Some(Event::Started { slot, pid }) => {
+                    if let Some(started) = self.workers.iter_mut().find(|w| w.slot == slot) {
+                        started.pid = Some(pid);
+                    }
+                }
+                Some(Event::Ended { slot, how }) => {
+                    if let Some(ended) = self.workers.iter_mut().find(|w| w.slot == slot) {
+                        ended.pid = None;
+                    }
+                    if slot == self.workers[worker].slot {
+                        return Ok(Some(how));
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn start(&mut self, workers: &[usize], life: u32) -> Result<(), EngineError> {
+        for &worker in workers {
+            self.slot(worker).reset();
+            let Worker { slot, role, instance, cpu, ref variants, .. } = self.workers[worker];
+            let tasks: Vec<Option<Task>> = self.plan.variants[role]
+                .iter()
+                .enumerate()
+                .map(|(index, variant)| variants.contains(&index).then(|| variant.task.clone()))
+                .collect();
+            let seed = (self.plan.experiment.seed << 24) ^ (u64::from(life) << 8) ^ u64::from(instance);
+            let spec = Spec { slot, cpu, seed, tasks };
+            self.guardian.start_worker(spec).map_err(|error| {
+                EngineError::Failed(format!("the guardian process does not answer: {error}"))
+            })?;
+            self.workers[worker].ordered = order::PAUSE;
+        }
+        for &worker in workers {
+            let begun = Instant::now();
+            while !self.slot(worker).wait_state(state::PAUSED, Duration::from_millis(200)) {
+                let failed = self.slot(worker).state() == state::FAILED;
+                let ended = !failed && self.ended(worker, Duration::ZERO)?.is_some();
+                if failed || ended || begun.elapsed() > START_LIMIT {
+                    return Err(self.explain(worker, "is not ready after 120 s"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        for &worker in workers {
+            let slot = self.workers[worker].slot;
+            self.guardian.end_worker(slot).map_err(|error| {
+                EngineError::Failed(format!("the guardian process does not answer: {error}"))
+            })?;
+        }
+        for &worker in workers {
+            if self.ended(worker, SWITCH_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
+                return Err(EngineError::Failed(format!("{} cannot be ended", self.name(worker))));
+            }
+        }
+        Ok(())
+    }
+
+    // Gives every worker the order that a set of active tasks means for it, and waits until it obeys.
+    fn switch(&mut self, active: &[Active]) -> Result<(), EngineError> {
+        let wanted: Vec<u32> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                let runs = |a: &&Active| a.role == worker.role && worker.instance < a.count;
+                match active.iter().find(runs) {
+                    Some(a) if worker.variants.contains(&a.variant) => order::RUN + a.variant as u32,
+                    _ => order::PAUSE,
+                }
+            })
+            .collect();
+        // Whoever pauses does so before anybody else goes on.
+        for pausing in [true, false] {
+            let changed: Vec<usize> = (0..wanted.len())
+                .filter(|&w| wanted[w] != self.workers[w].ordered && (wanted[w] == order::PAUSE) == pausing)
+                .collect();
+            for &worker in &changed {
+                self.slot(worker).give(wanted[worker]);
+                self.workers[worker].ordered = wanted[worker];
+            }
+            for &worker in &changed {
+                let state = match wanted[worker] {
+                    order::PAUSE => state::PAUSED,
+                    run => state::RUNNING + (run - order::RUN),
+                };
+                if !self.slot(worker).wait_state(state, SWITCH_LIMIT) {
+                    return Err(self.explain(worker, "does not pause or run as ordered"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn running(&self) -> Vec<usize> {
+        (0..self.workers.len()).filter(|&worker| self.workers[worker].ordered != order::PAUSE).collect()
+    }
+
+    // The present report of each worker; those that report on demand are asked first.
+    fn reports(&mut self, workers: &[usize]) -> Result<Vec<(u64, Report)>, EngineError> {
+        let asked: Vec<Option<u32>> = workers
+            .iter()
+            .map(|&worker| self.workers[worker].on_demand.then(|| self.slot(worker).ask()))
+            .collect();
+        for (&worker, number) in workers.iter().zip(asked) {
+            let answered = number.is_none_or(|number| self.slot(worker).wait_answer(number, SWITCH_LIMIT));
+            if !answered || self.slot(worker).state() == state::FAILED {
+                return Err(self.explain(worker, "does not report"));
+            }
+        }
+        Ok(workers.iter().map(|&worker| self.slot(worker).latest()).collect())
+    }
+
+    fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        let least = self.plan.experiment.measure.settle.0;
+        let first: Vec<u64> = running.iter().map(|&worker| self.slot(worker).latest().1.units).collect();
+        std::thread::sleep(least);
+        let limit = SETTLE_LIMIT.max(least);
+        loop {
+            let settled = running.iter().zip(&first).all(|(&worker, first)| {
+                let slot = self.slot(worker);
+                slot.settle_units() == 0 || slot.latest().1.units - first >= slot.settle_units()
+            });
+            let left = limit.saturating_sub(begun.elapsed());
+            if settled || left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(1)));
+        }
+    }
+}
+
+impl Engine for HostEngine {
+    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+        let metric = self.plan.metric;
+        self.switch(&[])?;
+        let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
+            .filter(|&worker| self.life.is_none() || self.workers[worker].role == metric)
+            .partition(|_| self.life.is_some());
+        self.end(&again)?;
+        self.start(&[again, first].concat(), life)?;
+        self.life = Some(life);
+        Ok(())
+    }
+
+    fn probe(&mut self) -> Result<Option<f64>, EngineError> {
+        let length = self.plan.experiment.measure.probe.0;
+        let metric = self.plan.metric;
+        let cpus = &self.plan.placed.cpus;
+        let Some(&home) = cpus[metric].first() else { return Ok(None) };
+        let mut others: Vec<CpuId> = Vec::new();
+        for (role, cpus) in cpus.iter().enumerate() {
+            let other = if role == metric { cpus.get(1) } else { cpus.first() };
+            others.extend(other.filter(|other| **other != home));
+        }
+        if others.is_empty() || length.is_zero() {
+            return Ok(None);
+        }
+        self.switch(&[])?;
+        let share = length / others.len() as u32;
+        let mut longest: Option<f64> = None;
+        for other in others {
+            // A probe that fails leaves the pair unprobed, which its class says.
+            if let Ok(round) = probe::ping_pong(home, other, share) {
+                longest = Some(longest.map_or(round.median_ns, |longest| longest.max(round.median_ns)));
+            }
+        }
+        Ok(longest)
+    }
+
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        self.switch(active)?;
+        let running = self.running();
+        self.settle(&running)?;
+        let begun = self.reports(&running)?;
+        let begun_at = self.clock.now();
+        std::thread::sleep(self.plan.experiment.measure.window.0);
+        let opened = Instant::now();
+        let mut ended = self.reports(&running)?;
+        while begun.iter().zip(&ended).any(|(begun, ended)| begun.0 == ended.0) && opened.elapsed() < STALL_LIMIT
+        {
+            std::thread::sleep(Duration::from_millis(1));
+            ended = self.reports(&running)?;
+        }
+        let ended_at = self.clock.now();
+        let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
+        let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(&worker, (begun, ended))| {
+            let worker = &self.workers[worker];
+            // A task that reported nothing did nothing in all that time.
+            let (from, to) =
+                if begun.0 == ended.0 { (begun_at, ended_at) } else { (begun.1.ticks, ended.1.ticks) };
+            let length = to.saturating_sub(from);
+            Measured {
+                role: worker.role,
+                instance: worker.instance,
+                cpu: worker.cpu,
+                start_ns: ns(from.saturating_sub(self.origin)),
+                length_ns: ns(length),
+                busy_ns: ns(length.saturating_sub(ended.1.untimed - begun.1.untimed)),
+                units: ended.1.units - begun.1.units,
+                counts: None,
+            }
+        });
+        Ok(measured.collect())
+    }
+}
+
+fn workers(plan: &Plan) -> Vec<Worker> {
+    let mut workers: Vec<Worker> = Vec::new();
+    let measured = plan.measured();
+    for (role, cpus) in plan.placed.cpus.iter().enumerate() {
+        // Only variants of cases that are run: the others may name memory that is not there.
+        let needed = |variant: usize| {
+            measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten().any(|case| {
+                plan.cases[case].active.iter().any(|active| active.role == role && active.variant == variant)
+            })
+        };
+        let variants: Vec<usize> = (0..plan.variants[role].len()).filter(|v| needed(*v)).collect();
+        let is_program = |v: &usize| matches!(plan.variants[role][*v].task, Task::Command(_));
+        let is_idle = |v: &usize| matches!(plan.variants[role][*v].task, Task::Idle(_));
+        let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
+        let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
+        for (instance, &cpu) in cpus.iter().enumerate() {
+            let mut add = |variants: Vec<usize>, on_demand: bool| {
+                workers.push(Worker {
+                    slot: workers.len(),
+                    role,
+                    instance: instance as u32,
+                    cpu,
+                    variants,
+                    on_demand,
+                    pid: None,
+                    ordered: order::PAUSE,
+                });
+            };
+            if !steady.is_empty() {
+                add(steady.clone(), false);
+            }
+            if !idle.is_empty() {
+                add(idle.clone(), true);
+            }
+            for &program in &programs {
+                add(vec![program], true);
+            }
+        }
+    }
+    workers
+}
+
+// The supervisor wakes at both ends of a window; where there are CPUs to spare, not on theirs.
+fn step_aside(topology: &Topology, workers: &[Worker]) {
+    let mut busy = CpuSet::new();
+    for worker in workers {
+        busy.insert(worker.cpu);
+        for sibling in topology.smt_siblings(worker.cpu).iter() {
+            busy.insert(sibling);
+        }
+    }
+    let rest = topology.usable().difference(&busy);
+    if !rest.is_empty() {
+        // Only a courtesy: where it is refused, the measurement stands as well.
+        let _ = pin::set_affinity(&rest);
+    }
+}

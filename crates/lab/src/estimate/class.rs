@@ -1,0 +1,91 @@
+//! How close two CPUs are, told from a ping-pong between them rather than from what sysfs says.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Round trips below this are between CPUs that share a last-level cache.
+///
+/// Measured where a VM's two vCPUs moved between one core complex and two: 66-130 ns or 358-399 ns.
+pub const SHARING_BELOW_NS: f64 = 200.0;
+
+/// Round trips above this are between CPUs that do not.
+pub const APART_ABOVE_NS: f64 = 300.0;
+
+/// What the ping-pongs before and after a pair of windows say of the CPUs in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// They share a last-level cache.
+    Sharing,
+    /// They do not.
+    Apart,
+    /// Both round trips lie between the two.
+    Unclear,
+    /// The two probes disagree: it changed during the pair.
+    Mixed,
+    /// A probe is missing, or was no number.
+    Unprobed,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Class::Sharing => "sharing",
+            Class::Apart => "apart",
+            Class::Unclear => "unclear",
+            Class::Mixed => "mixed",
+            Class::Unprobed => "unprobed",
+        })
+    }
+}
+
+/// The class of a pair from its two ping-pong round trips in ns.
+pub fn classify(before_ns: Option<f64>, after_ns: Option<f64>) -> Class {
+    match (one_probe(before_ns), one_probe(after_ns)) {
+        (Some(before), Some(after)) if before == after => before,
+        (Some(_), Some(_)) => Class::Mixed,
+        _ => Class::Unprobed,
+    }
+}
+
+fn one_probe(ns: Option<f64>) -> Option<Class> {
+    let ns = ns.filter(|ns| !ns.is_nan())?;
+    Some(if ns < SHARING_BELOW_NS {
+        Class::Sharing
+    } else if ns > APART_ABOVE_NS {
+        Class::Apart
+    } else {
+        Class::Unclear
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_probes_make_a_class() {
+        assert_eq!(classify(Some(66.0), Some(130.0)), Class::Sharing);
+        assert_eq!(classify(Some(358.0), Some(399.0)), Class::Apart);
+        assert_eq!(classify(Some(200.0), Some(300.0)), Class::Unclear);
+        assert_eq!(classify(Some(100.0), Some(370.0)), Class::Mixed);
+        assert_eq!(classify(Some(250.0), Some(100.0)), Class::Mixed);
+    }
+
+    #[test]
+    fn a_missing_probe_leaves_the_pair_unprobed() {
+        assert_eq!(classify(None, None), Class::Unprobed);
+        assert_eq!(classify(Some(100.0), None), Class::Unprobed);
+        assert_eq!(classify(Some(f64::NAN), Some(100.0)), Class::Unprobed);
+    }
+
+    #[test]
+    fn json_and_display_agree() {
+        for class in [Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed] {
+            let json = serde_json::to_string(&class).unwrap();
+            assert_eq!(json, format!("\"{class}\""));
+            assert_eq!(serde_json::from_str::<Class>(&json).unwrap(), class);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! From samples to figures with intervals: pure functions, no clock, no machine.
+//!
+//! # What is estimated
+//!
+//! An experiment has *lives* (one start of the victim each); a life has pairs of adjacent windows, one alone
+//! (the *baseline*) and one beside the co-runner (the *arm*), in random order. The primary figure is
+//!
+//! ```text
+//! slowdown = (baseline's units / baseline's ns) / (arm's units / arm's ns)
+//! ```
+//!
+//! that is, the time that a unit of work takes beside, over the time that it takes alone: 1.00 is unchanged,
+//! 12.0 twelve times slower, 0.9 faster. *Slower by x %* means that the time per unit grew by x %
+//! (x = 100 (slowdown - 1)), *faster by x %* that it fell by x %. Every percentage follows from this formula.
+//!
+//! # Where the interval comes from
+//!
+//! Windows of one life share its memory layout and the machine's drift, so they are no independent
+//! observations; lives are. Each life gives one log-ratio of *total* work per time (a trimmed mean would
+//! throw away the stalls in which a neighbour's harm often lies), and Student's t over lives gives the
+//! interval (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the highest
+//! level that varies). Its target is the geometric mean, over the lives that could have been started, of a
+//! life's slowdown.
+//!
+//! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
+//! interval at [`Looks::level_at_each`], whichever look was the last one.
+//!
+//! A figure that cannot be had is a [`NotEstimable`] with its reason; no function here returns NaN or
+//! infinity.
+
+mod aa;
+mod by_class;
+mod class;
+mod diagnostics;
+mod interval;
+mod looks;
+mod modes;
+mod rate;
+mod sentence;
+mod slowdown;
+mod verdict;
+mod window;
+
+pub use aa::{AaSummary, POWER, Proportion};
+pub use by_class::{ByClass, ClassEstimate, by_class};
+pub use class::{APART_ABOVE_NS, Class, SHARING_BELOW_NS, classify};
+pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
+pub use interval::{Estimate, Interval, NotEstimable};
+pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
+pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
+pub use rate::rate;
+pub use slowdown::slowdown;
+pub use verdict::{Finding, MOST_LIVES, Verdict, lives_needed};
+pub use window::{Pair, Window};

@@ -1,0 +1,49 @@
+//! What a unit of work costs.
+
+use std::collections::BTreeMap;
+
+use super::window::Total;
+use super::{Estimate, Interval, NotEstimable, Window};
+
+/// Nanoseconds per unit of work, with a t-interval over lives at the confidence `level`.
+///
+/// Takes windows with the life that each belongs to. A life's figure is all its ns over all its units.
+///
+/// # Errors
+///
+/// [`NotEstimable::NoWork`] if there are lives in which no unit was done.
+pub fn rate(windows: &[(u32, Window)], level: f64) -> Estimate {
+    let mut lives = BTreeMap::<u32, Total>::new();
+    for (life, window) in windows {
+        if !window.is_valid() {
+            return Err(NotEstimable::InvalidWindow { life: *life });
+        }
+        lives.entry(*life).or_default().add(window);
+    }
+    let idle = lives.values().filter(|life| life.stalled()).count() as u32;
+    if idle > 0 {
+        return Err(NotEstimable::NoWork { lives: idle, of: lives.len() as u32 });
+    }
+    let logs: Vec<f64> = lives.values().map(Total::log_ns_per_unit).collect();
+    Interval::over_lives(&logs, level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Life 1: 400 ns / 4 units = 100; life 2: 900 / 1 = 900. Geometric mean 300.
+    #[test]
+    fn ns_per_unit_by_hand() {
+        let window = |units, ns| Window { units, ns };
+        let windows = [(1, window(1.0, 300.0)), (1, window(3.0, 100.0)), (2, window(1.0, 900.0))];
+        let estimate = rate(&windows, 0.95).unwrap();
+        assert!((estimate.value - 300.0).abs() < 1e-9);
+        assert!((estimate.spread - 9f64.ln() / 2f64.sqrt()).abs() < 1e-12);
+        assert_eq!(
+            rate(&[(1, window(0.0, 1.0)), (2, window(1.0, 1.0))], 0.95),
+            Err(NotEstimable::NoWork { lives: 1, of: 2 })
+        );
+        assert_eq!(rate(&[(4, window(1.0, -1.0))], 0.95), Err(NotEstimable::InvalidWindow { life: 4 }));
+    }
+}

@@ -1,0 +1,131 @@
+//! What an interval says: slower, faster, no change that matters, or not yet.
+
+use serde::Serialize;
+
+use super::interval::t_two_sided;
+use super::{Estimate, Interval, NotEstimable};
+
+/// More lives than this are not proposed.
+pub const MOST_LIVES: u32 = 10_000;
+
+/// What a slowdown's interval says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The interval lies above 1.
+    Slower,
+    /// The interval lies below 1.
+    Faster,
+    /// The interval holds 1 and lies within the margin (a test of equivalence, after Schuirmann 1987).
+    NoChangeLargerThanMargin,
+    /// The interval holds 1 and reaches beyond the margin: nothing can be said yet.
+    Undecided {
+        /// Lives, in all, that would settle it if the lives' spread stays what it was; none when absurdly
+        /// many.
+        lives_needed: Option<u32>,
+    },
+    /// There is no interval.
+    NotEstimable(NotEstimable),
+}
+
+/// A verdict with the interval that it rests on. Its `Display` is the sentence that people read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Finding {
+    /// What the interval says.
+    pub verdict: Verdict,
+    /// The slowdown; none where it is not estimable.
+    pub slowdown: Option<Interval>,
+    /// Relative changes up to this do not matter: 0.01 is 1 %.
+    pub margin: f64,
+}
+
+impl Finding {
+    /// Judges a slowdown against a margin.
+    pub fn new(slowdown: &Estimate, margin: f64) -> Self {
+        let verdict = match slowdown {
+            Err(reason) => Verdict::NotEstimable(*reason),
+            Ok(interval) if interval.low > 1.0 => Verdict::Slower,
+            Ok(interval) if interval.high < 1.0 => Verdict::Faster,
+            Ok(interval) if interval.within_margin(margin) => Verdict::NoChangeLargerThanMargin,
+            Ok(interval) => Verdict::Undecided {
+                // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or
+                // holds it and cannot reach beyond the margin. A whole margin would settle next to nothing.
+                lives_needed: lives_needed(interval.spread, interval.level, margin.ln_1p() / 2.0)
+                    .map(|lives| lives.max(interval.lives + 1)),
+            },
+        };
+        Self { verdict, slowdown: slowdown.ok(), margin }
+    }
+}
+
+/// Lives that bring the half-width of a t-interval on the log scale down to `half_width`, if lives keep
+/// differing by the standard deviation `spread`. None when that takes more than [`MOST_LIVES`].
+pub fn lives_needed(spread: f64, level: f64, half_width: f64) -> Option<u32> {
+    let enough = |lives: u32| t_two_sided(level, lives) * spread / f64::from(lives).sqrt() <= half_width;
+    if !(level > 0.0 && level < 1.0 && enough(MOST_LIVES)) {
+        return None;
+    }
+    // The half-width falls with every life: bisect.
+    let (mut few, mut many) = (1, MOST_LIVES);
+    while many - few > 1 {
+        let lives = few + (many - few) / 2;
+        if enough(lives) { many = lives } else { few = lives }
+    }
+    Some(many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(low: f64, high: f64) -> Estimate {
+        Ok(Interval { value: (low * high).sqrt(), low, high, level: 0.95, lives: 10, spread: 0.02 })
+    }
+
+    fn verdict(low: f64, high: f64) -> Verdict {
+        Finding::new(&interval(low, high), 0.01).verdict
+    }
+
+    #[test]
+    fn an_interval_is_judged_against_one_and_the_margin() {
+        assert_eq!(verdict(1.001, 1.002), Verdict::Slower);
+        assert_eq!(verdict(0.8, 0.99), Verdict::Faster);
+        assert_eq!(verdict(0.995, 1.009), Verdict::NoChangeLargerThanMargin);
+        assert!(matches!(verdict(0.995, 1.011), Verdict::Undecided { .. }));
+        assert!(matches!(verdict(0.5, 1.0), Verdict::Undecided { .. }));
+        let finding = Finding::new(&Err(NotEstimable::NothingMeasured), 0.01);
+        assert_eq!(finding.verdict, Verdict::NotEstimable(NotEstimable::NothingMeasured));
+    }
+
+    // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and t(16) =
+    // 2.120 gives 2.120 * 2 / sqrt 17 = 1.028.
+    #[test]
+    fn lives_needed_by_hand() {
+        assert_eq!(lives_needed(2.0, 0.95, 1.0), Some(18));
+        assert_eq!(lives_needed(0.0, 0.95, 1.0), Some(2));
+        assert_eq!(lives_needed(1.0, 0.95, 0.001), None);
+        assert_eq!(lives_needed(1.0, 0.95, 0.0), None);
+        assert_eq!(lives_needed(f64::NAN, 0.95, 1.0), None);
+        assert_eq!(lives_needed(1.0, 1.0, 1.0), None);
+    }
+
+    #[test]
+    fn half_a_margin_always_settles() {
+        let half = 0.01f64.ln_1p() / 2.0;
+        for shift in -300..=300 {
+            let log = f64::from(shift) * 1e-4;
+            let settled = verdict((log - half).exp(), (log + half).exp());
+            assert!(!matches!(settled, Verdict::Undecided { .. }), "{log}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_json() {
+        let finding = Finding::new(&interval(0.9, 1.2), 0.01);
+        let json = serde_json::to_value(finding).unwrap();
+        assert!(json["verdict"]["undecided"]["lives_needed"].is_u64());
+        assert_eq!(json["slowdown"]["lives"], 10);
+        let json = serde_json::to_value(Finding::new(&Err(NotEstimable::OutOfRange), 0.01)).unwrap();
+        assert_eq!(json["verdict"]["not_estimable"]["reason"], "out_of_range");
+    }
+}

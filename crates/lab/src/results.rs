@@ -1,0 +1,178 @@
+//! From samples to figures: a pure function of a plan and its samples.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::estimate::{self, ByClass, Class, Diagnostics, Estimate, Finding, Pair, Window};
+use crate::plan::Plan;
+use crate::sample::Sample;
+
+/// What is known of one case.
+#[derive(Debug, Clone, Serialize)]
+pub struct CaseResult {
+    /// The case's number.
+    pub case: usize,
+    /// Its arm.
+    pub arm: String,
+    /// What sets it apart, in words.
+    pub label: String,
+    /// The same as (role.parameter, value).
+    pub params: Vec<(String, String)>,
+    /// What the metric's work is counted in.
+    pub unit: &'static str,
+    /// Nanoseconds per unit of the metric's work in this case, over its own windows.
+    pub ns_per_unit: Estimate,
+    /// The slowdown against the baseline; absent where the case has none.
+    pub effect: Option<Effect>,
+    /// What the other roles achieved meanwhile.
+    pub co_runners: Vec<CoRunner>,
+    /// Windows by class.
+    pub classes: BTreeMap<Class, usize>,
+}
+
+/// A case against its baseline.
+#[derive(Debug, Clone, Serialize)]
+pub struct Effect {
+    /// The verdict, over all classes.
+    pub finding: Finding,
+    /// The verdict in a sentence.
+    pub sentence: String,
+    /// The slowdown over all and in each class.
+    pub by_class: ByClass,
+    /// How single pairs are spread.
+    pub diagnostics: Diagnostics,
+}
+
+/// What another role achieved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CoRunner {
+    /// The role.
+    pub role: String,
+    /// What its work is counted in.
+    pub unit: &'static str,
+    /// Units a second, all its instances together, over all windows of the case.
+    pub units_per_s: f64,
+    /// Bytes a second, where its work is moving bytes.
+    pub bytes_per_s: Option<f64>,
+}
+
+/// The metric's work in one window, its instances together.
+#[derive(Debug, Clone, PartialEq)]
+struct MetricWindow {
+    life: u32,
+    class: Class,
+    step_case: usize,
+    case: usize,
+    window: Window,
+}
+
+/// All measured cases, in order, every interval at `level`.
+pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
+    let windows = metric_windows(plan, samples);
+    let mut all = Vec::new();
+    for number in plan.measured() {
+        let case = &plan.cases[number];
+        let mut classes = BTreeMap::new();
+        for window in windows.iter().flatten().filter(|window| window.step_case == number) {
+            *classes.entry(window.class).or_default() += 1;
+        }
+        let effect = case.baseline.map(|_| {
+            let pairs = pairs(&windows, number);
+            let by_class = estimate::by_class(&pairs, level);
+            let finding = Finding::new(&by_class.all, plan.experiment.measure.margin.0);
+            let sentence = finding.to_string();
+            Effect { finding, sentence, by_class, diagnostics: estimate::diagnostics(&pairs) }
+        });
+        all.push(CaseResult {
+            case: number,
+            arm: case.arm.clone(),
+            label: case.label.clone(),
+            params: case.params.clone(),
+            unit: plan.metric_task(number).unit(),
+            ns_per_unit: rate(&windows, number, level),
+            effect,
+            co_runners: co_runners(plan, samples, number),
+            classes,
+        });
+    }
+    all
+}
+
+/// The main figure of each measured case: the slowdown where it has a baseline, else the cost.
+pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estimate> {
+    let windows = metric_windows(plan, samples);
+    let estimate = |case: usize| match plan.cases[case].baseline {
+        Some(_) => estimate::slowdown(&pairs(&windows, case), level),
+        None => rate(&windows, case, level),
+    };
+    plan.measured().into_iter().map(estimate).collect()
+}
+
+// Windows by step, in the order of measurement; a step of a pair has two.
+fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
+    let metric = &plan.experiment.metric;
+    let mut steps: BTreeMap<(u32, u32, u32), BTreeMap<u32, Vec<&Sample>>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.role == *metric) {
+        let step = steps.entry((sample.life, sample.block, sample.step)).or_default();
+        step.entry(sample.position).or_default().push(sample);
+    }
+    let merge = |together: Vec<&Sample>| {
+        let first = together[0];
+        let units: u64 = together.iter().map(|sample| sample.units).sum();
+        let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
+        MetricWindow {
+            life: first.life,
+            class: first.class,
+            step_case: first.step_case as usize,
+            case: first.case as usize,
+            window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
+        }
+    };
+    steps.into_values().map(|positions| positions.into_values().map(merge).collect()).collect()
+}
+
+// Complete pairs of a case: an interrupted step has only one window and is left out.
+fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
+    windows
+        .iter()
+        .filter_map(|step| {
+            let [a, b] = step.as_slice() else { return None };
+            let (arm, baseline) = if a.case == a.step_case { (a, b) } else { (b, a) };
+            (arm.step_case == case).then_some(Pair {
+                life: arm.life,
+                class: arm.class,
+                baseline: baseline.window,
+                arm: arm.window,
+            })
+        })
+        .collect()
+}
+
+fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
+    let own = windows.iter().flatten().filter(|window| window.case == case && window.step_case == case);
+    let windows: Vec<(u32, Window)> = own.map(|window| (window.life, window.window)).collect();
+    estimate::rate(&windows, level)
+}
+
+fn co_runners(plan: &Plan, samples: &[Sample], case: usize) -> Vec<CoRunner> {
+    let others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
+    others
+        .filter_map(|active| {
+            let role = &plan.experiment.roles[active.role].name;
+            let task = &plan.variants[active.role][active.variant].task;
+            let own: Vec<&Sample> = samples
+                .iter()
+                .filter(|s| s.role == *role && s.case as usize == case && s.step_case as usize == case)
+                .collect();
+            // All instances together: the sum of units over the time of one of them.
+            let ns = own.iter().map(|s| s.length_ns).sum::<u64>() as f64 / f64::from(active.count);
+            let units = own.iter().map(|s| s.units).sum::<u64>() as f64;
+            (ns > 0.0).then(|| {
+                let units_per_s = units / ns * 1e9;
+                let bytes_per_s = task.bytes_per_unit().map(|bytes| units_per_s * bytes as f64);
+                CoRunner { role: role.clone(), unit: task.unit(), units_per_s, bytes_per_s }
+            })
+        })
+        .collect()
+}

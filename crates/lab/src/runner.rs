@@ -1,0 +1,200 @@
+//! Runs a plan on an engine: lives, blocks, steps, looks, and when to stop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::engine::{Engine, EngineError, Measured};
+use crate::estimate::{self, Class, Decision, Goal, Looks};
+use crate::plan::{self, Plan};
+use crate::results;
+use crate::sample::Sample;
+
+/// Why measuring ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "why", content = "what")]
+pub enum Ended {
+    /// After the last look that was planned.
+    Complete,
+    /// At a look, since everything was known as precisely as asked.
+    Precise,
+    /// The time budget was spent.
+    Budget,
+    /// Somebody asked for it.
+    Interrupted,
+    /// Something failed; what was measured before is kept.
+    Failed(String),
+}
+
+/// How far measuring has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Steps done.
+    pub done: u64,
+    /// Steps there will be at most.
+    pub most: u64,
+    /// Since the beginning.
+    pub elapsed: Duration,
+    /// What is left, by the pace so far and the budget.
+    pub left: Duration,
+}
+
+/// Takes what is measured as it comes.
+pub trait Observer {
+    /// A step's samples.
+    ///
+    /// # Errors
+    /// Where they cannot be kept; measuring ends then.
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), String>;
+
+    /// How far it has come.
+    fn progress(&mut self, progress: Progress);
+}
+
+/// Measures until the plan, its precision or its budget says stop, or `stop` is set.
+///
+/// # Errors
+/// Where the very first life cannot begin, so that nothing has been measured. Later failures end the
+/// measurement and are part of the result.
+pub fn run(
+    plan: &Plan,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Sample>, Ended), EngineError> {
+    let measure = &plan.experiment.measure;
+    let looks = Looks::new(measure.looks.clone(), measure.confidence.0)
+        .map_err(|error| EngineError::Usage(error.to_string()))?;
+    let started = Instant::now();
+    let budget = measure.budget.map(|budget| budget.0);
+    let most_lives = *measure.looks.last().expect("checked: there are looks");
+    let steps_per_life = u64::from(measure.blocks) * plan.measured().len() as u64;
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut done = 0;
+    if steps_per_life == 0 {
+        return Ok((samples, Ended::Complete));
+    }
+    for life in 0..most_lives {
+        let spent = started.elapsed();
+        // A life that would not fit is not begun: its part would be lost to the estimates.
+        let per_life = spent / life.max(1);
+        if budget.is_some_and(|budget| life >= 2 && spent + per_life > budget) {
+            return Ok((samples, Ended::Budget));
+        }
+        if let Err(error) = engine.begin_life(life) {
+            return if life == 0 { Err(error) } else { Ok((samples, Ended::Failed(error.to_string()))) };
+        }
+        // Each ping-pong serves the step before it and the step after it.
+        let mut before = match engine.probe() {
+            Ok(round) => round,
+            Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+        };
+        for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
+            for (number, step) in steps.into_iter().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok((samples, Ended::Interrupted));
+                }
+                let place = Place { life, block: block as u32, step: number as u32 };
+                match measure_step(plan, engine, &step, place, before) {
+                    Ok((of_step, after)) => {
+                        before = after;
+                        let kept = observer.samples(&of_step);
+                        samples.extend(of_step);
+                        if let Err(error) = kept {
+                            return Ok((samples, Ended::Failed(error)));
+                        }
+                    }
+                    Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+                }
+                done += 1;
+                observer.progress(progress(done, steps_per_life * u64::from(most_lives), started, budget));
+            }
+        }
+        if let Some(look) = looks.lives().iter().position(|lives| *lives == life + 1)
+            && measure.precision.is_some()
+            && precise(plan, &samples, &looks, look)
+        {
+            return Ok((samples, Ended::Precise));
+        }
+    }
+    Ok((samples, Ended::Complete))
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    life: u32,
+    block: u32,
+    step: u32,
+}
+
+fn measure_step(
+    plan: &Plan,
+    engine: &mut dyn Engine,
+    step: &plan::Step,
+    place: Place,
+    before: Option<f64>,
+) -> Result<(Vec<Sample>, Option<f64>), EngineError> {
+    let mut windows: Vec<(usize, Vec<Measured>)> = Vec::new();
+    for &case in &step.windows {
+        windows.push((case, engine.window(&plan.cases[case].active)?));
+    }
+    let after = engine.probe()?;
+    let class = estimate::classify(before, after);
+    let samples = windows
+        .into_iter()
+        .enumerate()
+        .flat_map(|(position, (case, tasks))| tasks.into_iter().map(move |task| (position, case, task)))
+        .map(|(position, case, task)| sample(plan, place, step.case, position, case, &task, class, before, after))
+        .collect();
+    Ok((samples, after))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn sample(
+    plan: &Plan,
+    place: Place,
+    step_case: usize,
+    position: usize,
+    case: usize,
+    task: &Measured,
+    class: Class,
+    before: Option<f64>,
+    after: Option<f64>,
+) -> Sample {
+    let counts = task.counts.unwrap_or_default();
+    Sample {
+        life: place.life,
+        block: place.block,
+        step: place.step,
+        position: position as u32,
+        step_case: step_case as u32,
+        case: case as u32,
+        role: plan.experiment.roles[task.role].name.clone(),
+        instance: task.instance,
+        cpu: task.cpu,
+        class,
+        ping_before_ns: before,
+        ping_after_ns: after,
+        start_ns: task.start_ns,
+        length_ns: task.length_ns,
+        busy_ns: task.busy_ns,
+        units: task.units,
+        cycles: counts.cycles,
+        instructions: counts.instructions,
+        llc_misses: counts.llc_misses,
+    }
+}
+
+fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
+    let measure = &plan.experiment.measure;
+    let goal = Goal { margin: measure.margin.0, precision: measure.precision.map_or(0.0, |share| share.0) };
+    results::main_estimates(plan, samples, looks.level_at_each())
+        .iter()
+        .all(|estimate| matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)))
+}
+
+fn progress(done: u64, most: u64, started: Instant, budget: Option<Duration>) -> Progress {
+    let elapsed = started.elapsed();
+    let by_steps = elapsed.mul_f64((most - done) as f64 / done as f64);
+    let by_budget = budget.map_or(by_steps, |budget| budget.saturating_sub(elapsed));
+    Progress { done, most, elapsed, left: by_steps.min(by_budget) }
+}
