@@ -5,6 +5,8 @@ compile_error!("Ringfence measures x86-64 flush instructions and supports no oth
 
 pub mod clock;
 pub mod cpulist;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 pub mod probe;
 pub mod root;
 pub mod topology;
