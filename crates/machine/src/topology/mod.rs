@@ -14,6 +14,8 @@ mod node;
 mod pairs;
 mod query;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 

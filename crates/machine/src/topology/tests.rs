@@ -1,0 +1,160 @@
+//! Topology on fixtures.
+
+use crate::cpulist::CpuSet;
+use crate::fixtures::{self, FixtureTree};
+use crate::units::Bytes;
+
+use super::{CacheKind, CoreKind, Topology};
+
+fn read(tree: &FixtureTree) -> Topology {
+    Topology::read(&tree.root()).unwrap()
+}
+
+fn set(text: &str) -> CpuSet {
+    text.parse().unwrap()
+}
+
+#[test]
+fn two_sockets_with_interleaved_numbers() {
+    let topology = read(&fixtures::xeon_2s64t());
+    let evens: CpuSet = (0..64).step_by(2).collect();
+    assert_eq!(topology.smt_siblings(2), set("34"));
+    assert_eq!(topology.llc(0).unwrap().cpus, evens);
+    assert_eq!(topology.llc_groups().len(), 2);
+    assert_eq!(topology.node_of(33), Some(1));
+    assert_eq!(topology.cores.len(), 32);
+    assert_eq!(topology.primary_threads(), set("0-31"));
+    assert_eq!((topology.l2_size(5), topology.llc_size(5)), (Some(Bytes::mib(1)), Some(Bytes::mib(22))));
+    assert_eq!(topology.llc(1).unwrap().ways, Some(11));
+    assert_eq!(topology.caches.iter().filter(|cache| cache.level == 1).count(), 64);
+    assert_eq!(topology.node(0).unwrap().distance(1), Some(21));
+    assert_eq!(topology.cpu(0).unwrap().max_khz, Some(3_900_000));
+    assert!(topology.notes.is_empty(), "{:?}", topology.notes);
+    assert_eq!(
+        topology.summary(),
+        "2 sockets x 16 cores x 2 threads, L1d 32KiB, L2 1MiB, L3 2 x 22MiB, 2 NUMA nodes"
+    );
+}
+
+#[test]
+fn placements_on_two_sockets() {
+    let topology = read(&fixtures::xeon_2s64t());
+    let all = topology.usable();
+    assert_eq!(topology.pairs_smt(&all)[..2], [(0, 32), (1, 33)]);
+    assert_eq!(topology.pairs_smt(&all).len(), 32);
+    let llc = topology.pairs_llc(&all);
+    assert_eq!(llc[0], (0, 2));
+    assert_eq!(llc.len(), 2 * (16 * 15 / 2));
+    assert!(llc.iter().all(|&(a, b)| topology.different_cores(a, b)));
+    assert!(topology.pairs_node(&all).is_empty(), "a socket is one LLC here");
+    assert_eq!(topology.pairs_remote(&all)[0], (0, 1));
+    // Without primary threads the siblings stand for their cores.
+    assert_eq!(topology.pairs_llc(&set("2,34,36"))[..], [(2, 36)]);
+    assert!(topology.pairs_llc(&set("2,34")).is_empty());
+}
+
+#[test]
+fn several_llcs_per_socket() {
+    let topology = read(&fixtures::zen_multi_llc());
+    let groups: Vec<String> = topology.llc_groups().iter().map(CpuSet::to_string).collect();
+    assert_eq!(groups, ["0-7,32-39", "8-15,40-47", "16-23,48-55", "24-31,56-63"]);
+    assert_eq!(topology.shares_llc(0, 39), Some(true));
+    assert_eq!(topology.shares_llc(7, 8), Some(false));
+    assert_eq!(topology.pairs_node(&topology.usable())[0], (0, 8));
+    assert!(topology.pairs_remote(&topology.usable()).is_empty());
+    assert!(topology.summary().ends_with("L3 4 x 32MiB"), "{}", topology.summary());
+}
+
+#[test]
+fn memory_without_cpus() {
+    let topology = read(&fixtures::cxl_node());
+    let expander = topology.node(2).unwrap();
+    assert!(expander.memory_only && expander.cpus.is_empty());
+    assert_eq!(expander.memory, Some(Bytes::gib(128)));
+    assert!(!topology.node(0).unwrap().memory_only);
+    assert!(topology.summary().ends_with("3 NUMA nodes, 1 without CPUs"), "{}", topology.summary());
+}
+
+#[test]
+fn two_kinds_of_cores() {
+    let topology = read(&fixtures::hybrid_laptop());
+    assert_eq!(topology.offline, set("18-19"));
+    assert_eq!(topology.usable(), set("0-17"));
+    assert_eq!(topology.core_of(1).unwrap().kind, Some(CoreKind::Performance));
+    assert_eq!(topology.cpu(12).unwrap().kind, Some(CoreKind::Efficiency));
+    let offline = topology.cpu(18).unwrap();
+    assert!(!offline.online && offline.core.is_none() && offline.package.is_none());
+    assert_eq!(topology.smt_siblings(0), set("1"));
+    assert!(topology.smt_siblings(12).is_empty());
+    let cluster = topology.data_caches(16).find(|cache| cache.level == 2).unwrap();
+    assert_eq!(cluster.cpus, set("16-17"));
+    assert_eq!(topology.l2_size(0), Some(Bytes::kib(1280)));
+    let pairs = topology.pairs_llc(&topology.usable());
+    assert_eq!(pairs[0], (0, 2));
+    assert_eq!(pairs.last(), Some(&(10, 17)), "unequal cores come last");
+    assert_eq!(
+        topology.summary(),
+        "6 P-cores + 6 E-cores, 18 CPUs online, 2 CPUs offline (18-19), L1d 32KiB, L1d 48KiB, \
+         L2 1.2MiB, L2 2 x 2MiB, L3 24MiB"
+    );
+}
+
+#[test]
+fn a_small_virtual_machine() {
+    let topology = read(&fixtures::vm_2cpu());
+    assert!(topology.pairs_smt(&topology.usable()).is_empty());
+    assert_eq!(topology.pairs_llc(&topology.usable()), [(0, 1)]);
+    assert_eq!(topology.cpu(0).unwrap().max_khz, None);
+    assert!(topology.summary().starts_with("1 socket x 2 cores x 1 thread, "), "{}", topology.summary());
+}
+
+#[test]
+fn missing_pieces_are_noted() {
+    let topology = read(&fixtures::one_cpu());
+    assert_eq!(topology.usable(), set("2"));
+    assert!(topology.cores.is_empty() && topology.caches.is_empty() && topology.nodes.is_empty());
+    assert_eq!(topology.primary_threads(), set("2"));
+    assert_eq!(topology.shares_llc(0, 1), None);
+    assert_eq!(topology.notes.len(), 3, "{:?}", topology.notes);
+    assert_eq!(topology.summary(), "4 CPUs, this process may use 1 of 4");
+}
+
+#[test]
+fn cores_without_thread_lists_are_grouped_by_their_ids() {
+    let machine = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        for name in ["core_cpus_list", "thread_siblings_list"] {
+            machine.remove(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}"));
+        }
+    }
+    let topology = read(&machine);
+    assert_eq!(topology.cores.len(), 32);
+    assert_eq!(topology.smt_siblings(34), set("2"));
+}
+
+#[test]
+fn no_sysfs_but_cpuinfo() {
+    let machine = fixtures::vm_2cpu();
+    machine.remove("/sys");
+    let topology = read(&machine);
+    assert_eq!(topology.usable(), set("0-1"));
+    machine.remove("/proc/cpuinfo");
+    let error = Topology::read(&machine.root()).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::ENOENT));
+}
+
+#[test]
+fn instruction_caches_are_not_on_the_way_of_loads() {
+    let topology = read(&fixtures::vm_2cpu());
+    assert!(topology.data_caches(0).all(|cache| cache.kind != CacheKind::Instruction));
+    assert_eq!(topology.l1d_size(1), Some(Bytes::kib(48)));
+}
+
+#[test]
+fn json_round_trip() {
+    for tree in [fixtures::hybrid_laptop(), fixtures::one_cpu(), fixtures::cxl_node()] {
+        let topology = read(&tree);
+        let json = serde_json::to_string(&topology).unwrap();
+        assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology);
+    }
+}
