@@ -1,1 +1,3 @@
 //! Experiments: plan, workloads, engine, estimates, dataset.
+
+pub mod workload;

@@ -1,0 +1,3 @@
+//! Programs whose speed depends on the caches, run as victims and as aggressors.
+
+pub mod mcf;
