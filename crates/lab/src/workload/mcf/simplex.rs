@@ -202,3 +202,91 @@ impl Solver {
 fn initial_bound(capacity: i64) -> i64 {
     if capacity == 0 { FIXED } else { LOWER }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::mcf::{RandomShape, random, timetable};
+
+    fn degenerate(seed: u64) -> Instance {
+        let shape = RandomShape {
+            nodes: 20,
+            arcs: 90,
+            max_capacity: 2,
+            min_cost: -3,
+            max_cost: 3,
+            uncapped_one_in: 0,
+            feasible: true,
+        };
+        random(shape, seed)
+    }
+
+    /// Runs to the end in calls of at most `chunk` arcs.
+    fn finish(solver: &mut Solver, chunk: u64) -> (u64, State) {
+        let mut priced = 0;
+        loop {
+            let progress = solver.run(chunk);
+            assert!(progress.priced < chunk.saturating_add(50));
+            priced += progress.priced;
+            if progress.state != State::Running {
+                return (priced, progress.state);
+            }
+            assert!(progress.priced >= chunk);
+        }
+    }
+
+    #[test]
+    fn every_basis_is_a_strongly_feasible_tree() {
+        let instances = (0..50).map(degenerate).chain([timetable(60, 1)]);
+        for instance in instances {
+            let mut solver = Solver::new(&instance).unwrap();
+            let ends = |arcs: &[NetArc], arc: u32| (arcs[arc as usize].tail, arcs[arc as usize].head);
+            let mut pivots = 0;
+            while solver.run(1).state == State::Running {
+                if solver.pivots > pivots {
+                    pivots = solver.pivots;
+                    solver.tree.check(|arc| ends(&solver.arcs, arc));
+                    let nodes = solver.tree.nodes();
+                    let basic = || nodes.iter().filter(|node| node.arc != ARTIFICIAL);
+                    assert!(basic().all(|node| solver.arcs[node.arc as usize].bound == BASIC));
+                    assert!(basic().all(|node| solver.arcs[node.arc as usize].reduced_cost(nodes) == 0));
+                }
+            }
+            assert!(pivots > 10);
+        }
+    }
+
+    #[test]
+    fn the_course_does_not_depend_on_the_calls() {
+        let mut solver = Solver::new(&timetable(300, 3)).unwrap();
+        let room = solver.footprint_bytes();
+        let (priced, state) = finish(&mut solver, u64::MAX);
+        let (pivots, flows, potentials) = (solver.pivots(), solver.flows(), solver.potentials());
+        assert_eq!(state, State::Optimal);
+        assert_eq!(solver.run(100), Progress { priced: 0, state });
+        for chunk in [1, 7, 256, 1000] {
+            solver.restart();
+            assert_eq!(solver.run(0), Progress { priced: 0, state: State::Running });
+            assert_eq!(finish(&mut solver, chunk), (priced, state));
+            assert_eq!(solver.pivots(), pivots);
+            assert!(solver.flows() == flows && solver.potentials() == potentials);
+        }
+        solver.restart();
+        solver.run(priced / 2);
+        solver.restart();
+        assert_eq!(finish(&mut solver, 256), (priced, state));
+        assert_eq!(solver.footprint_bytes(), room, "the basket has not grown");
+    }
+
+    #[test]
+    fn potentials_may_wrap() {
+        let instance = timetable(100, 9);
+        let mut solver = Solver::new(&instance).unwrap();
+        let (priced, _) = finish(&mut solver, 256);
+        let (cost, potentials) = (solver.cost(), solver.potentials());
+        solver.restart();
+        solver.tree.displace(i64::MAX - 5);
+        assert_eq!(finish(&mut solver, 256), (priced, State::Optimal));
+        assert_eq!((solver.cost(), solver.potentials()), (cost, potentials));
+    }
+}

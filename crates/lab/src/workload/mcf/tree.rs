@@ -282,6 +282,11 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
+    /// Adds to all potentials, which changes nothing that counts.
+    pub(super) fn displace(&mut self, by: i64) {
+        self.nodes.iter_mut().for_each(|node| node.potential = node.potential.wrapping_add(by));
+    }
+
     /// Checks links, sizes, flows and strong feasibility; `ends` gives an arc's tail and head.
     pub(super) fn check(&self, ends: impl Fn(u32) -> (u32, u32)) {
         let root = self.nodes.len() as u32 - 1;
