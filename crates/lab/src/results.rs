@@ -80,7 +80,7 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
         let effect = case.baseline.map(|_| {
             let pairs = pairs(&windows, number);
             let by_class = estimate::by_class(&pairs, level);
-            let finding = Finding::new(&by_class.all, plan.experiment.measure.margin.0);
+            let finding = Finding::new(&by_class.all.slowdown, plan.experiment.measure.margin.0);
             let sentence = finding.to_string();
             Effect { finding, sentence, by_class, diagnostics: estimate::diagnostics(&pairs) }
         });

@@ -4,6 +4,7 @@ mod alu;
 mod chase;
 pub mod command;
 pub mod mcf;
+mod pricer;
 mod stream;
 pub mod write;
 
@@ -78,7 +79,7 @@ pub fn build(
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
         Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
-        Task::Mcf(task) => Some(Box::new(mcf::Pricer::new(task))),
+        Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
         Task::Command(_) | Task::Idle(_) => None,
     })
 }
