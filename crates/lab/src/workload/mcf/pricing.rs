@@ -11,11 +11,10 @@ use std::cmp::Reverse;
 use super::tree::Node;
 
 /// An arc's place relative to the basis, as the sign that makes a violation of its reduced
-/// cost negative. An arc at neither bound, or with equal bounds, never violates.
+/// cost negative. An arc of the basis never violates.
 pub(super) const LOWER: i64 = 1;
 pub(super) const UPPER: i64 = -1;
 pub(super) const BASIC: i64 = 0;
-pub(super) const FIXED: i64 = 0;
 
 /// An arc, padded to the cache line of 64 bytes that SPEC's `mcf` fills with one.
 ///
@@ -26,7 +25,7 @@ pub(super) const FIXED: i64 = 0;
 pub(super) struct NetArc {
     pub(super) cost: i64,
     pub(super) capacity: i64,
-    /// One of `LOWER`, `UPPER`, `BASIC` and `FIXED`.
+    /// One of `LOWER`, `UPPER` and `BASIC`.
     pub(super) bound: i64,
     pub(super) tail: u32,
     pub(super) head: u32,

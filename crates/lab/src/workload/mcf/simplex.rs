@@ -1,7 +1,7 @@
 //! The primal network simplex method, in steps that can be counted and paused.
 
 use super::instance::{Arc, Instance};
-use super::pricing::{BASIC, FIXED, LOWER, NetArc, Pricing, UPPER, Verdict};
+use super::pricing::{BASIC, LOWER, NetArc, Pricing, UPPER, Verdict};
 use super::tree::{ARTIFICIAL, Entering, Tree, UNCAPPED};
 
 /// How far a [`Solver`] has come.
@@ -80,7 +80,7 @@ impl Solver {
         }
         let arcs = instance.arcs().map(|Arc { tail, head, capacity, cost }| {
             let capacity = if capacity == Instance::UNCAPPED { UNCAPPED } else { capacity };
-            NetArc { cost, capacity, bound: initial_bound(capacity), tail, head }
+            NetArc { cost, capacity, bound: LOWER, tail, head }
         });
         Ok(Self {
             arcs: arcs.collect(),
@@ -114,7 +114,7 @@ impl Solver {
 
     /// Goes back to the initial basis, in the memory it has: one pass over all of it.
     pub fn restart(&mut self) {
-        self.arcs.iter_mut().for_each(|arc| arc.bound = initial_bound(arc.capacity));
+        self.arcs.iter_mut().for_each(|arc| arc.bound = LOWER);
         self.tree.reset();
         self.pricing.reset();
         self.state = State::Running;
@@ -197,10 +197,6 @@ impl Solver {
         let arc = Entering { arc: entering, flow, capacity, up };
         self.tree.rehang(cut, inside, outside, cycle.join, arc, if up { -saving } else { saving });
     }
-}
-
-fn initial_bound(capacity: i64) -> i64 {
-    if capacity == 0 { FIXED } else { LOWER }
 }
 
 #[cfg(test)]
