@@ -6,6 +6,7 @@ compile_error!("Ringfence measures x86-64 flush instructions and supports no oth
 pub mod clock;
 pub mod counters;
 pub mod cpulist;
+pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;

@@ -1,0 +1,33 @@
+//! Clocks for short measurements.
+
+use super::{Finding, Severity, View};
+
+pub(super) fn find(view: &View) -> Vec<Finding> {
+    let source = view.tsc.clocksource.as_deref();
+    let mut findings = Vec::new();
+    if let Some(source) = source.filter(|&source| source != "tsc") {
+        findings.push(Finding {
+            id: "clocksource".into(),
+            severity: if source == "kvm-clock" { Severity::Info } else { Severity::Warning },
+            title: "The kernel does not keep time by the TSC".into(),
+            cause: "it found the TSC unstable, or the hypervisor offers a clock of its own".into(),
+            consequence: "reading CLOCK_MONOTONIC can be a system call of several 100 ns instead of 25 ns"
+                .into(),
+            remedy: "boot with tsc=reliable where the TSC is known to be good".into(),
+            evidence: format!("current_clocksource is {source}"),
+        });
+    }
+    if !view.tsc.holds() {
+        findings.push(Finding {
+            id: "tsc-not-invariant".into(),
+            severity: Severity::Warning,
+            title: "The TSC may not count evenly".into(),
+            cause: "neither CPUID nor the kernel vouches for it".into(),
+            consequence: "short probes are timed by CLOCK_MONOTONIC and are coarser".into(),
+            remedy: "expose the invariant TSC to the guest (KVM: -cpu host,+invtsc), or measure on the bare machine"
+                .into(),
+            evidence: format!("CPUID bit {}, clocksource {}", view.tsc.cpuid_bit, source.unwrap_or("unknown")),
+        });
+    }
+    findings
+}

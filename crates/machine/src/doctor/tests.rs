@@ -1,0 +1,126 @@
+//! Every finding on a fixture where it fires and on one where it does not.
+
+use crate::fixtures::{self, FixtureTree};
+use crate::targets;
+use crate::topology::Topology;
+
+use super::smt::{busy_siblings, busy_siblings_finding};
+use super::stat::StatSnapshot;
+use super::{Finding, Severity, examine};
+
+fn findings(tree: &FixtureTree) -> Vec<Finding> {
+    let root = tree.root();
+    let topology = Topology::read(&root).unwrap();
+    examine(&root, &topology, &targets::find(&root, &topology))
+}
+
+fn ids(tree: &FixtureTree) -> Vec<String> {
+    findings(tree).into_iter().map(|finding| finding.id).collect()
+}
+
+#[track_caller]
+fn fires(there: &[String], id: &str, elsewhere: &[String]) {
+    assert!(there.iter().any(|known| known == id), "{id} is missing among {there:?}");
+    assert!(!elsewhere.iter().any(|known| known == id), "{id} is out of place among {elsewhere:?}");
+}
+
+#[test]
+fn a_machine_prepared_for_measurements_has_one_remark() {
+    assert_eq!(ids(&fixtures::xeon_2s64t()), ["smt-on"]);
+}
+
+#[test]
+fn each_fires_where_it_should() {
+    let (xeon, zen) = (ids(&fixtures::xeon_2s64t()), ids(&fixtures::zen_multi_llc()));
+    let (cxl, laptop) = (ids(&fixtures::cxl_node()), ids(&fixtures::hybrid_laptop()));
+    let (vm, container) = (ids(&fixtures::vm_2cpu()), ids(&fixtures::one_cpu()));
+    fires(&laptop, "smt-on", &vm);
+    fires(&zen, "frequency-governor", &xeon);
+    fires(&laptop, "frequency-governor", &vm);
+    fires(&zen, "cpu-boost", &xeon);
+    fires(&laptop, "cpu-boost", &vm);
+    fires(&zen, "deep-c-states", &xeon);
+    fires(&zen, "thp", &xeon);
+    fires(&cxl, "numa-balancing", &xeon);
+    fires(&vm, "virtual-machine", &zen);
+    fires(&vm, "steal-time", &xeon);
+    fires(&vm, "clocksource", &xeon);
+    fires(&vm, "tsc-not-invariant", &xeon);
+    fires(&vm, "no-perf-counters", &laptop);
+    fires(&container, "cpus-restricted", &vm);
+    fires(&container, "one-cpu", &vm);
+    fires(&container, "cpu-quota", &vm);
+    fires(&container, "little-memory", &vm);
+    fires(&container, "load", &vm);
+    fires(&container, "topology-incomplete", &vm);
+    fires(&laptop, "swap-on", &vm);
+    fires(&cxl, "no-persistent-memory", &xeon);
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let severities: Vec<Severity> =
+        findings(&fixtures::one_cpu()).iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities[0], Severity::Serious);
+    assert!(severities.is_sorted());
+}
+
+#[test]
+fn groups_in_resctrl() {
+    let (xeon, clean) = (fixtures::xeon_2s64t(), fixtures::xeon_2s64t());
+    for tree in [&xeon, &clean] {
+        tree.write("/sys/fs/resctrl/tasks", "1\n")
+            .folder("/sys/fs/resctrl/info")
+            .folder("/sys/fs/resctrl/mon_groups");
+    }
+    xeon.write("/sys/fs/resctrl/left-over/tasks", "");
+    fires(&ids(&xeon), "stale-resctrl", &ids(&clean));
+}
+
+#[test]
+fn quota_of_a_group_above_in_the_old_hierarchy() {
+    let tree = fixtures::vm_2cpu();
+    tree.write("/proc/self/cgroup", "3:cpuset:/\n4:cpu,cpuacct:/a/b\n0::/a/b\n")
+        .write("/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n")
+        .write("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n");
+    fires(&ids(&tree), "cpu-quota", &ids(&fixtures::vm_2cpu()));
+    let finding = findings(&tree).into_iter().find(|finding| finding.id == "cpu-quota").unwrap();
+    assert!(finding.evidence.contains("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us"), "{finding:?}");
+}
+
+#[test]
+fn huge_pages_forbidden_are_worth_a_remark_only() {
+    let tree = fixtures::vm_2cpu();
+    tree.write("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    let finding = findings(&tree).into_iter().find(|finding| finding.id == "thp").unwrap();
+    assert_eq!(finding.severity, Severity::Info);
+}
+
+#[test]
+fn siblings_that_are_busy() {
+    let tree = fixtures::xeon_2s64t();
+    let topology = Topology::read(&tree.root()).unwrap();
+    let before = StatSnapshot::read(&tree.root()).unwrap();
+    tree.write(
+        "/proc/stat",
+        "cpu2 200 0 50 100000 10 0 0 0 0 0\ncpu34 190 0 50 100010 10 0 0 0 0 0\n\
+         cpu35 200 0 50 100000 10 0 0 0 0 0\n",
+    );
+    let after = StatSnapshot::read(&tree.root()).unwrap();
+    let used = "2-3".parse().unwrap();
+    let busy = busy_siblings(&topology, &used, &before, &after, 0.95);
+    assert_eq!(busy, [(35, 1.0)]);
+    assert_eq!(busy_siblings(&topology, &used, &before, &after, 0.05).len(), 2);
+    let finding = busy_siblings_finding(&busy).unwrap();
+    assert_eq!(finding.evidence, "CPU 35 100 %");
+    assert!(busy_siblings_finding(&[]).is_none());
+}
+
+#[test]
+fn nothing_to_read_is_nothing_found() {
+    let tree = FixtureTree::empty("bare");
+    tree.write("/proc/cpuinfo", "processor : 0\nprocessor : 1\n");
+    let found = ids(&tree);
+    assert!(found.contains(&"topology-incomplete".to_string()), "{found:?}");
+    assert!(found.contains(&"no-perf-counters".to_string()), "{found:?}");
+}
