@@ -36,6 +36,8 @@
 
 pub mod nearest;
 
+use std::collections::BTreeMap;
+
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -66,6 +68,10 @@ pub struct Experiment {
     pub seed: u64,
     /// The role whose rate is the figure.
     pub metric: String,
+    /// For experiments whose arms are the same: the lives are divided into experiments of so many,
+    /// and what is reported is how often they see an effect that is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aa: Option<u32>,
     /// How it is measured.
     #[serde(default)]
     pub measure: Measure,
@@ -179,6 +185,9 @@ pub struct Arm {
     /// The arm it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
+    /// Parameters that roles' tasks have in this arm instead of their own, by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Table>,
 }
 
 /// A value, or a list of them.
@@ -272,6 +281,16 @@ impl Experiment {
                     arm.name, self.metric
                 ));
             }
+            if let Some(unknown) = arm.set.keys().find(|name| !arm.active.contains(name)) {
+                return Some(format!("arm '{}' sets parameters of '{unknown}', which it does not run", arm.name));
+            }
+            let mut values = arm.set.values().flatten();
+            if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
+                return Some(format!(
+                    "arm '{}': set can give {key} one value, not a list, and no other workload",
+                    arm.name
+                ));
+            }
             match arm.baseline.as_deref() {
                 Some(name) if name == arm.name => {
                     return Some(format!("arm '{name}' is its own baseline: name another arm"));
@@ -287,6 +306,10 @@ impl Experiment {
             if counts.is_empty() || counts.contains(&0) {
                 return Some(format!("role '{}': count must be at least 1", role.name));
             }
+        }
+        let most = self.measure.looks.last().copied().unwrap_or(0);
+        if self.aa.is_some_and(|lives| lives < 2 || lives > most) {
+            return Some("aa must be a number of lives, at least 2 and at most that of the last look".into());
         }
         self.measure.problem()
     }

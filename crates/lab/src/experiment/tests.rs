@@ -57,7 +57,7 @@ fn every_mistake_gets_one_sentence() {
         ("budget = \"60s\"", "confidence = \"100%\"", "below 100%"),
         ("budget = \"60s\"", "margin = \"0%\"", "margin = 0%"),
         ("kind = \"llc\"", "kind = \"lcc\"", "did you mean `llc`"),
-        ("cpus = \"1-2\"", "cpus = \"1-\"", "cpus"),
+        ("cpus = \"1-2\"", "cpus = \"1-\"", "is not a CPU list"),
         ("count = [1, 2]", "count = [0]", "count must be at least 1"),
         ("count = [1, 2]", "count = []", "count must be at least 1"),
         ("name = \"aggressor\"", "name = \"victim\"", "there twice"),

@@ -54,7 +54,10 @@ pub fn cases(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<Vec<C
             other.arm == *wanted
                 && other.active.iter().all(|theirs| {
                     // A role that only the baseline runs may be in any state, if there is but one.
-                    case.active.iter().find(|ours| ours.role == theirs.role).is_none_or(|ours| ours == theirs)
+                    case.active.iter().find(|ours| ours.role == theirs.role).is_none_or(|ours| {
+                        let number = |a: &Active| variants[a.role][a.variant].number;
+                        ours.count == theirs.count && number(ours) == number(theirs)
+                    })
                 })
         };
         let found: Vec<usize> = (0..cases.len()).filter(|i| fits(&cases[*i])).collect();
@@ -78,7 +81,10 @@ fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -
             .flat_map(|sofar| {
                 settings.count.as_slice().iter().flat_map(move |count| {
                     let sofar = sofar.clone();
-                    (0..variants[role].len()).map(move |variant| {
+                    // What the arm sets of a role stands instead of the role's own.
+                    let set = arm.set.contains_key(&experiment.roles[role].name).then_some(&arm.name);
+                    let own = (0..variants[role].len()).filter(move |v| variants[role][*v].arm.as_ref() == set);
+                    own.map(move |variant| {
                         let mut next = sofar.clone();
                         next.push(Active { role, count: *count, variant });
                         next

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Task;
-use crate::experiment::nearest;
+use crate::experiment::{Arm, Role, nearest};
 
 /// One combination: the task, and what sets it apart from its fellows.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +13,11 @@ pub struct Variant {
     pub task: Task,
     /// The parameters that varied, in the order of the table, with this variant's values.
     pub varied: Vec<(String, String)>,
+    /// The arm that it belongs to; `None` for all arms that set nothing of the role.
+    pub arm: Option<String>,
+    /// Its number among the variants of that arm: those of two arms with the same number differ only
+    /// in what the arms set.
+    pub number: usize,
 }
 
 /// Expands a table into its variants, the last list varying fastest, each checked.
@@ -46,7 +51,33 @@ pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
             return Err("the lists combine to more than 10000 cases: shorten some of them".into());
         }
     }
-    combinations.into_iter().map(|(table, varied)| Ok(Variant { task: concrete(table)?, varied })).collect()
+    let variant = |(table, varied)| Ok(Variant { task: concrete(table)?, varied, arm: None, number: 0 });
+    combinations.into_iter().map(variant).collect()
+}
+
+/// All variants of a role: those of its own tables, then those of each arm that sets parameters.
+///
+/// # Errors
+/// One sentence naming the role.
+pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
+    let setters = arms.iter().filter_map(|arm| Some((Some(&arm.name), arm.set.get(&role.name)?)));
+    let mut all = Vec::new();
+    for (arm, set) in std::iter::once((None, &Table::new())).chain(setters) {
+        let mut number = 0;
+        for table in role.task.as_slice() {
+            let mut table = table.clone();
+            table.extend(set.clone());
+            let expanded = expand(&table).map_err(|error| format!("role '{}': {error}", role.name))?;
+            for variant in expanded {
+                all.push(Variant { arm: arm.cloned(), number, ..variant });
+                number += 1;
+            }
+        }
+    }
+    if all.is_empty() {
+        return Err(format!("role '{}' has no task: give it one", role.name));
+    }
+    Ok(all)
 }
 
 fn plain(value: &Value) -> String {

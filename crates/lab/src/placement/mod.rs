@@ -146,7 +146,8 @@ fn seats(
         PlacementKind::Smt => {
             let with_sibling: Vec<CpuId> =
                 cores.iter().copied().filter(|cpu| siblings(topology, *cpu, free).next().is_some()).collect();
-            let victims = victims_among(&with_sibling, 0);
+            let group = home(&llc_groups(topology, &with_sibling), count);
+            let victims = victims_among(&group, 0);
             let rest = victims.iter().flat_map(|cpu| siblings(topology, *cpu, free)).take(others).collect();
             (victims, rest)
         }
@@ -200,3 +201,6 @@ fn without_first_core(group: &[CpuId], need: usize) -> Vec<CpuId> {
     let skip = usize::from(group.first() == Some(&0) && group.len() > need);
     group[skip..].to_vec()
 }
+
+#[cfg(test)]
+mod tests;
