@@ -1,4 +1,31 @@
 //! What this computer is: topology, features, memory targets, probes and what spoils a measurement.
+//!
+//! [`Machine::examine`] gathers everything that the kernel and the processor tell, as one value
+//! that can be stored beside measurements; [`probe`] measures what they leave out or get wrong.
+//!
+//! ```
+//! use ringfence_machine::Machine;
+//! use ringfence_machine::root::FsRoot;
+//!
+//! let machine = Machine::examine(&FsRoot::host()).unwrap();
+//! println!("{}", machine.topology.summary());
+//! for (a, b) in machine.topology.pairs_llc(&machine.topology.usable()).into_iter().take(3) {
+//!     println!("CPUs {a} and {b} are different cores below one last-level cache");
+//! }
+//! for finding in &machine.findings {
+//!     println!("{:?}: {}. {}", finding.severity, finding.title, finding.remedy);
+//! }
+//! ```
+//!
+//! - [`topology`]: packages, cores, caches, nodes; who shares what; placements of two tasks
+//! - [`features`]: flush instructions, vector widths, TSC, RDT
+//! - [`targets`]: memory that an experiment can write to
+//! - [`doctor`]: findings with cause, consequence and remedy
+//! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
+//! - [`clock`] and [`counters`]: time and hardware events
+//!
+//! Everything that reads `/sys` or `/proc` takes a [`root::FsRoot`]; the feature `fixtures`
+//! offers trees of known machines for tests.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
@@ -15,3 +42,12 @@ pub mod root;
 pub mod targets;
 pub mod topology;
 pub mod units;
+
+mod machine;
+
+pub use machine::Machine;
+
+/// The example in the README runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -3,10 +3,17 @@
 //! Every probe runs on threads of its own, is bounded by a deadline, and leaves the affinity of
 //! the calling thread alone.
 
+mod chase;
+mod footprint;
+mod knees;
 pub mod pin;
 mod ping_pong;
+mod reload;
 
+pub use footprint::{Footprints, footprints, latency_over_footprint};
+pub use knees::{Knee, knees, levels};
 pub use ping_pong::{PingPong, ping_pong};
+pub use reload::{Flush, Reload, reload_latency};
 
 use crate::cpulist::CpuId;
 use crate::probe::pin::PinError;

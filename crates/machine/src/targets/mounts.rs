@@ -23,7 +23,8 @@ pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     for mount in text.lines().filter_map(parse) {
         let target = match dax_option(&mount) {
             Some(option) => dax(root, &mount, option),
-            None if mount.fs == "tmpfs" => tmpfs(root, &mount),
+            // What the kernel's own folders are mounted on is no place for data.
+            None if mount.fs == "tmpfs" && !mount.point.starts_with("/sys/") => tmpfs(root, &mount),
             None => continue,
         };
         // The last mount on a point hides those before it.

@@ -1,0 +1,81 @@
+//! Everything that is known of a machine, as one value.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::TscEvidence;
+use crate::doctor::{self, Finding};
+use crate::features::{Features, Identity};
+use crate::root::{FsRoot, RootError};
+use crate::targets::{self, Target};
+use crate::topology::Topology;
+
+/// What is stored beside measurements as `machine.json`. It names neither host nor user.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Version of this structure; grows when a field changes its meaning.
+    pub schema: u32,
+    /// Kernel release, such as `6.12.0`.
+    pub kernel: Option<String>,
+    /// The processor by name.
+    pub processor: Identity,
+    /// What the processor can do; only known of the machine that the program runs on.
+    pub features: Option<Features>,
+    /// What speaks for the TSC as a clock.
+    pub tsc: TscEvidence,
+    /// Packages, cores, caches and nodes.
+    pub topology: Topology,
+    /// Memory to write to.
+    pub targets: Vec<Target>,
+    /// What spoils a measurement, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl Machine {
+    /// The current [`Machine::schema`].
+    pub const SCHEMA: u32 = 1;
+
+    /// Looks at the machine below `root`. Measures nothing.
+    ///
+    /// Fails only where not even a list of CPUs can be read.
+    pub fn examine(root: &FsRoot) -> Result<Self, RootError> {
+        let topology = Topology::read(root)?;
+        let targets = targets::find(root, &topology);
+        let findings = doctor::examine(root, &topology, &targets);
+        Ok(Self {
+            schema: Self::SCHEMA,
+            kernel: root.read_opt("/proc/sys/kernel/osrelease"),
+            processor: Identity::from_cpuinfo(root),
+            features: root.is_host().then(Features::detect),
+            tsc: TscEvidence::gather(root),
+            topology,
+            targets,
+            findings,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn json_round_trip() {
+        let tree = fixtures::cxl_node();
+        for root in [FsRoot::host(), tree.root()] {
+            let machine = Machine::examine(&root).unwrap();
+            let json = serde_json::to_string_pretty(&machine).unwrap();
+            assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
+            assert_eq!(machine.features.is_some(), root.is_host());
+        }
+    }
+
+    #[test]
+    fn names_no_host() {
+        let json = serde_json::to_string(&Machine::examine(&FsRoot::host()).unwrap()).unwrap();
+        let name = FsRoot::host().read_opt("/proc/sys/kernel/hostname").unwrap_or_default();
+        // A short name such as "vm" may be part of some other word.
+        assert!(name.len() < 8 || !json.contains(&name));
+        assert!(!json.contains("hostname"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Loads that wait for each other: a random cycle through the lines of a buffer.
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+use super::ProbeError;
+
+/// The line size of every x86-64 processor.
+pub(super) const LINE: usize = 64;
+const HUGE: usize = 2 << 20;
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): enough to shuffle, no dependency.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+/// A permutation of `0..n` that is one cycle (Sattolo 1986): following it visits everything
+/// before it returns. `next[i]` is the successor of `i`.
+pub(super) fn single_cycle(n: usize, random: &mut Random) -> Vec<u32> {
+    let mut next: Vec<u32> = (0..n as u32).collect();
+    for i in (1..n).rev() {
+        next.swap(i, random.below(i));
+    }
+    next
+}
+
+/// Private anonymous memory, aligned to 2 MiB, for which huge pages were asked.
+pub(super) struct Buffer {
+    map: NonNull<u8>,
+    map_len: usize,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and no method shares it unsynchronised.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    pub(super) fn new(len: usize) -> Result<Self, ProbeError> {
+        // Whole huge pages, or the last part of the buffer would have small ones.
+        let padded = len.next_multiple_of(HUGE);
+        let map_len = padded + HUGE;
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
+        let map = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(ptr::null_mut(), map_len, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        if map == libc::MAP_FAILED {
+            let source = io::Error::last_os_error();
+            return Err(ProbeError::System { what: format!("map {map_len} bytes for a probe"), source });
+        }
+        let map = NonNull::new(map.cast::<u8>()).expect("the kernel never maps the null page here");
+        // SAFETY: at most HUGE - 1 bytes further, and the mapping is HUGE longer than `padded`.
+        let start = unsafe { map.add(map.align_offset(HUGE)) };
+        // SAFETY: inside of the mapping. Refusal leaves small pages, which is no error.
+        unsafe { libc::madvise(start.as_ptr().cast(), padded, libc::MADV_HUGEPAGE) };
+        // SAFETY: as above; the pages are touched so that no fault falls into a measurement.
+        unsafe { ptr::write_bytes(start.as_ptr(), 0, len) };
+        Ok(Self { map, map_len, start, len })
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.len / LINE
+    }
+
+    pub(super) fn line(&self, index: usize) -> *mut u8 {
+        assert!(index < self.lines());
+        // SAFETY: inside of the mapping.
+        unsafe { self.start.as_ptr().add(index * LINE) }
+    }
+
+    /// Writes `cycle` into the first lines: each holds the address of its successor.
+    pub(super) fn link(&mut self, cycle: &[u32]) {
+        for (line, &next) in cycle.iter().enumerate() {
+            let (line, next) = (self.line(line), self.line(next as usize));
+            // SAFETY: `line` is a line of the buffer, aligned for a pointer.
+            unsafe { line.cast::<*mut u8>().write(next) };
+        }
+    }
+
+    /// Follows the links from line 0 for `steps` loads, each waiting for the one before.
+    #[inline(never)]
+    pub(super) fn follow(&self, steps: usize) -> *const u8 {
+        let mut at: *const u8 = self.line(0);
+        for _ in 0..steps {
+            // SAFETY: `link` made every line that can be reached hold the address of another. Volatile,
+            // so that the loop stays one load per step.
+            at = unsafe { at.cast::<*const u8>().read_volatile() };
+        }
+        at
+    }
+
+    /// How many bytes the kernel backs by huge pages, from this mapping's `AnonHugePages` in
+    /// `/proc/self/smaps`.
+    pub(super) fn huge_bytes(&self) -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let (from, to) = (self.map.as_ptr() as usize, self.map.as_ptr() as usize + self.map_len);
+        let mut inside = false;
+        let mut sum = 0;
+        for line in text.lines() {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let bound = |text: &str| usize::from_str_radix(text, 16).ok();
+            if let Some((first, last)) = range.and_then(|(a, b)| Some((bound(a)?, bound(b)?))) {
+                inside = first < to && last > from;
+            } else if inside && line.starts_with("AnonHugePages:") {
+                sum += crate::root::field_kib(line, "AnonHugePages")?;
+            }
+        }
+        // A neighbouring mapping with the same flags is merged with ours.
+        Some(sum.min(self.len as u64))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `new`; nothing borrows it any more.
+        unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cycle_through_everything() {
+        for n in [1, 2, 3, 64, 1000] {
+            let next = single_cycle(n, &mut Random(n as u64));
+            let mut at = 0;
+            for step in 1..=n {
+                at = next[at] as usize;
+                assert_eq!(at == 0, step == n, "{n}: back after {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_buffer_holds_the_cycle() {
+        let mut buffer = Buffer::new(100 * LINE).unwrap();
+        assert_eq!(buffer.lines(), 100);
+        buffer.link(&single_cycle(100, &mut Random(1)));
+        assert_eq!(buffer.follow(100), buffer.line(0).cast_const());
+        assert_ne!(buffer.follow(99), buffer.line(0).cast_const());
+        assert_eq!(buffer.line(0) as usize % HUGE, 0);
+        assert!(buffer.huge_bytes().is_none_or(|bytes| bytes <= 6400));
+    }
+}
