@@ -6,12 +6,12 @@ use toml::{Table, Value};
 use super::Task;
 use crate::experiment::{Arm, Role, nearest};
 
-/// One combination: the task, and what sets it apart from its fellows.
+/// One combination: the task, and what sets it apart from its role's others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// The task.
     pub task: Task,
-    /// The parameters that varied, in the order of the table, with this variant's values.
+    /// The parameters that vary, with this variant's values.
     pub varied: Vec<(String, String)>,
     /// The arm that it belongs to; `None` for all arms that set nothing of the role.
     pub arm: Option<String>,
@@ -77,7 +77,21 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
     if all.is_empty() {
         return Err(format!("role '{}' has no task: give it one", role.name));
     }
+    let varied: Vec<_> = all.iter().map(|variant| sets_apart(variant, &all)).collect();
+    for (variant, varied) in all.iter_mut().zip(varied) {
+        variant.varied = varied;
+    }
     Ok(all)
+}
+
+// The parameters in which a variant differs from any other of the same workload, whichever table
+// they come from.
+fn sets_apart(variant: &Variant, all: &[Variant]) -> Vec<(String, String)> {
+    let table = |task: &Task| Table::try_from(task).expect("a task is a table by construction");
+    let fellows: Vec<Table> =
+        all.iter().filter(|other| other.task.name() == variant.task.name()).map(|other| table(&other.task)).collect();
+    let differs = |(key, value): &(String, Value)| fellows.iter().any(|other| other.get(key) != Some(value));
+    table(&variant.task).into_iter().filter(differs).map(|(key, value)| (key, plain(&value))).collect()
 }
 
 fn plain(value: &Value) -> String {

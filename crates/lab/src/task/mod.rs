@@ -5,6 +5,7 @@
 
 pub mod axes;
 mod target;
+pub mod text;
 mod write;
 
 use ringfence_machine::units::Bytes;

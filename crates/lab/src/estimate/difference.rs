@@ -1,0 +1,84 @@
+//! How much more a unit of work costs in one case than in another, in nanoseconds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::interval::t_two_sided;
+use super::window::Total;
+use super::{NotEstimable, Window};
+
+/// A difference of two costs with its interval; any of the three figures may be negative.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Nanoseconds per unit, the arithmetic mean over lives.
+    pub ns: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+    /// Confidence level of the two bounds.
+    pub level: f64,
+    /// Lives that it rests on.
+    pub lives: u32,
+}
+
+/// `more - less`, life by life, in ns per unit, with a t-interval over the lives that have both.
+///
+/// # Errors
+/// As [`super::rate`].
+pub fn difference(more: &[(u32, Window)], less: &[(u32, Window)], level: f64) -> Result<Difference, NotEstimable> {
+    let (more, less) = (costs(more)?, costs(less)?);
+    let differences: Vec<f64> =
+        more.iter().filter_map(|(life, more)| Some(more - less.get(life)?)).collect();
+    if !(level > 0.0 && level < 1.0) {
+        return Err(NotEstimable::InvalidLevel);
+    }
+    let lives = differences.len() as u32;
+    match lives {
+        0 => return Err(NotEstimable::NothingMeasured),
+        1 => return Err(NotEstimable::TooFewLives { lives }),
+        _ => {}
+    }
+    let n = f64::from(lives);
+    let mean = differences.iter().sum::<f64>() / n;
+    let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = t_two_sided(level, lives) * (variance / n).sqrt();
+    if !(mean.is_finite() && half.is_finite()) {
+        return Err(NotEstimable::OutOfRange);
+    }
+    Ok(Difference { ns: mean, low: mean - half, high: mean + half, level, lives })
+}
+
+fn costs(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
+    let mut lives = BTreeMap::<u32, Total>::new();
+    for (life, window) in windows {
+        if !window.is_valid() {
+            return Err(NotEstimable::InvalidWindow { life: *life });
+        }
+        lives.entry(*life).or_default().add(window);
+    }
+    let idle = lives.values().filter(|life| life.stalled()).count() as u32;
+    if idle > 0 {
+        return Err(NotEstimable::NoWork { lives: idle, of: lives.len() as u32 });
+    }
+    Ok(lives.into_iter().map(|(life, total)| (life, total.log_ns_per_unit().exp())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_by_hand() {
+        let window = |units, ns| Window { units, ns };
+        let more = [(0, window(1.0, 10.0)), (1, window(2.0, 24.0)), (2, window(1.0, 99.0))];
+        let less = [(0, window(1.0, 7.0)), (1, window(1.0, 7.0))];
+        // Lives 0 and 1 have both: 3 and 5; mean 4, standard error 1, t(0.975, 1) = 12.706.
+        let got = difference(&more, &less, 0.95).unwrap();
+        assert!((got.ns - 4.0).abs() < 1e-9 && (got.high - 16.706).abs() < 1e-3, "{got:?}");
+        assert!((got.low + 8.706).abs() < 1e-3);
+        assert_eq!(difference(&more, &less[..1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
+        assert_eq!(difference(&[], &less, 0.95), Err(NotEstimable::NothingMeasured));
+    }
+}

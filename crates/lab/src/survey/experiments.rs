@@ -1,0 +1,181 @@
+//! The survey's experiments, as the files they could be.
+
+use ringfence_machine::units::Bytes;
+
+use crate::experiment::Experiment;
+use crate::units::Rate;
+
+/// The flush instructions and their two controls.
+pub const INSTRUCTIONS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "none"];
+
+/// How long the survey takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// About two minutes.
+    Full,
+    /// About half a minute.
+    Quick,
+}
+
+impl Depth {
+    fn measure(self, full: &str, quick: &str) -> String {
+        match self {
+            Depth::Full => full.into(),
+            Depth::Quick => quick.into(),
+        }
+    }
+}
+
+/// What a durable write costs: instruction, fence placement and block; and, on cold lines of a 4 KiB
+/// block, the parts that the cost is made of.
+pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
+    let measure = depth.measure(
+        "looks = [10]\nblocks = 1\nwindow = '20ms'\nsettle = '1ms'\nbudget = '30s'",
+        "looks = [10]\nblocks = 1\nwindow = '5ms'\nsettle = '1ms'\nbudget = '10s'",
+    );
+    parse(&format!(
+        "
+schema = 1
+name = 'cost'
+question = 'What does it cost to make a store durable here?'
+seed = {seed}
+metric = 'writer'
+[measure]
+{measure}
+probe = '0ms'
+[[role]]
+name = 'writer'
+[[role.task]]
+workload = 'write'
+instruction = {INSTRUCTIONS:?}
+fence_at = ['none', 'block', 'line']
+block = ['64B', '4KiB', '1MiB']
+size = '{size}'
+[[role.task]]
+workload = 'write'
+instruction = 'none'
+line = ['warm', 'cold']
+fence_at = 'none'
+block = '4KiB'
+size = '{size}'
+[[role.task]]
+workload = 'write'
+instruction = ['clflush', 'clflushopt', 'clwb', 'nt']
+line = 'cold'
+fence_at = ['none', 'block', 'line']
+block = '4KiB'
+size = '{size}'
+[[arm]]
+name = 'write'
+active = ['writer']
+"
+    ))
+}
+
+/// A victim of the survey.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Victim {
+    /// Short, for headings and folders.
+    pub name: String,
+    /// Its task, as the inside of an inline table.
+    pub task: String,
+}
+
+/// The victims: a chase and a network simplex larger than L2 and smaller than the last-level cache,
+/// and arithmetic that needs no cache.
+pub fn victims(footprint: Bytes) -> Vec<Victim> {
+    // A simplex beyond 16 MiB spends its time unevenly over a solution; windows would differ for that.
+    let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(16));
+    [
+        ("chase", format!("workload = 'chase', footprint = '{footprint}'")),
+        ("mcf", format!("workload = 'mcf', footprint = '{mcf}'")),
+        ("alu", "workload = 'alu'".into()),
+    ]
+    .map(|(name, task)| Victim { name: name.into(), task })
+    .into()
+}
+
+/// A victim beside writers by each instruction and beside controls; at full rate, or all writers
+/// paced to `pace`.
+pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes, seed: u64) -> Experiment {
+    let measure = depth.measure(
+        "looks = [12]\nblocks = 2\nwindow = '20ms'\nbudget = '22s'",
+        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\nbudget = '5s'",
+    );
+    let name = &victim.name;
+    let (suffix, pacing, controls) = match pace {
+        Some(pace) => ("-paced", format!("pace = '{pace}'\n"), ""),
+        None => (
+            "",
+            String::new(),
+            "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n",
+        ),
+    };
+    parse(&format!(
+        "
+schema = 1
+name = 'neighbours-{name}{suffix}'
+question = 'How much does a writer slow {name} down on another core?'
+seed = {seed}
+metric = 'victim'
+[measure]
+{measure}
+[[role]]
+name = 'victim'
+task = {{ {task} }}
+[[role]]
+name = 'aggressor'
+[[role.task]]
+workload = 'write'
+instruction = {INSTRUCTIONS:?}
+block = '4KiB'
+size = '{size}'
+{pacing}{controls}
+[[arm]]
+name = 'alone'
+active = ['victim']
+[[arm]]
+name = 'beside'
+active = ['victim', 'aggressor']
+baseline = 'alone'
+",
+        task = victim.task,
+    ))
+}
+
+fn parse(text: &str) -> Experiment {
+    Experiment::parse(text).expect("the survey's own experiments are well-formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use ringfence_machine::fixtures;
+    use ringfence_machine::topology::Topology;
+
+    #[test]
+    fn they_plan_on_every_machine() {
+        for tree in [
+            fixtures::vm_2cpu(),
+            fixtures::one_cpu(),
+            fixtures::xeon_2s64t(),
+            fixtures::zen_multi_llc(),
+            fixtures::hybrid_laptop(),
+            fixtures::cxl_node(),
+        ] {
+            let topology = Topology::read(&tree.root()).unwrap();
+            for depth in [Depth::Full, Depth::Quick] {
+                let costs = Plan::new(&cost(depth, Bytes::mib(256), 1), &topology).unwrap();
+                assert_eq!(costs.cases.len(), 5 * 3 * 3 + 2 + 4 * 3);
+                for victim in victims(Bytes::mib(4)) {
+                    let full = neighbours(depth, &victim, None, Bytes::mib(256), 1);
+                    assert_eq!(Plan::new(&full, &topology).unwrap().cases.len(), 1 + 7);
+                    let pace = Some("180MiB/s".parse().unwrap());
+                    let paced = neighbours(depth, &victim, pace, Bytes::mib(256), 1);
+                    assert_eq!(Plan::new(&paced, &topology).unwrap().cases.len(), 1 + 5);
+                }
+            }
+        }
+    }
+}
