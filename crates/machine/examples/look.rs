@@ -44,8 +44,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sizes = probe::footprints(topology, cpu, &root);
     let curve = probe::latency_over_footprint(cpu, &sizes, Duration::from_secs(20))?;
     println!(
-        "\nload latency on CPU {cpu}, {} passes, huge pages {:?} of {}",
-        curve.passes, curve.huge_pages, curve.buffer
+        "\nload latency on CPU {cpu}, {} passes, huge pages {} of {}",
+        curve.passes,
+        curve.huge_pages.unwrap_or_default(),
+        curve.buffer
     );
     for (size, ns) in &curve.points {
         println!("{:>12} {ns:>7.2} ns", size.to_string());

@@ -149,7 +149,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 fn cpuid_invariant() -> bool {
-    #[allow(unused_unsafe)] // Safe from Rust 1.94 on.
+    #[allow(unused_unsafe)] // Newer toolchains call it safe.
     // SAFETY: every x86-64 processor has CPUID.
     let (highest, flags) = unsafe {
         let highest = __cpuid(0x8000_0000).eax;

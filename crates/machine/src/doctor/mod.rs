@@ -1,6 +1,6 @@
 //! What spoils a measurement on this machine, with cause, consequence and remedy.
 //!
-//! Each theme is a file with one function over a [`View`]; none of them measures anything.
+//! Each theme is a file with one function over what the kernel tells; none measures anything.
 
 mod clock;
 mod counters;

@@ -94,7 +94,7 @@ pub fn ping_pong(cpu_a: CpuId, cpu_b: CpuId, duration: Duration) -> Result<PingP
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ProbeError> {
-    let spawned = thread::Builder::new().name(name.into()).stack_size(64 << 10).spawn(work);
+    let spawned = thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(work);
     spawned.map(drop).map_err(|source| ProbeError::System { what: "start a thread".into(), source })
 }
 
