@@ -10,11 +10,13 @@ compile_error!("Ringfence measures x86-64 flush instructions and supports no oth
 pub mod engine;
 pub mod estimate;
 pub mod experiment;
+pub mod measure;
 pub mod placement;
 pub mod plan;
 pub mod results;
 pub mod runner;
 pub mod sample;
+pub mod survey;
 pub mod task;
 pub mod units;
 pub mod workload;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{self, ByClass, Class, Diagnostics, Estimate, Finding, Pair, Window};
+use crate::estimate::{self, AaSummary, ByClass, Class, Diagnostics, Estimate, Finding, Pair, Window};
 use crate::plan::Plan;
 use crate::sample::Sample;
 
@@ -107,6 +107,26 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
         None => rate(&windows, case, level),
     };
     plan.measured().into_iter().map(estimate).collect()
+}
+
+/// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
+pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
+    let lives = plan.experiment.aa?;
+    let level = plan.experiment.measure.confidence.0;
+    let windows = metric_windows(plan, samples);
+    let mut estimates = Vec::new();
+    for case in plan.measured() {
+        let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
+        for pair in pairs(&windows, case) {
+            experiments.entry(pair.life / lives).or_default().push(pair);
+        }
+        // An experiment cut short by an interruption has fewer lives and is left out.
+        let whole = |pairs: &&Vec<Pair>| {
+            pairs.iter().map(|pair| pair.life).collect::<std::collections::BTreeSet<_>>().len() == lives as usize
+        };
+        estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
+    }
+    Some(AaSummary::new(&estimates, level))
 }
 
 // Windows by step, in the order of measurement; a step of a pair has two.

@@ -54,6 +54,12 @@ pub enum EngineError {
     Failed(String),
 }
 
+/// The buckets of a histogram of latencies that hold anything, as (least latency in ns, count).
+pub fn latencies(buckets: &[u64]) -> Vec<(u64, u64)> {
+    let floors = buckets.iter().enumerate().map(|(bucket, count)| (shm::bucket_floor(bucket), *count));
+    floors.filter(|(_, count)| *count > 0).collect()
+}
+
 /// Runs tasks and measures them.
 pub trait Engine {
     /// Starts the metric's role anew, and everybody else if they do not run yet; all are paused.

@@ -29,20 +29,30 @@ pub struct Difference {
 /// As [`super::rate`].
 pub fn difference(more: &[(u32, Window)], less: &[(u32, Window)], level: f64) -> Result<Difference, NotEstimable> {
     let (more, less) = (costs(more)?, costs(less)?);
-    let differences: Vec<f64> =
-        more.iter().filter_map(|(life, more)| Some(more - less.get(life)?)).collect();
+    over_lives(more.iter().filter_map(|(life, more)| Some(more - less.get(life)?)).collect(), level)
+}
+
+/// The cost itself on the same scale: an arithmetic mean over lives, to be set beside differences.
+///
+/// # Errors
+/// As [`super::rate`].
+pub fn arithmetic_rate(windows: &[(u32, Window)], level: f64) -> Result<Difference, NotEstimable> {
+    over_lives(costs(windows)?.into_values().collect(), level)
+}
+
+fn over_lives(figures: Vec<f64>, level: f64) -> Result<Difference, NotEstimable> {
     if !(level > 0.0 && level < 1.0) {
         return Err(NotEstimable::InvalidLevel);
     }
-    let lives = differences.len() as u32;
+    let lives = figures.len() as u32;
     match lives {
         0 => return Err(NotEstimable::NothingMeasured),
         1 => return Err(NotEstimable::TooFewLives { lives }),
         _ => {}
     }
     let n = f64::from(lives);
-    let mean = differences.iter().sum::<f64>() / n;
-    let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let mean = figures.iter().sum::<f64>() / n;
+    let variance = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let half = t_two_sided(level, lives) * (variance / n).sqrt();
     if !(mean.is_finite() && half.is_finite()) {
         return Err(NotEstimable::OutOfRange);
@@ -80,5 +90,7 @@ mod tests {
         assert!((got.low + 8.706).abs() < 1e-3);
         assert_eq!(difference(&more, &less[..1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
         assert_eq!(difference(&[], &less, 0.95), Err(NotEstimable::NothingMeasured));
+        let alone = arithmetic_rate(&more, 0.95).unwrap();
+        assert!((alone.ns - (10.0 + 12.0 + 99.0) / 3.0).abs() < 1e-9);
     }
 }

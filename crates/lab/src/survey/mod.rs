@@ -185,6 +185,15 @@ pub fn run(
     Ok(survey)
 }
 
+/// The experiments that a survey would run, as far as they can be told beforehand: its victim sized
+/// after probing, its writers at full rate.
+pub fn planned(depth: Depth, seed: u64, machine: &Machine) -> Vec<Experiment> {
+    let size = target_size(machine);
+    let victims = experiments::victims(probes::probe(machine, depth).victim_footprint);
+    let beside = victims.iter().map(|victim| experiments::neighbours(depth, victim, None, size, seed));
+    std::iter::once(experiments::cost(depth, size, seed)).chain(beside).collect()
+}
+
 // Expected seconds of each stage, full and quick: probes, costs, three victims, the same paced.
 const EXPECTED: [(u64, u64); 8] = [(7, 3), (24, 8), (14, 4), (14, 4), (10, 4), (10, 3), (10, 3), (8, 3)];
 
@@ -263,8 +272,8 @@ fn target_size(machine: &Machine) -> Bytes {
     let cpu = machine.topology.usable().first().unwrap_or(0);
     let cache = machine.topology.llc_size(cpu).map_or(64 << 20, |size| size.0);
     let wanted = (cache * 4).next_power_of_two().clamp(256 << 20, 1 << 30);
-    let free: u64 = ringfence_machine::targets::available_memory(&ringfence_machine::root::FsRoot::host())
-        .map_or(1 << 30, |bytes| bytes.0);
+    let free = machine.targets.iter().find(|target| target.name == "dram").and_then(|target| target.free);
+    let free = free.map_or(1 << 30, |bytes| bytes.0);
     let fits = (free / 4).max(16 << 20);
     // The largest power of two that fits.
     Bytes(if wanted <= fits { wanted } else { (fits / 2 + 1).next_power_of_two() })

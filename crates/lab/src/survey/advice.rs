@@ -1,0 +1,174 @@
+//! What follows from a survey, in sentences: a pure function of its figures, which says nothing that an
+//! interval does not bear out.
+
+use super::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
+use crate::estimate::{Class, Interval, Verdict};
+use crate::task::{FenceAt, Instruction, LineState};
+
+/// The sentences, most useful first.
+pub fn advice(survey: &Survey) -> Vec<String> {
+    let mut all = Vec::new();
+    for block in [64, 4096, 1 << 20] {
+        all.extend(cheapest(survey, block));
+    }
+    all.extend(fences(survey));
+    all.extend(keeps_lines(survey));
+    for table in &survey.neighbours {
+        all.extend(neighbours(table));
+    }
+    all.extend(classes(survey));
+    all
+}
+
+fn durable(row: &CostRow, block: u64) -> bool {
+    row.write.block.0 == block
+        && row.write.fence_at == FenceAt::Block
+        && row.write.line == LineState::AsIs
+        && row.write.instruction != Instruction::None
+}
+
+fn ns(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1} ns") } else { format!("{value:.0} ns") }
+}
+
+// The cheapest way that is durable at the end of every block, with what cannot be told from it.
+fn cheapest(survey: &Survey, block: u64) -> Option<String> {
+    let mut ways: Vec<(&'static str, Interval)> = survey
+        .cost
+        .iter()
+        .filter(|row| durable(row, block))
+        .filter_map(|row| Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?)))
+        .collect();
+    ways.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let (best, cost) = ways.first()?;
+    let size = ringfence_machine::units::Bytes(block);
+    let (tied, beaten): (Vec<_>, Vec<_>) = ways[1..].iter().partition(|(_, other)| other.low <= cost.high);
+    let mut text = format!("For blocks of {size} made durable one by one, {best} costs {} a line", ns(cost.value));
+    if let Some((next, other)) = beaten.first() {
+        let times = other.value / cost.value;
+        let factor = if times < 1.95 {
+            format!("{:.0} % less than {next}", (1.0 - 1.0 / times) * 100.0)
+        } else {
+            format!("{times:.1} times less than {next}")
+        };
+        text += &format!(", {factor} ({})", ns(other.value));
+    }
+    if !tied.is_empty() {
+        let names: Vec<&str> = tied.iter().map(|(name, _)| *name).collect();
+        text += &format!("; {} could not be told apart from it", names.join(" and "));
+    }
+    Some(text + ".")
+}
+
+// What fences cost the instruction that is weakly ordered, where they do.
+fn fences(survey: &Survey) -> Option<String> {
+    let cost = |instruction: Instruction, at: FenceAt| {
+        let row = survey.cost.iter().find(|row| {
+            row.write.block.0 == 4096
+                && row.write.instruction == instruction
+                && row.write.fence_at == at
+                && row.write.line == LineState::AsIs
+        })?;
+        row.result.ns_per_unit.as_ref().ok().copied()
+    };
+    let weak = [Instruction::Clwb, Instruction::Clflushopt, Instruction::Nt];
+    let instruction = weak.into_iter().find(|instruction| cost(*instruction, FenceAt::Block).is_some())?;
+    let (block, line) = (cost(instruction, FenceAt::Block)?, cost(instruction, FenceAt::Line)?);
+    (line.low > block.high).then(|| {
+        format!(
+            "A fence after every line makes a 4KiB {} write {:.1} times as expensive as one fence at its end ({} against {} a line): flush first, fence once.",
+            instruction_name(instruction),
+            line.value / block.value,
+            ns(line.value),
+            ns(block.value),
+        )
+    })
+}
+
+fn keeps_lines(survey: &Survey) -> Option<String> {
+    let reloads = &survey.probes.reloads;
+    let cached = reloads.cached.as_ref()?.median_ns;
+    let after = |name: &str| Some(reloads.after.iter().find(|(n, _)| n == name)?.1.median_ns);
+    let (clwb, evicting) = (after("clwb")?, after("clflushopt").or_else(|| after("clflush"))?);
+    // Midway between a cached line and an evicted one, on a log scale.
+    let keeps = clwb < (cached * evicting).sqrt();
+    let figures = format!("{} to load a line again, {} when cached", ns(clwb), ns(cached));
+    Some(if keeps {
+        format!("clwb keeps the line in the cache here ({figures}, {} after an evicting flush): use it for lines that are read or written again soon.", ns(evicting))
+    } else {
+        format!("clwb evicts the line here, as clflushopt does ({figures}): it saves no reload.")
+    })
+}
+
+fn verdict(row: &NeighbourRow) -> Option<(Verdict, Interval)> {
+    let effect = row.result.effect.as_ref()?;
+    Some((effect.finding.verdict, *effect.by_class.all.slowdown.as_ref().ok()?))
+}
+
+fn times(slowdown: f64) -> String {
+    if slowdown >= 2.0 { format!("{slowdown:.1}x") } else { format!("{:+.1} %", (slowdown - 1.0) * 100.0) }
+}
+
+fn neighbours(table: &Neighbours) -> Vec<String> {
+    let victim = &table.victim;
+    let writers = |paced: bool| -> Vec<(&str, Verdict, Interval)> {
+        let rows = table.rows.iter().filter(|row| row.paced == paced && !matches!(row.co_runner.as_str(), "alu" | "idle"));
+        rows.filter_map(|row| verdict(row).map(|(v, i)| (row.co_runner.as_str(), v, i))).collect()
+    };
+    let mut all = Vec::new();
+    let full = writers(false);
+    let harmful: Vec<_> = full.iter().filter(|(_, verdict, slowdown)| is_harm(verdict, slowdown)).collect();
+    let harmless: Vec<_> =
+        full.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::NoChangeLargerThanMargin)).collect();
+    let worst = harmful.iter().max_by(|a, b| a.2.value.total_cmp(&b.2.value));
+    if let Some((name, _, slowdown)) = worst {
+        let mut text = format!("A {name} writer on the next core slows {victim} down most: {}", range(slowdown));
+        let gentler: Vec<String> = full
+            .iter()
+            .filter(|(other, _, s)| other != name && *other != "plain store" && s.high < slowdown.low)
+            .map(|(other, _, s)| format!("{other} {}", times(s.value)))
+            .collect();
+        if !gentler.is_empty() {
+            text += &format!("; gentler: {}", gentler.join(", "));
+        }
+        all.push(text + ".");
+        // At equal rates what is left is the mechanism.
+        if let Some((_, paced_verdict, paced)) = writers(true).iter().find(|(other, ..)| other == name) {
+            all.push(if is_harm(paced_verdict, paced) {
+                format!("Paced to the slowest writer's rate, {name} still slows {victim} by {}: it is not its speed alone.", range(paced))
+            } else {
+                format!("Paced to the slowest writer's rate, {name} was not seen to slow {victim} ({}): it is its speed that harms.", range(paced))
+            });
+        }
+    } else if !full.is_empty() && harmless.len() == full.len() {
+        all.push(format!("No writer changes {victim} on the next core by more than the margin."));
+    } else if !full.is_empty() {
+        all.push(format!("No writer was seen to slow {victim} on the next core; smaller effects than the intervals show are not excluded."));
+    }
+    all
+}
+
+// An interval that excludes no change, and is not within a percent of it.
+fn is_harm(verdict: &Verdict, slowdown: &Interval) -> bool {
+    matches!(verdict, Verdict::Slower) && slowdown.value > 1.01
+}
+
+fn range(slowdown: &Interval) -> String {
+    let bounds = if slowdown.value >= 2.0 {
+        format!("[{:.1}, {:.1}]", slowdown.low, slowdown.high)
+    } else {
+        format!("[{:+.1}, {:+.1}]", (slowdown.low - 1.0) * 100.0, (slowdown.high - 1.0) * 100.0)
+    };
+    format!("{} {bounds}", times(slowdown.value))
+}
+
+fn classes(survey: &Survey) -> Option<String> {
+    let rows = survey.neighbours.iter().flat_map(|table| &table.rows);
+    let mut seen: Vec<Class> = rows.flat_map(|row| row.result.classes.keys().copied()).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    let moved = seen.contains(&Class::Mixed) || (seen.contains(&Class::Sharing) && seen.contains(&Class::Apart));
+    moved.then(|| {
+        "The CPUs did not keep their distance: by ping-pong they shared a cache part of the time and lay apart at others. Look at the figures of each class; the machine underneath moves what it shows as cores.".into()
+    })
+}

@@ -1,0 +1,267 @@
+//! What can be asked.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// What does a durable write cost on this machine, whom does it disturb, and how is it fenced off?
+///
+/// Start with 'ringfence survey': it needs no configuration, no root and no special hardware.
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Args {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Measure this machine: costs, neighbours, advice (about two minutes)
+    Survey(Survey),
+    /// Show packages, cores, SMT siblings, caches and NUMA nodes
+    Topology(Look),
+    /// Say what spoils measurements here, and what to do about it
+    Doctor(Look),
+    /// Measure what durable writes cost, over any combination of ways to write
+    Write(Write),
+    /// Measure how much aggressors slow a victim down
+    Neighbours(Neighbours),
+    /// Run an experiment file
+    Run(Run),
+    /// Compare a task with itself: how often does this machine show an effect that is not there?
+    Aa(Aa),
+    /// Show a dataset again
+    Show(Show),
+}
+
+/// Flags of verbs that only look.
+#[derive(Debug, ClapArgs)]
+pub struct Look {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Read the kernel's files below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+}
+
+/// Flags of every verb that measures.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Output {
+    /// Folder for the dataset; it must not exist yet or be empty [default: ringfence-NAME-TIME here]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// `survey`.
+#[derive(Debug, ClapArgs)]
+pub struct Survey {
+    /// Take about half a minute, with wider intervals
+    #[arg(long)]
+    pub quick: bool,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Write the experiments that would be run as files into this folder, and stop
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
+}
+
+/// How an experiment is measured, as flags.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Measuring {
+    /// Lives: starts of the measured task. A list such as 10,20,40 is looked at after each, and
+    /// measuring stops there once precise enough
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "Measuring")]
+    pub lives: Option<Vec<u32>>,
+    /// Blocks in a life: every case is measured once in each
+    #[arg(long, value_name = "N", help_heading = "Measuring")]
+    pub blocks: Option<u32>,
+    /// Length of a window, such as 20ms
+    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    pub window: Option<String>,
+    /// Least time between a change of tasks and the window
+    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    pub settle: Option<String>,
+    /// Length of the ping-pong before and after each pair of windows; 0ms for none
+    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    pub probe: Option<String>,
+    /// A change smaller than this does not matter, such as 1%
+    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    pub margin: Option<String>,
+    /// Stop at a look once every interval is at most so wide to either side, such as 0.5%
+    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    pub precision: Option<String>,
+    /// The share of intervals that hold the truth
+    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    pub confidence: Option<String>,
+    /// Begin no life after this time, such as 60s
+    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    pub budget: Option<String>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", help_heading = "Measuring")]
+    pub seed: Option<u64>,
+    /// Write the experiment to this file, and stop
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub save: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
+}
+
+/// How co-runners lie to the victim.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Placement {
+    /// The first of llc, node, remote, smt that fits
+    Auto,
+    /// On the other hardware thread of the same core
+    Smt,
+    /// On other cores under the same last-level cache
+    Llc,
+    /// On the same NUMA node under another last-level cache
+    Node,
+    /// On another NUMA node
+    Remote,
+}
+
+/// `write`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Every axis takes a list separated by commas; all combinations are measured, interleaved.
+
+Examples:
+  ringfence write --instruction clwb,nt --block 64B,4KiB
+  ringfence write --target tmpfs:/dev/shm --fence-at block --batch 1,2,4,8
+  ringfence write --instruction nt --width sse2,avx2,avx512 --pattern sequential,random")]
+pub struct Write {
+    /// clflush, clflushopt, clwb, nt (non-temporal), none (plain stores), msync [default: all but msync]
+    #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
+    pub instruction: Option<String>,
+    /// Where fences stand: none, block, line, around (every line) [default: block]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub fence_at: Option<String>,
+    /// The fence: sfence, mfence, locked [default: sfence]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub fence: Option<String>,
+    /// Blocks between two fences [default: 1]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub batch: Option<String>,
+    /// Bytes copied, then flushed: 64B to 2MiB [default: 64B,4KiB,1MiB]
+    #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
+    pub block: Option<String>,
+    /// sequential, random [default: sequential]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub pattern: Option<String>,
+    /// State of a line before the store: as-is, warm, cold [default: as-is]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub line: Option<String>,
+    /// Registers of the copy: auto, sse2, avx2, avx512 [default: auto]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub width: Option<String>,
+    /// Bytes written over and over [default: 256MiB]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub size: Option<String>,
+    /// dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y, node:N [default: dram]
+    #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
+    pub target: Option<String>,
+    /// 4KiB, thp (transparent huge pages), 2MiB (reserved) [default: 4KiB]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub pages: Option<String>,
+    /// At most so many bytes a second, such as 500MiB/s
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub pace: Option<String>,
+    /// Writers at once, each on a core of its own [default: 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes")]
+    pub threads: Option<Vec<u32>>,
+    /// CPUs of the writers, such as 2,4-6
+    #[arg(long, value_name = "CPUS")]
+    pub cpus: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// `neighbours`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A TASK is a built-in workload with its parameters, each a value or a list separated by commas, or a
+program's command line:
+  write instruction=clwb,nt block=4KiB    chase footprint=4MiB    mcf footprint=8MiB
+  stream size=192MiB    alu    idle    'stress-ng --cache 1'
+
+Examples:
+  ringfence neighbours --victim 'chase footprint=4MiB' --aggressor 'write instruction=clwb,nt'
+  ringfence neighbours --victim mcf --aggressor 'write instruction=clwb' --aggressor alu --placement smt")]
+pub struct Neighbours {
+    /// The task whose rate is the figure
+    #[arg(long, value_name = "TASK", default_value = "chase")]
+    pub victim: String,
+    /// A task beside it; give several to compare them [default: a writer by each instruction, alu, idle]
+    #[arg(long, value_name = "TASK")]
+    pub aggressor: Vec<String>,
+    /// Aggressors at once, each on a core of its own
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    pub aggressors: Vec<u32>,
+    /// How the aggressors lie to the victim
+    #[arg(long, value_enum, default_value = "auto")]
+    pub placement: Placement,
+    /// The victim's CPU, instead of the placement's
+    #[arg(long, value_name = "CPU")]
+    pub victim_cpu: Option<String>,
+    /// The aggressors' CPUs, instead of the placement's
+    #[arg(long, value_name = "CPUS")]
+    pub aggressor_cpus: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// `run`.
+#[derive(Debug, ClapArgs)]
+pub struct Run {
+    /// The experiment
+    #[arg(value_name = "FILE.toml")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// `aa`.
+#[derive(Debug, ClapArgs)]
+pub struct Aa {
+    /// The task that is compared with itself
+    #[arg(long, value_name = "TASK", default_value = "chase")]
+    pub victim: String,
+    /// A task that runs beside it, in both arms
+    #[arg(long, value_name = "TASK")]
+    pub beside: Option<String>,
+    /// How many experiments
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub experiments: u32,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// `show`.
+#[derive(Debug, ClapArgs)]
+pub struct Show {
+    /// The dataset, or a survey's folder of datasets
+    #[arg(value_name = "DATASET")]
+    pub dataset: PathBuf,
+    /// Print the results as JSON
+    #[arg(long)]
+    pub json: bool,
+}

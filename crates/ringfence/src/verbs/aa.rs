@@ -1,0 +1,60 @@
+//! `aa`: a task against itself, to learn what this machine's noise looks like.
+
+use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_lab::task::text;
+
+use super::experiment;
+use crate::args::Aa;
+use crate::failure::Failure;
+
+const LIVES: u32 = 10;
+
+pub fn run(args: &Aa) -> Result<(), Failure> {
+    let lives = match args.measuring.lives.as_deref() {
+        None => LIVES,
+        Some([lives]) => *lives,
+        Some(_) => return Err(Failure::Usage("--lives: give one number, that of an experiment's lives".into())),
+    };
+    let most = args.experiments.checked_mul(lives).filter(|most| args.experiments > 0 && *most <= 100_000);
+    let Some(most) = most else {
+        return Err(Failure::Usage(format!(
+            "--experiments: {} experiments of {lives} lives are none, or more than 100000 lives",
+            args.experiments
+        )));
+    };
+    let mut flags = experiment(args, lives)?;
+    flags.measure.looks = vec![most];
+    // The flag's lives are those of one experiment; the run has all of them.
+    let measuring = crate::args::Measuring { lives: Some(vec![most]), ..args.measuring.clone() };
+    experiment::run(flags, &measuring)
+}
+
+fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
+    let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
+        let task = text::parse(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+        Ok(Role { name: name.into(), count: OneOrMany::One(1), cpus: None, task: OneOrMany::One(task) })
+    };
+    let mut roles = vec![role("victim", "victim", &args.victim)?];
+    if let Some(beside) = &args.beside {
+        roles.push(role("co-runner", "beside", beside)?);
+    }
+    let active: Vec<String> = roles.iter().map(|role| role.name.clone()).collect();
+    let arm = |name: &str, baseline: Option<&str>| Arm {
+        name: name.into(),
+        active: active.clone(),
+        baseline: baseline.map(str::to_owned),
+        set: Default::default(),
+    };
+    Ok(Experiment {
+        schema: SCHEMA,
+        name: "aa".into(),
+        question: Some("How often does this machine show an effect that is not there?".into()),
+        seed: 1,
+        metric: "victim".into(),
+        aa: Some(lives),
+        measure: Measure { blocks: 1, ..Measure::default() },
+        placement: Placement::default(),
+        roles,
+        arms: vec![arm("first", None), arm("again", Some("first"))],
+    })
+}

@@ -1,0 +1,200 @@
+//! What every measuring verb shares: flags into an experiment, the run, and its results.
+
+use std::path::Path;
+use std::time::Instant;
+
+use ringfence_lab::dataset;
+use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
+use ringfence_lab::measure::{self, Measurement};
+use ringfence_lab::plan::Plan;
+use ringfence_lab::results;
+use ringfence_lab::runner::Ended;
+use ringfence_machine::Machine;
+use serde_json::json;
+
+use crate::args::{Measuring, Placement, Run};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+pub fn run_file(args: &Run) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(&args.file)
+        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", args.file.display())))?;
+    let experiment = Experiment::parse(&text)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
+    run(experiment, &args.measuring)
+}
+
+/// Applies the flags, then saves the experiment or measures and shows it.
+pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure> {
+    apply(&mut experiment, flags)?;
+    experiment.check()?;
+    let machine = super::examine()?;
+    // Refuses what cannot be planned before a file is written or anything runs.
+    Plan::new(&experiment, &machine.topology)?;
+    if let Some(path) = &flags.save {
+        save(&experiment, path)?;
+        return output::print(&format!("saved {0}; run it with: ringfence run {0}", path.display()));
+    }
+    measure(&experiment, &machine, flags)
+}
+
+fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
+    let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
+    let stop = super::stop_on_signals()?;
+    let mut show = Show::new(flags.output.quiet);
+    show.begin(&experiment.name);
+    let started = Instant::now();
+    let done = measure::measure(experiment, machine, &dir, &stop, &mut |progress| show.update(progress));
+    show.end();
+    let done = done?;
+    let level = level(experiment)?;
+    let results = results::results(&done.plan, &done.samples, level);
+    let aa = results::aa(&done.plan, &done.samples);
+    if flags.output.json {
+        output::print_json(&json!({
+            "schema": 1,
+            "experiment": experiment,
+            "dataset": dir,
+            "ended": done.ended,
+            "placement": done.plan.placed,
+            "results": results,
+            "aa": aa,
+            "not_run": done.plan.not_run,
+        }))?;
+    } else {
+        let style = output::style();
+        let mut text = ringfence_report::machine_line(machine, &style);
+        for note in &done.plan.placed.notes {
+            text += &format!("{note}\n");
+        }
+        text += "\n";
+        text += &ringfence_report::cases(&done.plan, &results, &style);
+        if let Some(aa) = &aa {
+            text += &format!("\n{}", ringfence_report::aa(aa, &style));
+        }
+        text += &histograms(&done, &style);
+        let seconds = started.elapsed().as_secs_f64();
+        text += &format!("\n{} samples in {seconds:.0} s; dataset: {}\n", done.samples.len(), dir.display());
+        output::print(&text)?;
+    }
+    finish(&done.ended, &dir)
+}
+
+fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
+    let roles = done.plan.experiment.roles.iter().zip(&done.histograms);
+    let mut text = String::new();
+    for (role, buckets) in roles {
+        let counted: Vec<(u64, u64)> = ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
+        if counted.iter().any(|(_, count)| *count > 0) {
+            text += &format!("\nlatency of single loads, {}, last life\n", role.name);
+            text += &ringfence_report::histogram(&counted, style);
+        }
+    }
+    text
+}
+
+/// The failure that an early end is, if it is one.
+pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
+    match ended {
+        Ended::Complete | Ended::Precise | Ended::Budget => Ok(()),
+        Ended::Interrupted => {
+            Err(Failure::Failed(format!("interrupted; what was measured until then is in {}", dir.display())))
+        }
+        Ended::Failed(why) => Err(Failure::Failed(format!(
+            "{why}; what was measured until then is in {}",
+            dir.display()
+        ))),
+    }
+}
+
+/// The level of each interval, such that all looks together have the experiment's confidence.
+pub fn level(experiment: &Experiment) -> Result<f64, Failure> {
+    let measure = &experiment.measure;
+    ringfence_lab::estimate::Looks::new(measure.looks.clone(), measure.confidence.0)
+        .map(|looks| looks.level_at_each())
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Writes an experiment file; one that exists is not overwritten.
+pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
+    use std::io::Write;
+    let refuse = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::Usage(format!("{} exists already: choose another name", path.display()))
+        }
+        _ => Failure::Usage(format!("{} cannot be written: {error}; choose another place", path.display())),
+    };
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(refuse)?;
+    let written = file.write_all(experiment.to_toml().as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a file would be worse than none.
+        let _ = std::fs::remove_file(path);
+        refuse(error)
+    })
+}
+
+fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
+    let measure = &mut experiment.measure;
+    if let Some(lives) = &flags.lives {
+        measure.looks = lives.clone();
+    }
+    if let Some(blocks) = flags.blocks {
+        measure.blocks = blocks;
+    }
+    set(&mut measure.window, "window", flags.window.as_deref())?;
+    set(&mut measure.settle, "settle", flags.settle.as_deref())?;
+    set(&mut measure.probe, "probe", flags.probe.as_deref())?;
+    set(&mut measure.margin, "margin", flags.margin.as_deref())?;
+    set(&mut measure.confidence, "confidence", flags.confidence.as_deref())?;
+    set_some(&mut measure.precision, "precision", flags.precision.as_deref())?;
+    set_some(&mut measure.budget, "budget", flags.budget.as_deref())?;
+    if let Some(seed) = flags.seed {
+        experiment.seed = seed;
+    }
+    Ok(())
+}
+
+/// Sets a field from a flag's text.
+pub fn set<T>(field: &mut T, flag: &str, text: Option<&str>) -> Result<(), Failure>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    if let Some(text) = text {
+        *field = text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The same for a field that may be absent.
+pub fn set_some<T>(field: &mut Option<T>, flag: &str, text: Option<&str>) -> Result<(), Failure>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    if let Some(text) = text {
+        *field = Some(text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?);
+    }
+    Ok(())
+}
+
+/// One value or several.
+pub fn one_or_many<T: Clone>(values: &[T]) -> OneOrMany<T> {
+    match values {
+        [one] => OneOrMany::One(one.clone()),
+        many => OneOrMany::Many(many.to_vec()),
+    }
+}
+
+impl From<Placement> for PlacementKind {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Auto => PlacementKind::Auto,
+            Placement::Smt => PlacementKind::Smt,
+            Placement::Llc => PlacementKind::Llc,
+            Placement::Node => PlacementKind::Node,
+            Placement::Remote => PlacementKind::Remote,
+        }
+    }
+}

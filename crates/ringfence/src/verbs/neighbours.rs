@@ -1,0 +1,58 @@
+//! `neighbours`: how much aggressors slow a victim down.
+
+use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_lab::task::text;
+
+use super::experiment::{self, one_or_many};
+use crate::args::Neighbours;
+use crate::failure::Failure;
+
+pub fn run(args: &Neighbours) -> Result<(), Failure> {
+    experiment::run(experiment(args)?, &args.measuring)
+}
+
+fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
+    let task = |flag: &str, text: &str| {
+        text::parse(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+    };
+    let victim = task("victim", &args.victim)?;
+    let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
+    let texts: Vec<&str> = if args.aggressor.is_empty() {
+        default.to_vec()
+    } else {
+        args.aggressor.iter().map(String::as_str).collect()
+    };
+    let aggressors = texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?;
+    let (mut victim_cpu, mut aggressor_cpus) = (None, None);
+    experiment::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
+    experiment::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
+    let arm = |name: &str, active: &[&str], baseline: Option<&str>| Arm {
+        name: name.into(),
+        active: active.iter().map(|role| (*role).into()).collect(),
+        baseline: baseline.map(str::to_owned),
+        set: Default::default(),
+    };
+    Ok(Experiment {
+        schema: SCHEMA,
+        name: "neighbours".into(),
+        question: Some("How much do aggressors slow the victim down?".into()),
+        seed: 1,
+        metric: "victim".into(),
+        aa: None,
+        measure: Measure { looks: vec![12], ..Measure::default() },
+        placement: Placement { kind: args.placement.into() },
+        roles: vec![
+            Role { name: "victim".into(), count: OneOrMany::One(1), cpus: victim_cpu, task: OneOrMany::One(victim) },
+            Role {
+                name: "aggressor".into(),
+                count: one_or_many(&args.aggressors),
+                cpus: aggressor_cpus,
+                task: one_or_many(&aggressors),
+            },
+        ],
+        arms: vec![
+            arm("alone", &["victim"], None),
+            arm("beside", &["victim", "aggressor"], Some("alone")),
+        ],
+    })
+}

@@ -1,0 +1,47 @@
+//! `show`: a dataset again, from its samples.
+
+use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::results;
+use serde_json::json;
+
+use super::experiment;
+use crate::args::Show;
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &Show) -> Result<(), Failure> {
+    let style = output::style();
+    let mut text = String::new();
+    let mut all = Vec::new();
+    for dir in dataset::list(&args.dataset)? {
+        let dataset = Dataset::open(&dir)?;
+        let plan = dataset.plan()?;
+        let results = results::results(&plan, &dataset.samples, experiment::level(&plan.experiment)?);
+        let aa = results::aa(&plan, &dataset.samples);
+        if args.json {
+            all.push(json!({
+                "dataset": dir,
+                "unfinished": dataset.unfinished,
+                "manifest": dataset.manifest,
+                "results": results,
+                "aa": aa,
+            }));
+            continue;
+        }
+        text += &format!("{}\n", dir.display());
+        if let Some(question) = &plan.experiment.question {
+            text += &format!("{question}\n");
+        }
+        if dataset.unfinished {
+            text += "The program that measured this was killed; these are the samples that it had recorded.\n";
+        }
+        text += &format!("\n{}\n", ringfence_report::cases(&plan, &results, &style));
+        if let Some(aa) = &aa {
+            text += &format!("{}\n", ringfence_report::aa(aa, &style));
+        }
+    }
+    if args.json {
+        return output::print_json(&json!({ "schema": 1, "datasets": all }));
+    }
+    output::print(&text)
+}

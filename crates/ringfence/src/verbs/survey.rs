@@ -1,0 +1,62 @@
+//! `survey`: everything, with nothing asked.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ringfence_lab::dataset;
+use ringfence_lab::survey::{self, Depth, Options};
+
+use super::experiment;
+use crate::args::Survey;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+pub fn run(args: &Survey) -> Result<(), Failure> {
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let machine = super::examine()?;
+    if let Some(dir) = &args.save {
+        return save(depth, args.seed, &machine, dir);
+    }
+    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("survey"));
+    empty_or_absent(&dir)?;
+    let stop = super::stop_on_signals()?;
+    let started = Instant::now();
+    let mut show = Show::new(args.output.quiet);
+    let options = Options { depth, seed: args.seed, dir: dir.clone() };
+    let surveyed = survey::run(&options, machine, &stop, &mut show);
+    show.end();
+    let surveyed = surveyed?;
+    if args.output.json {
+        output::print_json(&surveyed)?;
+    } else {
+        let mut text = ringfence_report::survey(&surveyed, &output::style());
+        let seconds = started.elapsed().as_secs_f64();
+        text += &format!("\n{seconds:.0} s; dataset: {}\n", dir.display());
+        output::print(&text)?;
+    }
+    match &surveyed.ended_early {
+        None => Ok(()),
+        Some(why) => Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display()))),
+    }
+}
+
+// The same folders that a dataset refuses, before anything is probed.
+fn empty_or_absent(dir: &Path) -> Result<(), Failure> {
+    dataset::Recorder::check(dir).map_err(Failure::from)
+}
+
+fn save(depth: Depth, seed: u64, machine: &ringfence_machine::Machine, dir: &PathBuf) -> Result<(), Failure> {
+    empty_or_absent(dir)?;
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+    let experiments = survey::planned(depth, seed, machine);
+    for experiment in &experiments {
+        experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;
+    }
+    output::print(&format!(
+        "saved {} experiments in {}; the paced ones depend on what these show and are not among them",
+        experiments.len(),
+        dir.display()
+    ))
+}

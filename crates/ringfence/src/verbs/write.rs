@@ -1,0 +1,58 @@
+//! `write`: what durable writes cost, over any combination of ways to write.
+
+use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_lab::task::text;
+use ringfence_lab::units::Span;
+use toml::{Table, Value};
+
+use super::experiment::{self, one_or_many};
+use crate::args::Write;
+use crate::failure::Failure;
+
+pub fn run(args: &Write) -> Result<(), Failure> {
+    experiment::run(experiment(args)?, &args.measuring)
+}
+
+fn experiment(args: &Write) -> Result<Experiment, Failure> {
+    let mut task = Table::new();
+    task.insert("workload".into(), Value::String("write".into()));
+    let axes = [
+        ("instruction", &args.instruction, Some("clflush,clflushopt,clwb,nt,none")),
+        ("fence_at", &args.fence_at, None),
+        ("fence", &args.fence, None),
+        ("batch", &args.batch, None),
+        ("block", &args.block, Some("64B,4KiB,1MiB")),
+        ("pattern", &args.pattern, None),
+        ("line", &args.line, None),
+        ("width", &args.width, None),
+        ("size", &args.size, None),
+        ("target", &args.target, None),
+        ("pages", &args.pages, None),
+        ("pace", &args.pace, None),
+    ];
+    for (key, given, otherwise) in axes {
+        if let Some(value) = given.as_deref().or(otherwise) {
+            task.insert(key.into(), text::list(value));
+        }
+    }
+    let mut cpus = None;
+    experiment::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
+    let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
+    Ok(Experiment {
+        schema: SCHEMA,
+        name: "write".into(),
+        question: Some("What does it cost to make a store durable here?".into()),
+        seed: 1,
+        metric: "writer".into(),
+        aa: None,
+        measure: Measure { looks: vec![10], blocks: 1, probe: Span::ms(0), ..Measure::default() },
+        placement: Placement::default(),
+        roles: vec![Role { name: "writer".into(), count, cpus, task: OneOrMany::One(task) }],
+        arms: vec![Arm {
+            name: "write".into(),
+            active: vec!["writer".into()],
+            baseline: None,
+            set: Default::default(),
+        }],
+    })
+}
