@@ -2,6 +2,7 @@
 
 mod cases;
 mod order;
+mod stored;
 
 pub use cases::{Active, Case, cases};
 pub use order::{Life, Step, life};
@@ -47,24 +48,8 @@ impl Plan {
     /// One sentence for a task, a baseline or a CPU that makes no sense.
     pub fn new(experiment: &Experiment, topology: &Topology) -> Result<Self, ExperimentError> {
         experiment.check()?;
-        let mut variants = Vec::new();
-        for role in &experiment.roles {
-            let mut all = Vec::new();
-            for table in role.task.as_slice() {
-                let expanded = axes::expand(table)
-                    .map_err(|error| ExperimentError(format!("role '{}': {error}", role.name)))?;
-                all.extend(expanded);
-            }
-            if all.is_empty() {
-                return Err(ExperimentError(format!("role '{}' has no task: give it one", role.name)));
-            }
-            variants.push(all);
-        }
-        let metric = experiment
-            .roles
-            .iter()
-            .position(|role| role.name == experiment.metric)
-            .expect("checked: the metric is a role");
+        let variants = variants(experiment)?;
+        let metric = metric(experiment);
         let wants: Vec<Want> = experiment
             .roles
             .iter()
@@ -119,6 +104,28 @@ impl Plan {
         let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
         &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant].task
     }
+}
+
+fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
+    let mut variants = Vec::new();
+    for role in &experiment.roles {
+        let mut all = Vec::new();
+        for table in role.task.as_slice() {
+            let expanded = axes::expand(table)
+                .map_err(|error| ExperimentError(format!("role '{}': {error}", role.name)))?;
+            all.extend(expanded);
+        }
+        if all.is_empty() {
+            return Err(ExperimentError(format!("role '{}' has no task: give it one", role.name)));
+        }
+        variants.push(all);
+    }
+    Ok(variants)
+}
+
+fn metric(experiment: &Experiment) -> usize {
+    let position = experiment.roles.iter().position(|role| role.name == experiment.metric);
+    position.expect("checked: the metric is a role")
 }
 
 #[cfg(test)]
