@@ -1,12 +1,13 @@
 //! Experiments: plan, workloads, engines, estimates, dataset.
 //!
 //! An [`experiment::Experiment`] says what to ask, a [`plan::Plan`] in what order, an
-//! [`engine::Engine`] measures window by window, a [`sample::Sample`] is one window of one task, and
-//! [`estimate`] turns samples into figures with intervals.
+//! [`engine::Engine`] measures window by window, a [`sample::Sample`] is one window of one task, a
+//! [`dataset`] keeps them, and [`estimate`] turns samples into figures with intervals.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
 
+pub mod dataset;
 pub mod engine;
 pub mod estimate;
 pub mod experiment;

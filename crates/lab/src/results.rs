@@ -131,9 +131,9 @@ pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
 
 // Windows by step, in the order of measurement; a step of a pair has two.
 fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
-    let metric = &plan.experiment.metric;
+    let metric = plan.experiment.metric.as_str();
     let mut steps: BTreeMap<(u32, u32, u32), BTreeMap<u32, Vec<&Sample>>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.role == *metric) {
+    for sample in samples.iter().filter(|sample| *sample.role == *metric) {
         let step = steps.entry((sample.life, sample.block, sample.step)).or_default();
         step.entry(sample.position).or_default().push(sample);
     }
@@ -183,7 +183,7 @@ fn co_runners(plan: &Plan, samples: &[Sample], case: usize) -> Vec<CoRunner> {
             let task = &plan.variants[active.role][active.variant].task;
             let own: Vec<&Sample> = samples
                 .iter()
-                .filter(|s| s.role == *role && s.case as usize == case && s.step_case as usize == case)
+                .filter(|s| *s.role == **role && s.case as usize == case && s.step_case as usize == case)
                 .collect();
             // All instances together: the sum of units over the time of one of them.
             let ns = own.iter().map(|s| s.length_ns).sum::<u64>() as f64 / f64::from(active.count);

@@ -168,7 +168,7 @@ fn sample(
         position: position as u32,
         step_case: step_case as u32,
         case: case as u32,
-        role: plan.experiment.roles[task.role].name.clone(),
+        role: plan.experiment.roles[task.role].name.as_str().into(),
         instance: task.instance,
         cpu: task.cpu,
         class,

@@ -1,5 +1,7 @@
 //! One measured window of one task.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::Class;
@@ -20,8 +22,8 @@ pub struct Sample {
     pub step_case: u32,
     /// The case that ran in this window: `step_case`, or its baseline.
     pub case: u32,
-    /// The task's role.
-    pub role: String,
+    /// The task's role; the samples of a dataset share the text.
+    pub role: Arc<str>,
     /// Which of the role's instances, from 0.
     pub instance: u32,
     /// The CPU it was pinned to.

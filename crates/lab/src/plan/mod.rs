@@ -2,6 +2,7 @@
 
 mod cases;
 mod order;
+mod stored;
 
 pub use cases::{Active, Case, cases};
 pub use order::{Life, Step, life};

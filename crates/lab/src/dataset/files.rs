@@ -1,0 +1,67 @@
+//! Files that are there whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::DatasetError;
+
+/// Writes a file that must not exist yet, and makes it durable.
+pub fn create(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
+    let failed = DatasetError::io("write", path);
+    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => file,
+        Err(error) => return Err(failed(error)),
+    };
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| {
+        // Whether this succeeds changes nothing about what is reported.
+        let _ = fs::remove_file(path);
+        failed(error)
+    })
+}
+
+/// Writes a file under another name and renames it, so that `path` is the old file or the new one.
+pub fn replace<T>(
+    path: &Path,
+    write: impl FnOnce(File) -> Result<(File, T), DatasetError>,
+) -> Result<T, DatasetError> {
+    let temporary = temporary(path);
+    let failed = DatasetError::io("write", path);
+    let result = match File::create(&temporary) {
+        Ok(file) => write(file),
+        Err(error) => return Err(failed(error)),
+    };
+    let renamed = result.and_then(|(file, value)| {
+        let named = file.sync_all().and_then(|()| fs::rename(&temporary, path));
+        named.map(|()| value).map_err(failed)
+    });
+    if renamed.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    renamed
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(path: &Path) -> Result<(), DatasetError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(DatasetError::io("sync", path))
+}
+
+/// Opens a file that must be an ordinary one: a pipe would wait for ever.
+pub fn open(path: &Path) -> Result<File, DatasetError> {
+    let metadata = fs::metadata(path).map_err(DatasetError::io("read", path))?;
+    if !metadata.is_file() {
+        return Err(DatasetError::damaged(path, "this is no ordinary file: restore it as it was written"));
+    }
+    File::open(path).map_err(DatasetError::io("read", path))
+}
+
+/// The whole of an ordinary file.
+pub fn read(path: &Path) -> Result<String, DatasetError> {
+    io::read_to_string(open(path)?).map_err(DatasetError::io("read", path))
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    name.into()
+}

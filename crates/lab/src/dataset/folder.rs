@@ -1,0 +1,70 @@
+//! Where datasets lie.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::date::Date;
+use super::error::DatasetError;
+use super::{MANIFEST, manifest};
+
+/// A folder in the current directory that does not exist yet: `ringfence-NAME-YYYYMMDD-HHMMSS` in UTC,
+/// with `-2`, `-3`... behind it where that is taken.
+pub fn default_dir(name: &str) -> PathBuf {
+    untaken(&format!("ringfence-{name}-{}", Date::new(SystemTime::now()).compact()))
+}
+
+fn untaken(stem: &str) -> PathBuf {
+    let later = (2u64..).map(|number| format!("{stem}-{number}"));
+    let mut names = std::iter::once(stem.to_owned()).chain(later).map(PathBuf::from);
+    names.find(|path| path.symlink_metadata().is_err()).expect("a folder has fewer than 2^64 entries")
+}
+
+/// The datasets that a folder holds: itself where it is one, else those of its sub-folders that are, by
+/// the time at which they were created and by name.
+///
+/// # Errors
+/// One sentence where the folder cannot be read or holds no dataset.
+pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    if dir.join(MANIFEST).exists() {
+        return Ok(vec![dir.into()]);
+    }
+    let entries = entries(dir)?.into_iter().filter(|path| path.join(MANIFEST).exists());
+    // A manifest that cannot be read is listed first: opening it says what is wrong.
+    let created = |path: &Path| manifest::read(path).map(|manifest| manifest.created).unwrap_or_default();
+    let mut found: Vec<(String, PathBuf)> = entries.map(|path| (created(&path), path)).collect();
+    if found.is_empty() {
+        let problem = "there is no dataset here, nor in a sub-folder: name a folder that Ringfence wrote";
+        return Err(DatasetError::usage(dir, problem));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// What is in a folder.
+pub fn entries(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let metadata = fs::metadata(dir)
+        .map_err(|error| DatasetError::usage(dir, format!("{error}; name the folder of a dataset")))?;
+    if !metadata.is_dir() {
+        return Err(DatasetError::usage(dir, "this is no folder; name the folder of a dataset"));
+    }
+    let read = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    read.map_err(DatasetError::io("list", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let stem = dir.path().join("a");
+        let next = || untaken(stem.to_str().unwrap());
+        assert_eq!(next(), stem);
+        for name in ["a", "a-2"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        assert_eq!(next(), dir.path().join("a-3"));
+    }
+}

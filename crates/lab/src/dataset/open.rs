@@ -1,0 +1,101 @@
+//! Reads a dataset.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::columns::Known;
+use super::error::DatasetError;
+use super::manifest::{self, Manifest, State};
+use super::{EXPERIMENT, JOURNAL, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file};
+use crate::experiment::Experiment;
+use crate::plan::Plan;
+use crate::sample::Sample;
+
+/// A dataset, read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// The folder.
+    pub dir: PathBuf,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// The plan as it was carried out, on the machine that measured; with the experiment in it.
+    pub plan: Plan,
+    /// What that machine was.
+    pub machine: Value,
+    /// What was measured, in that order.
+    pub samples: Vec<Sample>,
+}
+
+impl Dataset {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// One sentence where it is no dataset, or one that is damaged or newer than this program.
+    pub fn open(dir: &Path) -> Result<Self, DatasetError> {
+        folder::entries(dir)?;
+        if !dir.join(MANIFEST).exists() {
+            let problem =
+                format!("this folder is no dataset (there is no {MANIFEST}); name one that Ringfence wrote");
+            return Err(DatasetError::usage(dir, problem));
+        }
+        let manifest = manifest::read(dir)?;
+        let plan = plan(dir, &manifest)?;
+        let path = dir.join(MACHINE);
+        let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {
+            DatasetError::damaged(&path, format!("this is no JSON ({error}): restore it as it was written"))
+        })?;
+        let samples = samples(dir, &manifest, &Known::new(&plan))?;
+        Ok(Self { dir: dir.into(), manifest, plan, machine, samples })
+    }
+
+    /// Whether it is still being measured, or the program was killed or could not finish it.
+    pub fn unfinished(&self) -> bool {
+        self.manifest.state == State::Unfinished
+    }
+}
+
+fn plan(dir: &Path, manifest: &Manifest) -> Result<Plan, DatasetError> {
+    let path = dir.join(EXPERIMENT);
+    let experiment = Experiment::parse(&files::read(&path)?)
+        .map_err(|error| DatasetError::damaged(&path, format!("{error}; restore it as it was written")))?;
+    let names = experiment.roles.iter().map(|role| &role.name);
+    let cases = manifest.cases.iter().map(|entry| entry.case.clone()).collect();
+    let misfit = |problem: String| {
+        let problem =
+            format!("it does not belong to {EXPERIMENT} ({problem}): restore both as they were written");
+        DatasetError::damaged(&dir.join(MANIFEST), problem)
+    };
+    if !names.eq(manifest.roles.iter().map(|role| &role.name)) {
+        return Err(misfit("the roles differ".into()));
+    }
+    Plan::stored(experiment, cases, manifest.not_run.clone(), manifest.placed.clone())
+        .map_err(|error| misfit(error.to_string()))
+}
+
+fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>, DatasetError> {
+    let (path, samples) = match (manifest.state, &manifest.samples) {
+        (State::Complete, Some(expected)) => {
+            let path = dir.join(SAMPLES);
+            let samples = parquet_file::read(&path, expected, known)?;
+            (path, samples)
+        }
+        (State::Complete, None) => {
+            let problem = format!("it says nothing of {SAMPLES}: restore it as it was written");
+            return Err(DatasetError::damaged(&dir.join(MANIFEST), problem));
+        }
+        (State::Unfinished, _) => {
+            let path = dir.join(JOURNAL);
+            let mut samples = Vec::new();
+            journal::read(&path, known, |step| {
+                samples.extend(step);
+                Ok(())
+            })?;
+            (path, samples)
+        }
+    };
+    known.check(&samples).map_err(|problem| {
+        DatasetError::damaged(&path, format!("{problem}: restore it and {MANIFEST} as they were written"))
+    })?;
+    Ok(samples)
+}

@@ -1,0 +1,218 @@
+//! Reading the table.
+
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{self, Read};
+use std::path::Path;
+
+use parquet::basic::Type as Physical;
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+use twox_hash::XxHash64;
+
+use super::{SCHEMA_KEY, digest};
+use crate::dataset::columns::{CLASSES, COLUMNS, Column, Kind, Known};
+use crate::dataset::{DatasetError, SCHEMA, SamplesFile, files};
+use crate::estimate::Class;
+use crate::sample::Sample;
+
+// Values decoded at a time: few enough to stay in the caches.
+const BATCH: usize = 1 << 13;
+
+/// Reads the file, which must be the one that the manifest describes.
+pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sample>, DatasetError> {
+    let mut file = files::open(path)?;
+    let (bytes, xxh64) = checksum(&mut file).map_err(DatasetError::io("read", path))?;
+    if bytes != expected.bytes || xxh64 != expected.xxh64 {
+        let problem = format!(
+            "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} with {} in the manifest): restore both",
+            expected.bytes, expected.xxh64
+        );
+        return Err(DatasetError::damaged(path, problem));
+    }
+    parse(file, expected.count, known).map_err(|problem| {
+        DatasetError::damaged(
+            path,
+            format!("this is no table of samples ({problem}): restore it as it was written"),
+        )
+    })
+}
+
+fn checksum(file: &mut File) -> io::Result<(u64, String)> {
+    let mut hasher = XxHash64::with_seed(0);
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((bytes, digest(&hasher))),
+            Ok(length) => {
+                hasher.write(&buffer[..length]);
+                bytes += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
+    let reader = SerializedFileReader::new(file).map_err(text)?;
+    let metadata = reader.metadata().file_metadata();
+    let version =
+        metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
+    if version.and_then(|entry| entry.value.as_deref()) != Some(&*SCHEMA.to_string()) {
+        return Err(format!("its {SCHEMA_KEY} is not {SCHEMA}"));
+    }
+    if u64::try_from(metadata.num_rows()).ok() != Some(count) {
+        return Err(format!("it has {} rows, not {count}", metadata.num_rows()));
+    }
+    let schema = metadata.schema_descr();
+    let place = |column: &'static Column| {
+        let index = schema.columns().iter().position(|descriptor| descriptor.name() == column.name);
+        let index = index.filter(|index| fits(&schema.column(*index), &column.kind));
+        index
+            .map(|index| (column, index))
+            .ok_or_else(|| format!("column {} is missing or of another type", column.name))
+    };
+    let places = COLUMNS.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+
+    let blank = blank(known)?;
+    let mut samples = Vec::with_capacity(usize::try_from(count).map_err(|error| error.to_string())?);
+    for number in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(number).map_err(text)?;
+        let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        let first = samples.len();
+        // The sum may not exceed what the file as a whole declares.
+        if rows as u64 > count - first as u64 {
+            return Err("its row groups have more rows than the file".into());
+        }
+        samples.resize(first + rows, blank.clone());
+        for (column, index) in &places {
+            read_column(&*group, *index, column, known, &mut samples[first..])
+                .map_err(|problem| format!("column {}: {problem}", column.name))?;
+        }
+    }
+    if samples.len() as u64 != count {
+        return Err("its row groups have fewer rows than the file".into());
+    }
+    Ok(samples)
+}
+
+fn fits(descriptor: &ColumnDescriptor, kind: &Kind) -> bool {
+    let (physical, levels) = match kind {
+        Kind::U32(..) => (Physical::INT32, 0),
+        Kind::U64(..) => (Physical::INT64, 0),
+        Kind::OptU64(..) => (Physical::INT64, 1),
+        Kind::OptF64(..) => (Physical::DOUBLE, 1),
+        Kind::Role | Kind::Class => (Physical::BYTE_ARRAY, 0),
+    };
+    descriptor.physical_type() == physical
+        && descriptor.max_def_level() == levels
+        && descriptor.max_rep_level() == 0
+        && descriptor.path().parts().len() == 1
+}
+
+fn read_column(
+    group: &dyn RowGroupReader,
+    index: usize,
+    column: &Column,
+    known: &Known,
+    samples: &mut [Sample],
+) -> Result<(), String> {
+    let reader = group.get_column_reader(index).map_err(text)?;
+    match column.kind {
+        Kind::U32(_, set) => fill::<Int32Type>(reader, samples, |sample, value| {
+            set(sample, value as u32);
+            Ok(())
+        }),
+        Kind::U64(_, set) => fill::<Int64Type>(reader, samples, |sample, value| {
+            set(sample, value as u64);
+            Ok(())
+        }),
+        Kind::OptU64(_, set) => fill::<Int64Type>(reader, samples, |sample, value| {
+            set(sample, Some(value as u64));
+            Ok(())
+        }),
+        Kind::OptF64(_, set) => fill::<DoubleType>(reader, samples, |sample, value| {
+            set(sample, Some(value));
+            Ok(())
+        }),
+        Kind::Role => fill::<ByteArrayType>(reader, samples, |sample, value| {
+            if sample.role.as_bytes() != value.data() {
+                sample.role = known.role(value.data())?;
+            }
+            Ok(())
+        }),
+        Kind::Class => fill::<ByteArrayType>(reader, samples, |sample, value| {
+            sample.class = class(value.data())?;
+            Ok(())
+        }),
+    }
+}
+
+// Hands each value that is there to `set`, with its sample.
+fn fill<T: DataType>(
+    reader: ColumnReader,
+    samples: &mut [Sample],
+    mut set: impl FnMut(&mut Sample, T::T) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut reader = get_typed_column_reader::<T>(reader);
+    let mut values = Vec::with_capacity(BATCH);
+    let mut present = Vec::with_capacity(BATCH);
+    let mut rest = samples;
+    while !rest.is_empty() {
+        values.clear();
+        present.clear();
+        let most = rest.len().min(BATCH);
+        let (rows, ..) = reader.read_records(most, Some(&mut present), None, &mut values).map_err(text)?;
+        if rows == 0 || rows > rest.len() {
+            return Err("it ends too early".into());
+        }
+        let (batch, later) = rest.split_at_mut(rows);
+        let mut values = values.drain(..);
+        // A column that cannot be null has no levels at all.
+        for (i, sample) in batch.iter_mut().enumerate() {
+            if present.get(i).is_none_or(|level| *level == 1) {
+                set(sample, values.next().ok_or("it has too few values")?)?;
+            }
+        }
+        rest = later;
+    }
+    Ok(())
+}
+
+fn class(name: &[u8]) -> Result<Class, String> {
+    let known = CLASSES.iter().find(|(class, _)| class.as_bytes() == name);
+    known.map(|(_, class)| *class).ok_or_else(|| format!("'{}' is no class", String::from_utf8_lossy(name)))
+}
+
+fn blank(known: &Known) -> Result<Sample, String> {
+    Ok(Sample {
+        life: 0,
+        block: 0,
+        step: 0,
+        position: 0,
+        step_case: 0,
+        case: 0,
+        role: known.roles.first().cloned().ok_or("the experiment has no role")?,
+        instance: 0,
+        cpu: 0,
+        class: Class::Unprobed,
+        ping_before_ns: None,
+        ping_after_ns: None,
+        start_ns: 0,
+        length_ns: 0,
+        busy_ns: 0,
+        units: 0,
+        cycles: None,
+        instructions: None,
+        llc_misses: None,
+    })
+}
+
+fn text(error: ParquetError) -> String {
+    error.to_string()
+}

@@ -1,0 +1,145 @@
+//! Writes a dataset while it is measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::columns::Known;
+use super::error::DatasetError;
+use super::journal::{self, Journal};
+use super::manifest::{Manifest, State};
+use super::{EXPERIMENT, JOURNAL, MACHINE, SAMPLES, files, folder, parquet_file};
+use crate::plan::Plan;
+use crate::runner::Ended;
+use crate::sample::Sample;
+
+/// A dataset that is being measured.
+///
+/// Dropped without [`finish`](Self::finish), or killed, it leaves an unfinished dataset with everything
+/// that was appended.
+#[derive(Debug)]
+pub struct Recorder {
+    dir: PathBuf,
+    manifest: Manifest,
+    known: Known,
+    journal: Journal,
+}
+
+impl Recorder {
+    /// Whether a dataset could begin in a folder; leaves everything as it was.
+    ///
+    /// # Errors
+    /// As [`Recorder::create`].
+    pub fn check(dir: &Path) -> Result<(), DatasetError> {
+        // Made and removed again: only trying tells whether a folder can be written to.
+        let mut made = Made::default();
+        made.folder(dir)?;
+        made.file(dir.join(JOURNAL), Journal::create).map(drop)
+    }
+
+    /// Begins a dataset in a folder that does not exist or is empty; parents are made as needed.
+    ///
+    /// # Errors
+    /// Where there is something in the folder, or it cannot be written to. What was made is removed.
+    pub fn create(dir: &Path, plan: &Plan, machine: &Value) -> Result<Self, DatasetError> {
+        let mut made = Made::default();
+        made.folder(dir)?;
+        made.file(dir.join(EXPERIMENT), |path| files::create(path, plan.experiment.to_toml().as_bytes()))?;
+        let machine = serde_json::to_string_pretty(machine).expect("a JSON value") + "\n";
+        made.file(dir.join(MACHINE), |path| files::create(path, machine.as_bytes()))?;
+        let journal = made.file(dir.join(JOURNAL), Journal::create)?;
+        let manifest = Manifest::new(plan);
+        // Last, since a folder with a manifest counts as a dataset.
+        manifest.write(dir)?;
+        made.keep();
+        Ok(Self { dir: dir.into(), manifest, known: Known::new(plan), journal })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Adds the samples of a step: all of them, or none where this fails.
+    ///
+    /// # Errors
+    /// Where the samples name a case or a role that the plan does not have, or cannot be written.
+    pub fn append(&mut self, samples: &[Sample]) -> Result<(), DatasetError> {
+        let roles = samples.iter().try_for_each(|sample| self.known.role(sample.role.as_bytes()).map(drop));
+        roles.and_then(|()| self.known.check(samples)).map_err(|problem| {
+            DatasetError::usage(&self.dir, format!("{problem}: only record what the plan says"))
+        })?;
+        self.journal.append(samples)
+    }
+
+    /// Ends the dataset: the journal becomes `samples.parquet`.
+    ///
+    /// # Errors
+    /// Where that cannot be written. The journal stays, and the dataset can be read as an unfinished one.
+    pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
+        let path = self.dir.join(JOURNAL);
+        let samples =
+            parquet_file::write(&self.dir.join(SAMPLES), |step| journal::read(&path, &self.known, step))?;
+        self.manifest.state = State::Complete;
+        self.manifest.ended = Some(ended.clone());
+        self.manifest.samples = Some(samples);
+        self.manifest.write(&self.dir)?;
+        // The dataset is complete: should the journal stay, it is not read.
+        let _ = fs::remove_file(path);
+        Ok(())
+    }
+}
+
+// What was made so far, removed again unless it is kept.
+#[derive(Default)]
+struct Made {
+    folders: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+impl Made {
+    fn folder(&mut self, dir: &Path) -> Result<(), DatasetError> {
+        if dir.as_os_str().is_empty() {
+            return Err(DatasetError::usage(dir, "the folder's name is empty; name a new folder"));
+        }
+        if dir.exists() {
+            return match folder::entries(dir)?.is_empty() {
+                true => Ok(()),
+                false => {
+                    Err(DatasetError::usage(dir, "this folder is not empty; name a new one, or remove it"))
+                }
+            };
+        }
+        let missing = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        self.folders = missing.map(PathBuf::from).collect();
+        fs::create_dir_all(dir).map_err(DatasetError::io("make the folder", dir))
+    }
+
+    fn file<T>(
+        &mut self,
+        path: PathBuf,
+        make: impl FnOnce(&Path) -> Result<T, DatasetError>,
+    ) -> Result<T, DatasetError> {
+        let made = make(&path)?;
+        self.files.push(path);
+        Ok(made)
+    }
+
+    fn keep(mut self) {
+        self.folders.clear();
+        self.files.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Nothing can be done about what cannot be removed; a folder that somebody else uses stays.
+        for file in &self.files {
+            let _ = fs::remove_file(file);
+        }
+        for folder in &self.folders {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
