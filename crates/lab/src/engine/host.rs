@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ringfence_machine::clock::Clock;
+use ringfence_machine::counters::Counters;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::probe::{self, pin};
 use ringfence_machine::topology::Topology;
@@ -10,7 +11,7 @@ use ringfence_machine::topology::Topology;
 use super::guardian::{Event, Guardian};
 use super::shm::{Report, Shared, Slot, order, state};
 use super::worker::{Failure, Spec};
-use super::{Engine, EngineError, Measured};
+use super::{Counts, Engine, EngineError, Measured};
 use crate::plan::{Active, Plan};
 use crate::task::Task;
 
@@ -34,6 +35,8 @@ struct Worker {
     on_demand: bool,
     pid: Option<i32>,
     ordered: u32,
+    /// Hardware counters of this process, where the kernel gives any.
+    counters: Option<Counters>,
 }
 
 /// Runs tasks on this machine.
@@ -145,8 +148,30 @@ impl HostEngine {
                     return Err(self.explain(worker, "is not ready after 120 s"));
                 }
             }
+            // By now its process id has been reported. Without counters the samples have none, and
+            // `doctor` says why.
+            self.ended(worker, Duration::ZERO)?;
+            let this = &mut self.workers[worker];
+            this.counters = this.pid.filter(|_| !this.on_demand).and_then(|pid| Counters::of(pid).ok());
+            if let Some(counters) = &mut this.counters
+                && counters.start().is_err()
+            {
+                this.counters = None;
+            }
         }
         Ok(())
+    }
+
+    fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
+        let read = |worker: &usize| {
+            let counts = self.workers[*worker].counters.as_mut()?.read().ok()?;
+            Some(Counts {
+                cycles: counts.cycles,
+                instructions: counts.instructions,
+                llc_misses: counts.llc_load_misses.or(counts.cache_misses),
+            })
+        };
+        workers.iter().map(read).collect()
     }
 
     fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
@@ -280,6 +305,7 @@ impl Engine for HostEngine {
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
+        let counts_before = self.counts(&running);
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
         std::thread::sleep(self.plan.experiment.measure.window.0);
@@ -291,6 +317,8 @@ impl Engine for HostEngine {
             ended = self.reports(&running)?;
         }
         let ended_at = self.clock.now();
+        let counts_after = self.counts(&running);
+        let mut counts = counts_before.into_iter().zip(counts_after).map(|(a, b)| Some(since(a?, b?)));
         let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
         let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(&worker, (begun, ended))| {
             let worker = &self.workers[worker];
@@ -306,10 +334,19 @@ impl Engine for HostEngine {
                 length_ns: ns(length),
                 busy_ns: ns(length.saturating_sub(ended.1.untimed - begun.1.untimed)),
                 units: ended.1.units - begun.1.units,
-                counts: None,
+                counts: counts.next().flatten(),
             }
         });
         Ok(measured.collect())
+    }
+}
+
+fn since(before: Counts, after: Counts) -> Counts {
+    let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+    Counts {
+        cycles: minus(after.cycles, before.cycles),
+        instructions: minus(after.instructions, before.instructions),
+        llc_misses: minus(after.llc_misses, before.llc_misses),
     }
 }
 
@@ -339,6 +376,7 @@ fn workers(plan: &Plan) -> Vec<Worker> {
                     on_demand,
                     pid: None,
                     ordered: order::PAUSE,
+                    counters: None,
                 });
             };
             if !steady.is_empty() {

@@ -15,13 +15,13 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     let mut all = Vec::new();
     for dir in dataset::list(&args.dataset)? {
         let dataset = Dataset::open(&dir)?;
-        let plan = dataset.plan()?;
-        let results = results::results(&plan, &dataset.samples, experiment::level(&plan.experiment)?);
-        let aa = results::aa(&plan, &dataset.samples);
+        let plan = &dataset.plan;
+        let results = results::results(plan, &dataset.samples, experiment::level(&plan.experiment)?);
+        let aa = results::aa(plan, &dataset.samples);
         if args.json {
             all.push(json!({
                 "dataset": dir,
-                "unfinished": dataset.unfinished,
+                "unfinished": dataset.unfinished(),
                 "manifest": dataset.manifest,
                 "results": results,
                 "aa": aa,
@@ -32,10 +32,10 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         if let Some(question) = &plan.experiment.question {
             text += &format!("{question}\n");
         }
-        if dataset.unfinished {
+        if dataset.unfinished() {
             text += "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", ringfence_report::cases(&plan, &results, &style));
+        text += &format!("\n{}\n", ringfence_report::cases(plan, &results, &style));
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }

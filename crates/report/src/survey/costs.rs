@@ -1,0 +1,131 @@
+//! The cost table and what the costs are made of.
+
+use ringfence_lab::estimate::Difference;
+use ringfence_lab::survey::parts::Part;
+use ringfence_lab::survey::{CostRow, Survey, instruction_name};
+use ringfence_lab::task::{FenceAt, Instruction, LineState};
+use ringfence_machine::units::Bytes;
+
+use crate::numbers;
+use crate::style::{Paint, Style};
+use crate::table::{Cell, Column, Table};
+use crate::text::{heading, paragraph};
+
+const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
+const PLACES: [(FenceAt, &str); 3] =
+    [(FenceAt::None, "none"), (FenceAt::Block, "each block"), (FenceAt::Line, "each line")];
+const INSTRUCTIONS: [Instruction; 5] =
+    [Instruction::Clflush, Instruction::Clflushopt, Instruction::Clwb, Instruction::Nt, Instruction::None];
+
+pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+    if survey.cost.is_empty() {
+        return;
+    }
+    let title = format!("What a write costs, per line of 64 B ({}, sequential)", survey.target);
+    heading(out, &title, style);
+    let all = cost_table(&survey.cost, &BLOCKS);
+    if all.fits(style) {
+        out.push_str(&all.render(style));
+    } else {
+        // One table a block where three side by side are too wide.
+        for block in BLOCKS {
+            out.push_str(&cost_table(&survey.cost, &[block]).render(style));
+        }
+    }
+    out.push_str(&style.paint(Paint::Faint, "fence none and plain stores are not durable when the writer goes on"));
+    out.push_str("\n\n");
+    if !survey.parts.is_empty() {
+        parts(out, survey, style);
+    }
+}
+
+fn cost_table(rows: &[CostRow], blocks: &[u64]) -> Table {
+    let mut columns = vec![Column::left("instruction"), Column::left("fence")];
+    for block in blocks {
+        columns.push(Column::right(format!("{} block", Bytes(*block))));
+        columns.push(Column::right("GB/s"));
+    }
+    let mut table = Table::new(columns);
+    for instruction in INSTRUCTIONS {
+        let mut name = Some(instruction_name(instruction));
+        for (place, words) in PLACES {
+            let cells: Vec<Option<&CostRow>> = blocks
+                .iter()
+                .map(|block| {
+                    rows.iter().find(|row| {
+                        row.write.instruction == instruction
+                            && row.write.fence_at == place
+                            && row.write.block.0 == *block
+                            && row.write.line == LineState::AsIs
+                    })
+                })
+                .collect();
+            if cells.iter().all(Option::is_none) {
+                continue;
+            }
+            let durable = place != FenceAt::None && instruction != Instruction::None;
+            let mut row = vec![Cell::new(name.take().unwrap_or("")), Cell::new(words)];
+            for cell in cells {
+                let cost = cell.map(|cell| &cell.result.ns_per_unit);
+                let (ns, rate) = match cost {
+                    Some(Ok(cost)) => (
+                        numbers::ns_interval(cost),
+                        // The heading has the unit.
+                        format!("{:.2}", 64.0 / cost.value),
+                    ),
+                    Some(Err(reason)) => (reason.to_string(), String::new()),
+                    None => ("not run".into(), String::new()),
+                };
+                let paint = |text| if durable { Cell::new(text) } else { Cell::painted(text, Paint::Faint) };
+                row.push(paint(ns));
+                row.push(paint(rate));
+            }
+            table.row(row);
+        }
+    }
+    table
+}
+
+fn parts(out: &mut String, survey: &Survey, style: &Style) {
+    heading(out, "What that is made of: ns per line, 4KiB blocks of cold lines", style);
+    let heads = ["copy", "ownership", "instruction", "fence/block", "fence/line", "reload"];
+    let mut columns = vec![Column::left("")];
+    columns.extend(heads.map(|head| Column::right(head)));
+    let mut table = Table::new(columns);
+    for row in &survey.parts {
+        let part = |part: &Part| match part {
+            Ok(difference) => difference_text(difference),
+            Err(_) => "?".into(),
+        };
+        let copy = match &row.copy {
+            Ok(copy) => difference_text(copy).trim_start_matches('+').replace("[+", "[").replace(", +", ", "),
+            Err(_) => "?".into(),
+        };
+        table.row(vec![
+            Cell::new(row.instruction),
+            Cell::new(copy),
+            Cell::new(row.ownership.as_ref().map_or("none".into(), part)),
+            Cell::new(part(&row.flush)),
+            Cell::new(part(&row.fence_per_block)),
+            Cell::new(part(&row.fence_per_line)),
+            Cell::new(row.reload.map_or(String::new(), |ns| format!("{ns:+.0}"))),
+        ]);
+    }
+    out.push_str(&table.render(style));
+    let legend = "copy: plain stores to cached lines; ownership: what cold lines add, which are read first; instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; reload: what loading a line again costs more than a cached one";
+    let mut text = String::new();
+    paragraph(&mut text, 0, legend, style);
+    for line in text.lines() {
+        out.push_str(&style.paint(Paint::Faint, line.trim_start()));
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+fn difference_text(difference: &Difference) -> String {
+    let half = (difference.high - difference.low) / 2.0;
+    let digits = if half < 1.0 { 1 } else { 0 };
+    format!("{:+.digits$} [{:+.digits$}, {:+.digits$}]", difference.ns, difference.low, difference.high)
+        .replace("-0 ", "0 ")
+        .replace("-0.0 ", "0.0 ")
+}

@@ -1,0 +1,120 @@
+//! Whom writers disturb: a table per victim.
+
+use ringfence_lab::estimate::Verdict;
+use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey};
+use ringfence_lab::task::Task;
+
+use crate::numbers;
+use crate::style::{Paint, Style};
+use crate::table::{Cell, Column, Table};
+use crate::text::{heading, paragraph};
+
+pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+    for table in &survey.neighbours {
+        let paced = survey.pace.as_deref();
+        heading(out, &title(table, survey), style);
+        out.push_str(&render(table, paced, style));
+        out.push('\n');
+    }
+}
+
+fn title(table: &Neighbours, survey: &Survey) -> String {
+    let what = match &table.task {
+        Task::Chase(chase) => {
+            format!("a pointer chase through {} ({})", chase.footprint, survey.probes.victim_footprint_from)
+        }
+        Task::Mcf(mcf) => format!("mcf, a network simplex of {}", mcf.footprint),
+        Task::Alu(_) => "alu, arithmetic in registers".into(),
+        other => other.name().into(),
+    };
+    format!("Who disturbs {what}")
+}
+
+fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String {
+    let any_paced = neighbours.rows.iter().any(|row| row.paced);
+    let mut columns =
+        vec![Column::left("beside"), Column::right("time per unit"), Column::left("verdict"), Column::right("its rate")];
+    if any_paced {
+        columns.push(Column::right(format!("paced to {}", pace.unwrap_or("?"))));
+        columns.push(Column::right("its rate"));
+    }
+    columns.push(Column::left("class"));
+    let mut table = Table::new(columns);
+    for row in neighbours.rows.iter().filter(|row| !row.paced) {
+        let paced = neighbours.rows.iter().find(|other| other.paced && other.co_runner == row.co_runner);
+        let mut cells = vec![Cell::new(&row.co_runner), slowdown(row), verdict(row), Cell::new(rate(row))];
+        if any_paced {
+            cells.push(paced.map_or_else(Cell::default, slowdown));
+            cells.push(Cell::new(paced.map_or_else(String::new, rate)));
+        }
+        cells.push(Cell::new(classes(row)));
+        table.row(cells);
+        for (name, figure) in by_class(row) {
+            table.row(vec![Cell::painted(format!("  {name}"), Paint::Faint), Cell::painted(figure, Paint::Faint)]);
+        }
+    }
+    let mut out = table.render(style);
+    if neighbours.rows.is_empty() {
+        paragraph(&mut out, 2, "nothing was measured", style);
+    }
+    out
+}
+
+fn slowdown(row: &NeighbourRow) -> Cell {
+    let Some(effect) = &row.result.effect else { return Cell::default() };
+    match &effect.by_class.all.slowdown {
+        Ok(interval) => {
+            let text = numbers::slowdown(interval);
+            match effect.finding.verdict {
+                Verdict::Slower => Cell::painted(text, Paint::Bad),
+                _ => Cell::new(text),
+            }
+        }
+        Err(reason) => Cell::new(reason.to_string()),
+    }
+}
+
+fn verdict(row: &NeighbourRow) -> Cell {
+    let Some(effect) = &row.result.effect else { return Cell::default() };
+    match &effect.finding.verdict {
+        Verdict::Slower => Cell::painted("slower", Paint::Bad),
+        Verdict::Faster => Cell::new("faster"),
+        Verdict::NoChangeLargerThanMargin => {
+            Cell::painted(format!("within {}", numbers::percent(effect.finding.margin)), Paint::Good)
+        }
+        Verdict::Undecided { .. } => Cell::painted("undecided", Paint::Caution),
+        Verdict::NotEstimable(_) => Cell::new("no figure"),
+    }
+}
+
+fn rate(row: &NeighbourRow) -> String {
+    let Some(other) = row.result.co_runners.first() else { return String::new() };
+    match other.bytes_per_s {
+        Some(bytes) => numbers::bytes_per_s(bytes),
+        None if other.units_per_s > 0.0 => numbers::units_per_s(other.units_per_s, ""),
+        None => String::new(),
+    }
+}
+
+fn classes(row: &NeighbourRow) -> String {
+    let all: Vec<String> = row.result.classes.keys().map(ToString::to_string).collect();
+    all.join(", ")
+}
+
+fn by_class(row: &NeighbourRow) -> Vec<(String, String)> {
+    let Some(effect) = &row.result.effect else { return Vec::new() };
+    let classes = &effect.by_class.classes;
+    if classes.len() < 2 {
+        return Vec::new();
+    }
+    classes
+        .iter()
+        .map(|(class, of)| {
+            let figure = match &of.slowdown {
+                Ok(interval) => numbers::slowdown(interval),
+                Err(_) => "too few lives".into(),
+            };
+            (format!("{class}, {} pairs", of.pairs), figure)
+        })
+        .collect()
+}
