@@ -1,1 +1,29 @@
-//! What people look at.
+//! What people look at: terminal tables.
+//!
+//! Every function here is a pure function from a value and a [`Style`] to text; nothing prints,
+//! asks the terminal or reads the environment. Texts end in a newline, no line is wider than
+//! [`Style::width`], and without [`Style::color`] there is no escape sequence in them: control
+//! characters in names and commands are shown as `?`.
+
+mod aa;
+mod cases;
+mod classes;
+mod doctor;
+mod histogram;
+pub mod numbers;
+mod style;
+mod survey;
+mod table;
+mod targets;
+mod text;
+mod topology;
+
+pub use aa::aa;
+pub use cases::cases;
+pub use classes::classes_legend;
+pub use doctor::{doctor, doctor_brief};
+pub use histogram::histogram;
+pub use style::{NARROWEST, Style};
+pub use survey::{machine_line, survey};
+pub use targets::targets;
+pub use topology::topology;

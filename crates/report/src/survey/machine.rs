@@ -16,7 +16,8 @@ pub fn machine_line(machine: &Machine, style: &Style) -> String {
 }
 
 fn describe(machine: &Machine) -> String {
-    let processor = machine.processor.brand.clone().unwrap_or_else(|| machine.processor.vendor.clone());
+    let processor = machine.processor.brand.clone().or_else(|| machine.processor.vendor.clone());
+    let processor = processor.unwrap_or_else(|| "unknown processor".into());
     let kernel = machine.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
     let hypervisor = machine.features.as_ref().and_then(|features| features.hypervisor.clone());
     let hypervisor = hypervisor.map_or(String::new(), |name| format!(", virtual machine ({name})"));

@@ -1,0 +1,35 @@
+//! What an A/A experiment says of the machine's noise.
+
+use ringfence_lab::estimate::AaSummary;
+
+use crate::numbers;
+use crate::style::Style;
+use crate::text::{heading, paragraph};
+
+/// Renders how often experiments saw an effect that is not there, and the least effect that they see.
+pub fn aa(summary: &AaSummary, style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, "A/A: the same task in both arms", style);
+    let mut say = |text: String| paragraph(&mut out, 2, &text, style);
+    let of = summary.estimates - summary.not_estimable;
+    match &summary.false_alarm_rate {
+        Some(rate) => say(format!(
+            "{} of {of} experiments saw an effect that is not there: {} [{}, {}]{}",
+            summary.false_alarms,
+            numbers::percent(rate.value),
+            numbers::percent(rate.low),
+            numbers::percent(rate.high),
+            summary.allowed_rate.map_or(String::new(), |allowed| {
+                format!("; {} is what their intervals promise", numbers::percent(allowed))
+            }),
+        )),
+        None => say("no experiment was complete".into()),
+    }
+    if let Some(effect) = summary.smallest_detectable {
+        say(format!(
+            "an effect of {} is found by four experiments in five of this size; to see smaller ones, give more lives",
+            numbers::percent(effect)
+        ));
+    }
+    out
+}

@@ -1,0 +1,60 @@
+//! How many digits a figure deserves.
+
+/// Digits behind the point, at most.
+pub(super) const MOST_DECIMALS: usize = 6;
+
+/// Figures from here on are written with an exponent.
+pub(super) const SCIENTIFIC_FROM: f64 = 1e7;
+
+/// Figures below this, too.
+pub(super) const SCIENTIFIC_BELOW: f64 = 1e-3;
+
+/// Decimals for a figure, its lower and its upper bound: the last digit is worth at most half of
+/// the half-width. With `visible`, at least one digit of the figure shows, whatever the interval.
+pub(super) fn decimals([value, low, high]: [f64; 3], visible: bool) -> usize {
+    let half = (high - low) / 2.0;
+    let by_width = match half {
+        // A point has no width to go by: three digits.
+        h if h <= 0.0 => for_three(value) as f64,
+        // The small subtrahend: 2 / 0.2 may come out as slightly more than 10.
+        h => ((2.0 / h).log10() - 1e-9).ceil(),
+    };
+    let by_value = if visible && value != 0.0 { -value.abs().log10().floor() } else { 0.0 };
+    by_width.max(by_value).clamp(0.0, MOST_DECIMALS as f64) as usize
+}
+
+/// Decimals that show three digits of a figure.
+pub(super) fn for_three(figure: f64) -> usize {
+    if figure == 0.0 {
+        return 0;
+    }
+    let d = (2.0 - figure.abs().log10().floor()).clamp(0.0, MOST_DECIMALS as f64) as usize;
+    // 9.996 rounds to 10.00: one digit too many.
+    if d > 0 && rounded(figure.abs(), d) >= 10f64.powi(3 - d as i32) { d - 1 } else { d }
+}
+
+/// A figure with so many decimals, without a minus sign before zeros.
+pub(super) fn number(figure: f64, decimals: usize) -> String {
+    let text = format!("{figure:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|b| matches!(b, b'0' | b'.')) => rest.to_string(),
+        _ => text,
+    }
+}
+
+/// The same with a sign, but none before zeros.
+pub(super) fn signed(figure: f64, decimals: usize) -> String {
+    let text = number(figure, decimals);
+    if text.bytes().any(|b| matches!(b, b'1'..=b'9')) && !text.starts_with('-') { format!("+{text}") } else { text }
+}
+
+/// Figures with an exponent each: these are beyond what one compares digit by digit.
+pub(super) fn scientific(figures: [f64; 3]) -> [String; 3] {
+    figures.map(|x| format!("{x:.2e}"))
+}
+
+/// What a figure shows as.
+pub(super) fn rounded(figure: f64, decimals: usize) -> f64 {
+    let scale = 10f64.powi(decimals as i32);
+    (figure * scale).round() / scale
+}

@@ -1,0 +1,158 @@
+//! Lines of prose: wrapped, indented, cut, and free of control characters.
+
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::style::{Paint, Style};
+
+/// A text from outside, made harmless to a terminal and to [`crate::table`]: one line, without
+/// control characters and without characters that take no column but may change others.
+pub(crate) fn clean(text: &str) -> String {
+    let harmless = |c: char| match c {
+        '\n' | '\t' => ' ',
+        // Bidirectional overrides and the format characters that the table uses as marks.
+        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '?',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    text.chars().map(harmless).collect()
+}
+
+/// Columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// A text cut to `columns`, with an ellipsis where something was cut off.
+pub(crate) fn ellipsize(text: &str, columns: usize, style: &Style) -> String {
+    if width(text) <= columns {
+        return text.to_string();
+    }
+    let room = columns.saturating_sub(width(style.ellipsis()));
+    let mut cut = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += UnicodeWidthChar::width(c).unwrap_or(0);
+        if used > room {
+            break;
+        }
+        cut.push(c);
+    }
+    cut.trim_end().to_string() + style.ellipsis()
+}
+
+/// Appends `head` and `text` to `out`, wrapped, with every line but the first indented by the
+/// width of `head`. The head is painted, the text is not.
+pub(crate) fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: &str, style: &Style) {
+    let indent = " ".repeat(width(head));
+    let lines = wrap(text, &indent, style);
+    for (index, line) in lines.iter().enumerate() {
+        if index > 0 {
+            out.push_str(line);
+        } else {
+            // Trailing spaces of the head stay outside of the paint.
+            let name = head.trim_end();
+            out.push_str(&paint.map_or(name.to_string(), |paint| style.paint(paint, name)));
+            out.push_str(&line[name.len().min(line.len())..]);
+        }
+        while out.ends_with(' ') {
+            out.pop();
+        }
+        out.push('\n');
+    }
+}
+
+/// Appends a paragraph, every line indented by `indent` spaces and those after the first by two
+/// more.
+pub(crate) fn paragraph(out: &mut String, indent: usize, text: &str, style: &Style) {
+    let options = options(style);
+    let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
+    for line in textwrap::wrap(&clean(text), options.initial_indent(&first).subsequent_indent(&rest)) {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// Appends a painted heading line.
+pub(crate) fn heading(out: &mut String, text: &str, style: &Style) {
+    for line in textwrap::wrap(&clean(text), options(style)) {
+        out.push_str(&style.paint(Paint::Strong, line.trim_end()));
+        out.push('\n');
+    }
+}
+
+/// Appends items side by side in columns of equal width.
+pub(crate) fn grid(out: &mut String, indent: usize, items: &[String], style: &Style) {
+    const GAP: usize = 3;
+    let room = style.columns().saturating_sub(indent);
+    let items: Vec<String> = items.iter().map(|item| ellipsize(item, room, style)).collect();
+    let widest = items.iter().map(|item| width(item)).max().unwrap_or(0);
+    let in_row = ((room + GAP) / (widest + GAP)).max(1);
+    for row in items.chunks(in_row) {
+        let mut line = " ".repeat(indent);
+        for item in row {
+            line.push_str(item);
+            line.push_str(&" ".repeat(widest + GAP - width(item)));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// `1 core`, `2 cores`.
+pub(crate) fn plural(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+fn wrap(text: &str, indent: &str, style: &Style) -> Vec<String> {
+    let text = clean(text);
+    let options = options(style).initial_indent(indent).subsequent_indent(indent);
+    let lines: Vec<String> = textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()).collect();
+    if lines.is_empty() { vec![indent.to_string()] } else { lines }
+}
+
+// Words are broken only where a single one is wider than the line: commands and paths stay whole.
+fn options(style: &Style) -> Options<'static> {
+    Options::new(style.columns())
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
+        .break_words(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_pass() {
+        assert_eq!(clean("a\x1b[31mb\u{206a}\tc\nd"), "a?[31mb? c d");
+    }
+
+    #[test]
+    fn a_cut_text_says_so() {
+        let style = Style::plain(80);
+        assert_eq!(ellipsize("abcdefgh", 8, &style), "abcdefgh");
+        assert_eq!(ellipsize("abcdefgh", 7, &style), "abcd...");
+        assert_eq!(ellipsize("abc defgh", 7, &style), "abc...");
+        assert_eq!(ellipsize("宽宽宽宽", 7, &Style { unicode: true, ..style }), "宽宽宽…");
+    }
+
+    #[test]
+    fn hanging_lines_align_below_the_text() {
+        let mut out = String::new();
+        hanging(&mut out, "  cause  ", Some(Paint::Faint), &"word ".repeat(10), &Style::plain(40));
+        assert_eq!(out, "  cause  word word word word word word\n         word word word word\n");
+        out.clear();
+        hanging(&mut out, "  cause  ", None, "", &Style::plain(40));
+        assert_eq!(out, "  cause\n");
+    }
+
+    #[test]
+    fn a_grid_fills_the_width() {
+        let mut out = String::new();
+        let items: Vec<String> = (0..5).map(|i| format!("core {i}: {i}+{}", i + 8)).collect();
+        grid(&mut out, 2, &items, &Style::plain(40));
+        assert_eq!(out, "  core 0: 0+8    core 1: 1+9\n  core 2: 2+10   core 3: 3+11\n  core 4: 4+12\n");
+    }
+}

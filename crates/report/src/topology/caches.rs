@@ -1,0 +1,73 @@
+//! The table of caches, equal ones in one row.
+
+use ringfence_machine::topology::{Cache, CoreKind, Topology};
+
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+use crate::text::plural;
+
+/// Appends the table, after an empty line; nothing where no caches are known.
+pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
+    if topology.caches.is_empty() {
+        return;
+    }
+    let mut kinds: Vec<(&Cache, usize)> = Vec::new();
+    for cache in &topology.caches {
+        match kinds.iter_mut().find(|(known, _)| equal(topology, known, cache)) {
+            Some((_, instances)) => *instances += 1,
+            None => kinds.push((cache, 1)),
+        }
+    }
+    let hybrid = topology.cores.iter().any(|core| core.kind.is_some());
+    let mut columns = vec![Column::left("cache")];
+    columns.extend(hybrid.then(|| Column::left("of")));
+    columns.extend(["size", "line", "ways", "instances"].map(Column::right));
+    columns.push(Column::left("each shared by"));
+    let mut table = Table::new(columns);
+    for (cache, instances) in kinds {
+        let mut row = vec![Cell::new(cache.name())];
+        row.extend(hybrid.then(|| Cell::new(owner(topology, cache))));
+        let ways = cache.ways.map(|ways| ways.to_string());
+        for text in [
+            cache.size.map(|size| size.to_string()),
+            cache.line.map(|line| line.to_string()),
+            ways,
+            Some(instances.to_string()),
+        ] {
+            row.push(Cell::new(text.unwrap_or_else(|| "?".into())));
+        }
+        row.push(Cell::new(sharers(topology, cache)));
+        table.row(row);
+    }
+    if !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+    out.push_str(&table.render(style));
+}
+
+fn equal(topology: &Topology, a: &Cache, b: &Cache) -> bool {
+    let looks = |cache: &Cache| (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len());
+    looks(a) == looks(b) && owner(topology, a) == owner(topology, b)
+}
+
+fn owner(topology: &Topology, cache: &Cache) -> &'static str {
+    let has = |kind| {
+        let mut cpus = cache.cpus.iter().filter_map(|cpu| topology.cpu(cpu));
+        cpus.any(|cpu| cpu.kind == Some(kind))
+    };
+    match (has(CoreKind::Performance), has(CoreKind::Efficiency)) {
+        (true, false) => "P-cores",
+        (false, true) => "E-cores",
+        (true, true) => "all",
+        (false, false) => "",
+    }
+}
+
+/// `16 CPUs (8 cores)`.
+fn sharers(topology: &Topology, cache: &Cache) -> String {
+    let cpus = plural(cache.cpus.len(), "CPU");
+    match topology.cores.iter().filter(|core| !core.cpus.is_disjoint(&cache.cpus)).count() {
+        cores if cores == 0 || cores == cache.cpus.len() => cpus,
+        cores => format!("{cpus} ({})", plural(cores, "core")),
+    }
+}

@@ -1,0 +1,126 @@
+//! Memory nodes, and the cores in them by last-level cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringfence_machine::cpulist::CpuSet;
+use ringfence_machine::topology::{Core, CoreKind, Node, Topology};
+
+use super::cpus;
+use crate::style::{Paint, Style};
+use crate::text::{grid, hanging, plural};
+
+/// Every node with its cores; `folded` leaves out the single cores.
+pub(super) fn nodes(out: &mut String, topology: &Topology, folded: bool, style: &Style) {
+    for node in &topology.nodes {
+        let head = format!("Node {:<4}", node.id);
+        hanging(out, &head, Some(Paint::Strong), &describe(topology, node), style);
+        processors(out, topology, &node.cpus, folded, style);
+        out.push('\n');
+    }
+    let in_nodes: CpuSet = topology.nodes.iter().flat_map(|node| node.cpus.iter().collect::<Vec<_>>()).collect();
+    let outside = topology.online.difference(&in_nodes);
+    if !outside.is_empty() {
+        hanging(out, "No node  ", Some(Paint::Strong), &cpus::named(&outside), style);
+        processors(out, topology, &outside, folded, style);
+        out.push('\n');
+    }
+}
+
+fn describe(topology: &Topology, node: &Node) -> String {
+    let mut parts = Vec::new();
+    match (node.memory, node.free) {
+        (Some(all), Some(free)) => parts.push(format!("{all}, {free} free")),
+        (Some(all), None) => parts.push(all.to_string()),
+        _ => parts.push("no memory".into()),
+    }
+    if node.cpus.is_empty() {
+        parts.push("no CPUs".into());
+    }
+    let packages: BTreeSet<u32> = node.cpus.iter().filter_map(|cpu| topology.cpu(cpu)?.package).collect();
+    match packages.len() {
+        0 => {}
+        1 => parts.push(format!("package {}", join(&packages))),
+        _ => parts.push(format!("packages {}", join(&packages))),
+    }
+    let dies = topology.dies.iter().filter(|die| !die.cpus.is_disjoint(&node.cpus)).count();
+    if dies > packages.len().max(1) {
+        parts.push(plural(dies, "die"));
+    }
+    parts.extend(distances(node));
+    parts.join("; ")
+}
+
+/// `distance 21 to node 1`, nodes at one distance together, the nearest first.
+fn distances(node: &Node) -> Vec<String> {
+    let mut by_distance: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    for (other, distance) in node.distances.iter().filter(|(other, _)| *other != node.id) {
+        by_distance.entry(*distance).or_default().insert(*other);
+    }
+    let text = |(distance, nodes): (u32, CpuSet)| {
+        let noun = if nodes.len() == 1 { "node" } else { "nodes" };
+        format!("distance {distance} to {noun} {}", cpus::list(&nodes))
+    };
+    by_distance.into_iter().map(text).collect()
+}
+
+fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool, style: &Style) {
+    let mut left = all.clone();
+    for group in topology.llc_groups() {
+        let here = group.intersection(all);
+        let Some(llc) = here.first().and_then(|cpu| topology.llc(cpu)) else { continue };
+        let size = llc.size.map(|size| format!(" {size}")).unwrap_or_default();
+        let elsewhere = group.difference(all);
+        let shared = match elsewhere.is_empty() {
+            true => String::new(),
+            false => format!(" (shared with {} of other nodes)", cpus::named(&elsewhere)),
+        };
+        let head = format!("  {:<12}", format!("{}{size}", llc.name()));
+        hanging(out, &head, None, &format!("{}{shared}", population(topology, &here)), style);
+        if !folded {
+            cores(out, topology, &here, style);
+        }
+        left = left.difference(&here);
+    }
+    if !left.is_empty() {
+        let text = format!("{}, last-level cache not known", population(topology, &left));
+        hanging(out, "  ", None, &text, style);
+        if !folded {
+            cores(out, topology, &left, style);
+        }
+    }
+}
+
+/// `8 cores, CPUs 0-7,32-39`.
+fn population(topology: &Topology, here: &CpuSet) -> String {
+    let cores = cores_of(topology, here);
+    let count = |kind| cores.iter().filter(|core| core.kind == Some(kind)).count();
+    let (performance, efficiency) = (count(CoreKind::Performance), count(CoreKind::Efficiency));
+    let cores = match (cores.len(), performance + efficiency) {
+        (0, _) => return cpus::named(here),
+        (n, 0) => plural(n, "core"),
+        _ => format!("{}, {}", plural(performance, "P-core"), plural(efficiency, "E-core")),
+    };
+    format!("{cores}, {}", cpus::named(here))
+}
+
+fn cores(out: &mut String, topology: &Topology, here: &CpuSet, style: &Style) {
+    let cores = cores_of(topology, here);
+    let item = |core: &&Core| {
+        let kind = match core.kind {
+            Some(CoreKind::Performance) => "P-core",
+            Some(CoreKind::Efficiency) => "E-core",
+            None => "core",
+        };
+        let id = core.core_id.map(|id| format!(" {id}")).unwrap_or_default();
+        format!("{kind}{id}: {}", cpus::siblings(&core.cpus))
+    };
+    grid(out, 4, &cores.iter().map(item).collect::<Vec<_>>(), style);
+}
+
+fn cores_of<'a>(topology: &'a Topology, here: &CpuSet) -> Vec<&'a Core> {
+    topology.cores.iter().filter(|core| !core.cpus.is_disjoint(here)).collect()
+}
+
+fn join(numbers: &BTreeSet<u32>) -> String {
+    numbers.iter().map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+}

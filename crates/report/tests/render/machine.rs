@@ -1,0 +1,105 @@
+//! Topology, doctor and targets of known machines, and a histogram.
+
+use ringfence_machine::doctor::{self, Finding, Severity};
+use ringfence_machine::fixtures::{self, FixtureTree};
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::targets;
+use ringfence_machine::topology::Topology;
+use ringfence_report::Style;
+
+use crate::golden::check;
+
+fn machines() -> [(&'static str, FixtureTree); 6] {
+    [
+        ("xeon", fixtures::xeon_2s64t()),
+        ("zen", fixtures::zen_multi_llc()),
+        ("cxl", fixtures::cxl_node()),
+        ("laptop", fixtures::hybrid_laptop()),
+        ("vm", fixtures::vm_2cpu()),
+        ("container", fixtures::one_cpu()),
+    ]
+}
+
+#[test]
+fn topologies() {
+    for (name, tree) in machines() {
+        let topology = Topology::read(&tree.root()).unwrap();
+        check(&format!("topology-{name}"), |style| ringfence_report::topology(&topology, style));
+    }
+}
+
+// The tests of the machine crate vary what is found with the processor that they run on in one
+// respect only: whether counters can be opened. Here only what a fixture's files say is compared.
+fn findings(tree: &FixtureTree) -> Vec<Finding> {
+    let root = tree.root();
+    let topology = Topology::read(&root).unwrap();
+    let found = doctor::examine(&root, &topology, &targets::find(&root, &topology));
+    // A fixture lies in a folder of a different name each time.
+    let base = root.path("/").display().to_string();
+    let base = base.trim_end_matches('/');
+    let strip = |text: String| text.replace(base, "");
+    found
+        .into_iter()
+        .map(|finding| Finding {
+            cause: strip(finding.cause),
+            consequence: strip(finding.consequence),
+            remedy: strip(finding.remedy),
+            evidence: strip(finding.evidence),
+            ..finding
+        })
+        .collect()
+}
+
+#[test]
+fn doctors() {
+    for (name, tree) in machines() {
+        let findings = findings(&tree);
+        check(&format!("doctor-{name}"), |style| ringfence_report::doctor(&findings, style));
+        check(&format!("doctor-brief-{name}"), |style| ringfence_report::doctor_brief(&findings, style));
+    }
+}
+
+#[test]
+fn a_doctor_without_findings_or_with_hostile_ones() {
+    check("doctor-nothing", |style| ringfence_report::doctor(&[], style));
+    let hostile = Finding {
+        id: "x".repeat(100),
+        severity: Severity::Serious,
+        title: "A title\x1b[31m in red, which is longer than a narrow terminal is wide".into(),
+        cause: "/sys/devices/".repeat(12),
+        consequence: String::new(),
+        remedy: "none".into(),
+        evidence: String::new(),
+    };
+    let findings = [hostile];
+    check("doctor-hostile", |style| ringfence_report::doctor(&findings, style));
+    check("doctor-brief-hostile", |style| ringfence_report::doctor_brief(&findings, style));
+}
+
+#[test]
+fn target_lists() {
+    for (name, tree) in machines() {
+        let root = tree.root();
+        let found = targets::find(&root, &Topology::read(&root).unwrap());
+        check(&format!("targets-{name}"), |style| ringfence_report::targets(&found, style));
+    }
+}
+
+#[test]
+fn histograms() {
+    let far_tail: Vec<(u64, u64)> =
+        [(2, 120_000), (72, 4_000_000), (80, 2_500_000), (88, 90_000), (320, 40_000), (2_048, 700), (1 << 20, 1)].into();
+    check("histogram", |style| ringfence_report::histogram(&far_tail, style));
+    let narrow: Vec<(u64, u64)> = (64..=72).step_by(4).map(|floor| (floor, floor * 1000)).collect();
+    check("histogram-narrow", |style| ringfence_report::histogram(&narrow, style));
+    check("histogram-extreme", |style| ringfence_report::histogram(&[(u64::MAX, u64::MAX), (0, u64::MAX)], style));
+    check("histogram-none", |style| ringfence_report::histogram(&[(64, 0)], style));
+}
+
+#[test]
+fn this_machine_renders() {
+    let root = FsRoot::host();
+    let topology = Topology::read(&root).unwrap();
+    let style = Style { color: true, width: 100, unicode: true };
+    assert!(!ringfence_report::topology(&topology, &style).is_empty());
+}

@@ -1,0 +1,4 @@
+//! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
+
+mod golden;
+mod machine;
