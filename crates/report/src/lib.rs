@@ -5,7 +5,7 @@
 //! [`Style::width`], and without [`Style::color`] there is no escape sequence in them: control
 //! characters in names and commands are shown as `?`.
 
-//Xmod cases;
+mod cases;
 mod classes;
 mod doctor;
 mod histogram;
@@ -16,7 +16,7 @@ mod targets;
 mod text;
 mod topology;
 
-//Xpub use cases::cases;
+pub use cases::cases;
 pub use classes::classes_legend;
 pub use doctor::{doctor, doctor_brief};
 pub use histogram::histogram;
