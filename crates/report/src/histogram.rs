@@ -131,7 +131,7 @@ impl Scale {
         match self {
             Scale::Parts(parts) => {
                 let above = u128::from(ns - (1 << octave));
-                octave * parts + (above * u128::from(parts) >> octave) as u64
+                octave * parts + ((above * u128::from(parts)) >> octave) as u64
             }
             Scale::Octaves(octaves) => octave / octaves,
         }
@@ -161,7 +161,7 @@ fn bar(count: u64, most: u64, room: usize, style: &Style) -> String {
     let eighths = ((share * room as f64 * 8.0).round() as usize).clamp(1, room * 8);
     let part = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(part[eighths % 8 - 1]);
     }
     bar

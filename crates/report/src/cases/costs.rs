@@ -4,8 +4,9 @@ use ringfence_lab::plan::Plan;
 use ringfence_lab::results::CaseResult;
 
 use super::labels::{Labels, one};
+use super::notes::Notes;
 use crate::numbers::{NO_FIGURE, ns_estimate, ns_figure, throughput_figure, throughput_interval};
-use crate::style::{Paint, Style};
+use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, paragraph};
 
@@ -23,18 +24,18 @@ pub(super) fn costs(plan: &Plan, results: &[&CaseResult], style: &Style) -> Stri
     let mut tables = [(&labels, Detail::Full), (&labels, Detail::Brief), (&merged, Detail::Brief)]
         .into_iter()
         .map(|(labels, detail)| table(plan, results, labels, detail));
-    match tables.find(|table| table.fits(style)) {
-        Some(table) => table.render(style),
+    match tables.find(|(table, _)| table.fits(style)) {
+        Some((table, notes)) => table.render(style) + &notes.render(style),
         None => list(plan, results, &labels, style),
     }
 }
 
-fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) -> Table {
+fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) -> (Table, Notes) {
+    let notes = Notes::default();
     let same_unit = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let throughput = results.iter().any(|result| bytes(plan, result).is_some());
     let lives: Vec<u32> = results.iter().filter_map(|result| Some(result.ns_per_unit.ok()?.lives)).collect();
     let same_lives = lives.windows(2).all(|pair| pair[0] == pair[1]);
-    let reasons = results.iter().any(|result| result.ns_per_unit.is_err());
 
     let mut columns = labels.columns();
     let unit = if same_unit { results.first().map_or("unit", |result| one(result.unit)) } else { "unit" };
@@ -45,14 +46,16 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
         columns.extend((detail == Detail::Full).then(|| Column::left("interval")));
     }
     columns.extend((!same_lives).then(|| Column::right("lives")));
-    columns.extend(reasons.then(|| Column::text("remark", 14)));
 
     let mut table = Table::new(columns);
     for result in results {
         let mut row = labels.cells(result);
         let time = result.ns_per_unit.as_ref().ok().map(ns_figure);
         row.push(Cell::new(time.as_ref().map_or(NO_FIGURE, |time| &time.value)));
-        row.push(Cell::new(time.map(|time| time.interval).unwrap_or_default()));
+        row.push(Cell::new(match result.ns_per_unit {
+            Ok(_) => time.map(|time| time.interval).unwrap_or_default(),
+            Err(reason) => notes.number(reason),
+        }));
         row.extend((!same_unit).then(|| Cell::new(one(result.unit))));
         if throughput {
             let figure = bytes(plan, result).zip(result.ns_per_unit.as_ref().ok());
@@ -63,12 +66,9 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
         }
         let lives = result.ns_per_unit.as_ref().map(|ns| ns.lives.to_string());
         row.extend((!same_lives).then(|| Cell::new(lives.unwrap_or_default())));
-        if let Err(reason) = result.ns_per_unit {
-            row.push(Cell::painted(format!("not estimable: {reason}"), Paint::Caution));
-        }
         table.row(row);
     }
-    table
+    (table, notes)
 }
 
 /// For narrow terminals and long labels: a few lines for each case.

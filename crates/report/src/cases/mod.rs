@@ -6,6 +6,7 @@
 mod costs;
 mod labels;
 mod not_run;
+mod notes;
 mod reading;
 mod slowdowns;
 

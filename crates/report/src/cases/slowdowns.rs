@@ -5,6 +5,7 @@ use ringfence_lab::estimate::{ClassEstimate, Estimate, Finding, Verdict};
 use ringfence_lab::results::{CaseResult, CoRunner, Effect};
 
 use super::labels::Labels;
+use super::notes::Notes;
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
@@ -23,14 +24,18 @@ pub(super) fn figures<'a>(
 pub(super) fn slowdowns(results: &[&CaseResult], style: &Style) -> String {
     let labels = Labels::of(results);
     let merged = labels.merged();
-    match [&labels, &merged].map(|labels| table(results, labels)).into_iter().find(|table| table.fits(style))
+    match [&labels, &merged]
+        .map(|labels| table(results, labels))
+        .into_iter()
+        .find(|(table, _)| table.fits(style))
     {
-        Some(table) => table.render(style),
+        Some((table, notes)) => table.render(style) + &notes.render(style),
         None => list(results, &labels, style),
     }
 }
 
-fn table(results: &[&CaseResult], labels: &Labels) -> Table {
+fn table(results: &[&CaseResult], labels: &Labels) -> (Table, Notes) {
+    let notes = Notes::default();
     let roles = roles(results);
     let mut columns = labels.columns();
     let label_columns = columns.len();
@@ -40,7 +45,7 @@ fn table(results: &[&CaseResult], labels: &Labels) -> Table {
     for result in results {
         let Some(effect) = &result.effect else { continue };
         let mut row = labels.cells(result);
-        row.extend(figure(&effect.by_class.all.slowdown, None));
+        row.extend(figure(&effect.by_class.all.slowdown, None, &notes));
         let (words, paint) = verdict(&effect.finding);
         row.push(Cell::painted(words, paint));
         for role in &roles {
@@ -51,19 +56,23 @@ fn table(results: &[&CaseResult], labels: &Labels) -> Table {
         for (class, estimate) in several_classes(effect) {
             let mut row = vec![Cell::painted(format!("  {class}"), Paint::Faint)];
             row.resize(label_columns, Cell::default());
-            row.extend(figure(&estimate.slowdown, Some(Paint::Faint)));
-            row.push(Cell::painted(basis(estimate), Paint::Faint));
+            row.extend(figure(&estimate.slowdown, Some(Paint::Faint), &notes));
+            row.push(Cell::painted(pairs(estimate), Paint::Faint));
             table.row(row);
         }
     }
-    table
+    (table, notes)
 }
 
-fn figure(estimate: &Estimate, paint: Option<Paint>) -> [Cell; 2] {
-    let figure = estimate.as_ref().ok().map(slowdown_figure);
-    let cell = |text: &str| paint.map_or(Cell::new(text), |paint| Cell::painted(text, paint));
-    let value = figure.as_ref().map_or(NO_FIGURE, |figure| &figure.value);
-    [cell(value), cell(figure.as_ref().map_or("", |figure| &figure.interval))]
+fn figure(estimate: &Estimate, paint: Option<Paint>, notes: &Notes) -> [Cell; 2] {
+    let (value, interval) = match estimate {
+        Ok(interval) => {
+            let figure = slowdown_figure(interval);
+            (figure.value, figure.interval)
+        }
+        Err(reason) => (NO_FIGURE.into(), notes.number(*reason)),
+    };
+    [value, interval].map(|text| paint.map_or_else(|| Cell::new(&text), |paint| Cell::painted(&text, paint)))
 }
 
 /// For narrow terminals and long labels: a few lines for each case.
@@ -75,14 +84,11 @@ fn list(results: &[&CaseResult], labels: &Labels, style: &Style) -> String {
         let (words, _) = verdict(&effect.finding);
         let text = match &effect.by_class.all.slowdown {
             Ok(interval) => format!("{}: {words}", slowdown_figure(interval)),
-            Err(_) => words,
+            Err(_) => slowdown_estimate(&effect.by_class.all.slowdown),
         };
         paragraph(&mut out, 2, &text, style);
         for (class, estimate) in several_classes(effect) {
-            let text = match estimate.slowdown {
-                Ok(_) => format!("{class}: {}, {}", slowdown_estimate(&estimate.slowdown), basis(estimate)),
-                Err(_) => format!("{class}: {}", basis(estimate)),
-            };
+            let text = format!("{class}, {}: {}", pairs(estimate), slowdown_estimate(&estimate.slowdown));
             paragraph(&mut out, 4, &text, style);
         }
         for other in &result.co_runners {
@@ -99,13 +105,9 @@ fn several_classes(effect: &Effect) -> impl Iterator<Item = (String, &ClassEstim
     classes.iter().filter(move |_| several).map(|(class, estimate)| (class.to_string(), estimate))
 }
 
-/// What the estimate of a class rests on, or why there is none.
-fn basis(estimate: &ClassEstimate) -> String {
-    let pairs = plural(estimate.pairs as usize, "pair");
-    match estimate.slowdown {
-        Ok(_) => pairs,
-        Err(reason) => format!("{pairs}; not estimable: {reason}"),
-    }
+/// What the estimate of a class rests on.
+fn pairs(estimate: &ClassEstimate) -> String {
+    plural(estimate.pairs as usize, "pair")
 }
 
 /// The verdict without its interval, which stands beside it.
@@ -117,12 +119,12 @@ fn verdict(finding: &Finding) -> (String, Paint) {
             (format!("no change larger than {}", percent(finding.margin)), Paint::Good)
         }
         Verdict::Undecided { lives_needed: Some(lives) } => {
-            (format!("undecided; about {lives} lives would settle it"), Paint::Caution)
+            (format!("undecided: needs about {lives} lives"), Paint::Caution)
         }
         Verdict::Undecided { lives_needed: None } => {
-            ("undecided; no sensible number of lives would settle it".into(), Paint::Caution)
+            ("undecided: lives differ too much".into(), Paint::Caution)
         }
-        Verdict::NotEstimable(reason) => (format!("not estimable: {reason}"), Paint::Caution),
+        Verdict::NotEstimable(_) => ("not estimable".into(), Paint::Caution),
     }
 }
 
