@@ -1,5 +1,7 @@
 //! How latencies are spread: bars over a logarithmic axis.
 
+use std::collections::BTreeMap;
+
 use crate::numbers::{count, ns, percent};
 use crate::style::{Paint, Style};
 use crate::text::{paragraph, width};
@@ -10,27 +12,32 @@ const MOST_ROWS: usize = 24;
 /// Shares of which the quantile is shown.
 const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
+/// The floor of a row that stands for a stretch without latencies.
+const GAP: u64 = u64::MAX;
+
 /// A row: latencies from `floor` up to the next row's floor.
 struct Row {
-    floor: f64,
+    floor: u64,
     count: u64,
     marks: Vec<&'static str>,
 }
 
 /// A latency histogram. Buckets are (lowest latency in ns, count), in any order; a bucket reaches
-/// up to the next one's floor. Rows are a constant factor apart, and bars are as long as the
-/// logarithm of the count, so that the tail can be seen.
+/// up to the next one's floor. Rows divide powers of two, stretches without latencies are one row,
+/// and bars are as long as the logarithm of the count, so that the tail can be seen.
 pub fn histogram(buckets: &[(u64, u64)], style: &Style) -> String {
     let mut buckets: Vec<(u64, u64)> = buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
     buckets.sort_unstable();
-    let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else {
+    if buckets.is_empty() {
         return "no latencies were recorded\n".into();
-    };
+    }
     let total: u128 = buckets.iter().map(|(_, count)| u128::from(*count)).sum();
     let quantiles = QUANTILES.map(|(share, name)| (name, quantile(&buckets, total, share)));
-    let rows = rows(&buckets, (first.0, last.0), &quantiles);
+    let rows = rows(&buckets, &quantiles);
 
-    let floors: Vec<String> = rows.iter().map(|row| ns(row.floor)).collect();
+    let gap = if style.unicode { "⋮" } else { ":" };
+    let label = |row: &Row| if row.floor == GAP { gap.into() } else { time(row.floor) };
+    let floors: Vec<String> = rows.iter().map(label).collect();
     let shares: Vec<String> = rows.iter().map(|row| percent(row.count as f64 / total as f64)).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
     let (floor_width, share_width) = (widest(&floors), widest(&shares));
@@ -44,17 +51,22 @@ pub fn histogram(buckets: &[(u64, u64)], style: &Style) -> String {
         let padding = " ".repeat(room - width(&bar));
         let marks = style.paint(Paint::Strong, &row.marks.join(" "));
         let share = if row.count == 0 { "" } else { share };
-        let line =
-            format!("{floor:>floor_width$}  {bar}{padding}  {share:>share_width$}  {marks}");
+        let line = format!("{floor:>floor_width$}  {bar}{padding}  {share:>share_width$}  {marks}");
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    let figures: Vec<String> = quantiles.iter().map(|(name, floor)| format!("{name} {}", ns(*floor as f64))).collect();
+    let figures: Vec<String> =
+        quantiles.iter().map(|(name, floor)| format!("{name} {}", time(*floor))).collect();
     let total = count(u64::try_from(total).unwrap_or(u64::MAX));
     out.push('\n');
     paragraph(&mut out, 0, &format!("{} over {total} latencies", figures.join(", ")), style);
     paragraph(&mut out, 0, "bars: logarithm of the count; a figure is the lower end of its bucket", style);
     out
+}
+
+/// Whole nanoseconds as such, longer times with three digits.
+fn time(floor: u64) -> String {
+    if floor < 1000 { format!("{floor} ns") } else { ns(floor as f64) }
 }
 
 /// The floor of the bucket in which the share is reached.
@@ -70,33 +82,71 @@ fn quantile(sorted: &[(u64, u64)], total: u128, share: f64) -> u64 {
     sorted.last().map_or(0, |(floor, _)| *floor)
 }
 
-fn rows(buckets: &[(u64, u64)], (low, high): (u64, u64), quantiles: &[(&'static str, u64)]) -> Vec<Row> {
-    // Floors of 0 ns share the row of 1 ns: the axis is logarithmic.
-    let log = |ns: u64| (ns.max(1) as f64).log2();
-    // Rows per power of two: the most that still give few enough rows.
-    let span = |per_octave: f64| {
-        let place = |ns: u64| (log(ns) * per_octave + 1e-9).floor() as i64;
-        (place(low), place(high))
+/// Rows from the lowest to the highest latency, as fine as [`MOST_ROWS`] allows when stretches
+/// without any are one row.
+fn rows(buckets: &[(u64, u64)], quantiles: &[(&'static str, u64)]) -> Vec<Row> {
+    let at = |scale: Scale| {
+        let mut places: BTreeMap<u64, Row> = BTreeMap::new();
+        for (ns, count) in buckets {
+            let place = scale.place(*ns);
+            let floor = scale.floor(place);
+            let row = places.entry(place).or_insert(Row { floor, count: 0, marks: Vec::new() });
+            row.count = row.count.saturating_add(*count);
+        }
+        for (name, ns) in quantiles {
+            places.entry(scale.place(*ns)).and_modify(|row| row.marks.push(name));
+        }
+        let mut rows = Vec::new();
+        let mut next = None;
+        for (place, row) in places {
+            // A gap of one is shown as what it is; a longer one as one row.
+            match next.map(|next| place - next) {
+                Some(1) => rows.push(Row { floor: scale.floor(place - 1), count: 0, marks: Vec::new() }),
+                Some(gap) if gap > 1 => rows.push(Row { floor: GAP, count: 0, marks: Vec::new() }),
+                _ => {}
+            }
+            next = Some(place + 1);
+            rows.push(row);
+        }
+        rows
     };
-    let steps = [8.0, 4.0, 2.0, 1.0, 0.5, 0.25];
-    let fits = |per_octave: &&f64| {
-        let (first, last) = span(**per_octave);
-        last - first < MOST_ROWS as i64
-    };
-    let per_octave = *steps.iter().find(fits).unwrap_or(&0.25);
-    let (first, last) = span(per_octave);
-    let place = |ns: u64| ((log(ns) * per_octave + 1e-9).floor() as i64 - first) as usize;
-    let floor = |row: i64| (row as f64 / per_octave).exp2();
-    let mut rows: Vec<Row> =
-        (first..=last).map(|row| Row { floor: floor(row), count: 0, marks: Vec::new() }).collect();
-    for (ns, count) in buckets {
-        let row = &mut rows[place(*ns)];
-        row.count = row.count.saturating_add(*count);
+    let scales = [Scale::Parts(8), Scale::Parts(4), Scale::Parts(2), Scale::Parts(1), Scale::Octaves(2)];
+    scales.into_iter().map(at).find(|rows| rows.len() <= MOST_ROWS).unwrap_or_else(|| at(Scale::Octaves(4)))
+}
+
+/// Where rows begin.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// Each power of two in so many equal parts, as the latencies are recorded.
+    Parts(u64),
+    /// So many powers of two in a row.
+    Octaves(u64),
+}
+
+impl Scale {
+    // 0 ns shares the row of 1 ns: the axis is logarithmic.
+    fn place(self, ns: u64) -> u64 {
+        let ns = ns.max(1);
+        let octave = u64::from(ns.ilog2());
+        match self {
+            Scale::Parts(parts) => {
+                let above = u128::from(ns - (1 << octave));
+                octave * parts + ((above * u128::from(parts)) >> octave) as u64
+            }
+            Scale::Octaves(octaves) => octave / octaves,
+        }
     }
-    for (name, ns) in quantiles {
-        rows[place(*ns)].marks.push(name);
+
+    /// The lowest latency of a row, in whole ns.
+    fn floor(self, place: u64) -> u64 {
+        match self {
+            Scale::Parts(parts) => {
+                let one = 1u128 << (place / parts);
+                (one + (one * u128::from(place % parts)).div_ceil(u128::from(parts))) as u64
+            }
+            Scale::Octaves(octaves) => 1 << (place * octaves),
+        }
     }
-    rows
 }
 
 /// As long as the logarithm of the count, and never empty for a count above 0.
@@ -111,7 +161,7 @@ fn bar(count: u64, most: u64, room: usize, style: &Style) -> String {
     let eighths = ((share * room as f64 * 8.0).round() as usize).clamp(1, room * 8);
     let part = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(part[eighths % 8 - 1]);
     }
     bar

@@ -20,7 +20,7 @@ pub fn targets(targets: &[Target], style: &Style) -> String {
     if domains {
         columns.push(Column::left("domain"));
     }
-    columns.push(Column::text("", 24));
+    columns.push(Column::text("remark", 24));
     let mut table = Table::new(columns);
     for target in targets {
         let cell = |text: String| match target.usable {

@@ -107,7 +107,8 @@ pub(crate) fn plural(n: usize, noun: &str) -> String {
 fn wrap(text: &str, indent: &str, style: &Style) -> Vec<String> {
     let text = clean(text);
     let options = options(style).initial_indent(indent).subsequent_indent(indent);
-    let lines: Vec<String> = textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()).collect();
+    let lines: Vec<String> =
+        textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()).collect();
     if lines.is_empty() { vec![indent.to_string()] } else { lines }
 }
 

@@ -2,7 +2,7 @@
 //! interval does not bear out.
 
 use super::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
-use crate::estimate::{Class, Interval, Verdict};
+use crate::estimate::{Class, Interval};
 use crate::task::{FenceAt, Instruction, LineState};
 
 /// The sentences, most useful first.
@@ -100,57 +100,54 @@ fn keeps_lines(survey: &Survey) -> Option<String> {
     })
 }
 
-fn verdict(row: &NeighbourRow) -> Option<(Verdict, Interval)> {
-    let effect = row.result.effect.as_ref()?;
-    Some((effect.finding.verdict, *effect.by_class.all.slowdown.as_ref().ok()?))
-}
-
 fn times(slowdown: f64) -> String {
     if slowdown >= 2.0 { format!("{slowdown:.1}x") } else { format!("{:+.1} %", (slowdown - 1.0) * 100.0) }
 }
 
+// All intervals here hold together, so that a claim may be picked from among them.
 fn neighbours(table: &Neighbours) -> Vec<String> {
     let victim = &table.victim;
-    let writers = |paced: bool| -> Vec<(&str, Verdict, Interval)> {
-        let rows = table.rows.iter().filter(|row| row.paced == paced && !matches!(row.co_runner.as_str(), "alu" | "idle"));
-        rows.filter_map(|row| verdict(row).map(|(v, i)| (row.co_runner.as_str(), v, i))).collect()
+    let writers = |paced: bool| -> Vec<(&str, Interval)> {
+        let is_writer = |row: &&NeighbourRow| !matches!(row.co_runner.as_str(), "alu" | "idle");
+        let rows = table.rows.iter().filter(|row| row.paced == paced).filter(is_writer);
+        rows.filter_map(|row| Some((row.co_runner.as_str(), row.together?))).collect()
     };
-    let mut all = Vec::new();
     let full = writers(false);
-    let harmful: Vec<_> = full.iter().filter(|(_, verdict, slowdown)| is_harm(verdict, slowdown)).collect();
-    let harmless: Vec<_> =
-        full.iter().filter(|(_, verdict, _)| matches!(verdict, Verdict::NoChangeLargerThanMargin)).collect();
-    let worst = harmful.iter().max_by(|a, b| a.2.value.total_cmp(&b.2.value));
-    if let Some((name, _, slowdown)) = worst {
-        let mut text = format!("A {name} writer on the next core slows {victim} down most: {}", range(slowdown));
-        let gentler: Vec<String> = full
-            .iter()
-            .filter(|(other, _, s)| other != name && *other != "plain store" && s.high < slowdown.low)
-            .map(|(other, _, s)| format!("{other} {}", times(s.value)))
-            .collect();
-        if !gentler.is_empty() {
-            text += &format!("; gentler: {}", gentler.join(", "));
+    let Some((name, slowdown)) =
+        full.iter().filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
+    else {
+        return no_harm(victim, &full).into_iter().collect();
+    };
+    let mut text = format!("A {name} writer on the next core slows {victim} down most: {}", range(slowdown));
+    let gentler: Vec<String> = full
+        .iter()
+        .filter(|(other, s)| other != name && s.high < slowdown.low)
+        .map(|(other, s)| format!("{other} {}", range(s)))
+        .collect();
+    if !gentler.is_empty() {
+        text += &format!("; gentler: {}", gentler.join(", "));
+    }
+    let mut all = vec![text + "."];
+    // At equal rates what is left is the mechanism.
+    if let Some((_, paced)) = writers(true).iter().find(|(other, _)| other == name) {
+        if paced.low > 1.0 {
+            let what = if paced.high < slowdown.low { "part of it is its speed, not all" } else { "it is not its speed" };
+            let rate = range(paced);
+            all.push(format!("Paced to the slowest writer's rate, {name} still slows {victim}, {rate}: {what}."));
+        } else if paced.high < slowdown.low {
+            let rate = range(paced);
+            all.push(format!("Paced to the slowest writer's rate, {name} is not seen to slow {victim}, {rate}: pacing helps."));
         }
-        all.push(text + ".");
-        // At equal rates what is left is the mechanism.
-        if let Some((_, paced_verdict, paced)) = writers(true).iter().find(|(other, ..)| other == name) {
-            all.push(if is_harm(paced_verdict, paced) {
-                format!("Paced to the slowest writer's rate, {name} still slows {victim} by {}: it is not its speed alone.", range(paced))
-            } else {
-                format!("Paced to the slowest writer's rate, {name} was not seen to slow {victim} ({}): it is its speed that harms.", range(paced))
-            });
-        }
-    } else if !full.is_empty() && harmless.len() == full.len() {
-        all.push(format!("No writer changes {victim} on the next core by more than the margin."));
-    } else if !full.is_empty() {
-        all.push(format!("No writer was seen to slow {victim} on the next core; smaller effects than the intervals show are not excluded."));
     }
     all
 }
 
-// An interval that excludes no change, and is not within a percent of it.
-fn is_harm(verdict: &Verdict, slowdown: &Interval) -> bool {
-    matches!(verdict, Verdict::Slower) && slowdown.value > 1.01
+fn no_harm(victim: &str, writers: &[(&str, Interval)]) -> Option<String> {
+    let worst = writers.iter().map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp)?;
+    Some(format!(
+        "No writer was seen to slow {victim} on the next core; what these figures leave possible is {} at most.",
+        times(worst)
+    ))
 }
 
 fn range(slowdown: &Interval) -> String {

@@ -20,6 +20,7 @@ pub use experiments::Depth;
 pub use probes::{Probes, Reloads};
 
 use crate::engine::EngineError;
+use crate::estimate::Interval;
 use crate::experiment::Experiment;
 use crate::measure::{Measurement, measure};
 use crate::plan::Plan;
@@ -106,11 +107,16 @@ pub struct NeighbourRow {
     pub co_runner: String,
     /// Whether it was paced.
     pub paced: bool,
-    /// What came of it.
+    /// What came of it, at 95 %.
     pub result: CaseResult,
+    /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice may
+    /// rest on.
+    pub together: Option<Interval>,
 }
 
 const LEVEL: f64 = 0.95;
+// Slowdowns that a survey shows: three victims beside seven co-runners, and beside five paced ones.
+const SLOWDOWNS: f64 = 3.0 * (7.0 + 5.0);
 
 /// Surveys this machine.
 ///
@@ -161,7 +167,7 @@ pub fn run(
             let Some(done) = run.experiment(&format!("{} beside {what}", victim.name), &experiment)? else {
                 continue;
             };
-            let rows = neighbour_rows(&done.plan, results::results(&done.plan, &done.samples, LEVEL), paced);
+            let rows = neighbour_rows(&done, paced);
             if !paced {
                 pace = slowest(&rows).into_iter().chain(pace).min();
             }
@@ -287,19 +293,22 @@ fn cost_rows(plan: &Plan, results: Vec<CaseResult>) -> Vec<CostRow> {
     rows.collect()
 }
 
-fn neighbour_rows(plan: &Plan, results: Vec<CaseResult>, paced: bool) -> Vec<NeighbourRow> {
-    let name = |result: &CaseResult| {
-        let case = &plan.cases[result.case];
-        let co_runner = case.active.iter().find(|active| active.role != plan.metric)?;
+fn neighbour_rows(done: &Measurement, paced: bool) -> Vec<NeighbourRow> {
+    let plan = &done.plan;
+    let name = |case: usize| {
+        let co_runner = plan.cases[case].active.iter().find(|active| active.role != plan.metric)?;
         Some(match &plan.variants[co_runner.role][co_runner.variant].task {
             Task::Write(write) => instruction_name(write.instruction).to_owned(),
             other => other.name().to_owned(),
         })
     };
-    results
-        .into_iter()
-        .filter_map(|result| Some(NeighbourRow { co_runner: name(&result)?, paced, result }))
-        .collect()
+    let each = results::results(plan, &done.samples, LEVEL);
+    // Bonferroni: among so many intervals at 95 % some would miss by chance.
+    let together = results::main_estimates(plan, &done.samples, 1.0 - (1.0 - LEVEL) / SLOWDOWNS);
+    let rows = each.into_iter().zip(together).filter_map(|(result, together)| {
+        Some(NeighbourRow { co_runner: name(result.case)?, paced, together: together.ok(), result })
+    });
+    rows.collect()
 }
 
 /// An instruction as the tables name it.

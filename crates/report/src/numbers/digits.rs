@@ -45,7 +45,11 @@ pub(super) fn number(figure: f64, decimals: usize) -> String {
 /// The same with a sign, but none before zeros.
 pub(super) fn signed(figure: f64, decimals: usize) -> String {
     let text = number(figure, decimals);
-    if text.bytes().any(|b| matches!(b, b'1'..=b'9')) && !text.starts_with('-') { format!("+{text}") } else { text }
+    if text.bytes().any(|b| matches!(b, b'1'..=b'9')) && !text.starts_with('-') {
+        format!("+{text}")
+    } else {
+        text
+    }
 }
 
 /// Figures with an exponent each: these are beyond what one compares digit by digit.

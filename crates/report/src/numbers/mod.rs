@@ -88,7 +88,7 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
     if figures.iter().any(|x| !x.is_finite() || *x < 0.0) {
         return Figure::none();
     }
-    let factor = value >= FACTOR_FROM || value < FACTOR_BELOW;
+    let factor = !(FACTOR_BELOW..FACTOR_FROM).contains(&value);
     let (none, figures) = if factor { (1.0, figures) } else { (0.0, figures.map(|x| (x - 1.0) * 100.0)) };
     if figures.iter().any(|x| x.abs() >= digits::SCIENTIFIC_FROM) {
         let [value, low, high] = bounds(slowdown);

@@ -89,7 +89,10 @@ fn rates_without_an_interval_have_three_digits() {
     assert_eq!(units_per_s(9_999.0, "runs"), "9999 runs/s");
     assert_eq!(units_per_s(0.025, "runs"), "0.0250 runs/s");
     assert_eq!(units_per_s(f64::INFINITY, "runs"), "-");
-    assert_eq!((ns(82.0).as_str(), ns(999.9).as_str(), ns(1250.0).as_str()), ("82.0 ns", "1.00 us", "1.25 us"));
+    assert_eq!(
+        (ns(82.0).as_str(), ns(999.9).as_str(), ns(1250.0).as_str()),
+        ("82.0 ns", "1.00 us", "1.25 us")
+    );
 }
 
 #[test]
@@ -118,8 +121,7 @@ fn counts_and_shares() {
     let counts: Vec<String> = [0, 999, 1234, 12_345, 123_456, 1_234_567].into_iter().map(count).collect();
     assert_eq!(counts, ["0", "999", "1234", "12 345", "123 456", "1 234 567"]);
     assert_eq!(count(u64::MAX), "18 446 744 073 709 551 615");
-    let shares: Vec<String> =
-        [0.0, 0.95, 0.983_33, 0.004, 1e-9, 1.0, 0.1].into_iter().map(percent).collect();
+    let shares: Vec<String> = [0.0, 0.95, 0.983_33, 0.004, 1e-9, 1.0, 0.1].into_iter().map(percent).collect();
     assert_eq!(shares, ["0 %", "95 %", "98.33 %", "0.4 %", "< 0.01 %", "100 %", "10 %"]);
     assert_eq!(percent(f64::NAN), "-");
 }

@@ -21,7 +21,7 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     if survey.cost.is_empty() {
         return;
     }
-    let title = format!("What a write costs, per line of 64 B ({}, sequential)", survey.target);
+    let title = format!("What a write costs: ns per line of 64 B ({}, sequential)", survey.target);
     heading(out, &title, style);
     let all = cost_table(&survey.cost, &BLOCKS);
     if all.fits(style) {
@@ -42,7 +42,7 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
 fn cost_table(rows: &[CostRow], blocks: &[u64]) -> Table {
     let mut columns = vec![Column::left("instruction"), Column::left("fence")];
     for block in blocks {
-        columns.push(Column::right(format!("{} block", Bytes(*block))));
+        columns.push(Column::right(format!("{} blocks", Bytes(*block))));
         columns.push(Column::right("GB/s"));
     }
     let mut table = Table::new(columns);
@@ -69,7 +69,7 @@ fn cost_table(rows: &[CostRow], blocks: &[u64]) -> Table {
                 let cost = cell.map(|cell| &cell.result.ns_per_unit);
                 let (ns, rate) = match cost {
                     Some(Ok(cost)) => (
-                        numbers::ns_interval(cost),
+                        numbers::ns_interval(cost).replacen(" ns", "", 1),
                         // The heading has the unit.
                         format!("{:.2}", 64.0 / cost.value),
                     ),

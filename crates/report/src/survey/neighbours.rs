@@ -7,7 +7,7 @@ use ringfence_lab::task::Task;
 use crate::numbers;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph};
+use crate::text::{heading, paragraph, plural};
 
 pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for table in &survey.neighbours {
@@ -49,8 +49,10 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
         }
         cells.push(Cell::new(classes(row)));
         table.row(cells);
-        for (name, figure) in by_class(row) {
-            table.row(vec![Cell::painted(format!("  {name}"), Paint::Faint), Cell::painted(figure, Paint::Faint)]);
+        for (class, pairs, figure) in by_class(row) {
+            let mut cells = vec![Cell::painted(format!("  {class}"), Paint::Faint), Cell::painted(figure, Paint::Faint)];
+            cells.push(Cell::painted(plural(pairs, "pair"), Paint::Faint));
+            table.row(cells);
         }
     }
     let mut out = table.render(style);
@@ -96,12 +98,21 @@ fn rate(row: &NeighbourRow) -> String {
     }
 }
 
+// The class of most pairs, and the share of it where there were others.
 fn classes(row: &NeighbourRow) -> String {
-    let all: Vec<String> = row.result.classes.keys().map(ToString::to_string).collect();
-    all.join(", ")
+    let classes = &row.result.classes;
+    let all: usize = classes.values().sum();
+    match classes.iter().max_by_key(|(_, windows)| **windows) {
+        Some((class, windows)) if *windows == all => class.to_string(),
+        Some((class, windows)) => format!("{class} {:.0} %", *windows as f64 / all as f64 * 100.0),
+        None => String::new(),
+    }
 }
 
-fn by_class(row: &NeighbourRow) -> Vec<(String, String)> {
+// Slowdowns by class, where several were seen; classes too rare for a useful interval are in the
+// dataset and in the figure over all, but not on the screen.
+fn by_class(row: &NeighbourRow) -> Vec<(String, usize, String)> {
+    const LEAST_LIVES: u32 = 4;
     let Some(effect) = &row.result.effect else { return Vec::new() };
     let classes = &effect.by_class.classes;
     if classes.len() < 2 {
@@ -109,12 +120,9 @@ fn by_class(row: &NeighbourRow) -> Vec<(String, String)> {
     }
     classes
         .iter()
-        .map(|(class, of)| {
-            let figure = match &of.slowdown {
-                Ok(interval) => numbers::slowdown(interval),
-                Err(_) => "too few lives".into(),
-            };
-            (format!("{class}, {} pairs", of.pairs), figure)
+        .filter(|(_, of)| of.lives >= LEAST_LIVES)
+        .filter_map(|(class, of)| {
+            Some((class.to_string(), of.pairs as usize, numbers::slowdown(of.slowdown.as_ref().ok()?)))
         })
         .collect()
 }

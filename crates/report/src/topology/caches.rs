@@ -39,14 +39,13 @@ pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
         row.push(Cell::new(sharers(topology, cache)));
         table.row(row);
     }
-    if !out.ends_with("\n\n") {
-        out.push('\n');
-    }
+    super::section(out);
     out.push_str(&table.render(style));
 }
 
 fn equal(topology: &Topology, a: &Cache, b: &Cache) -> bool {
-    let looks = |cache: &Cache| (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len());
+    let looks =
+        |cache: &Cache| (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len());
     looks(a) == looks(b) && owner(topology, a) == owner(topology, b)
 }
 

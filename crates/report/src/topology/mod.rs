@@ -29,13 +29,13 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
         let text = format!("SMT siblings are CPUs n and n+{offset}, as {example}.");
         paragraph(&mut out, 0, &text, style);
     }
-    if out.contains(':') && strided(topology) {
+    if strided(topology) {
         paragraph(&mut out, 0, "a-b:2 is every second CPU from a to b, as taskset reads it.", style);
     }
     caches::caches(&mut out, topology, style);
     away(&mut out, topology, style);
     if !topology.notes.is_empty() {
-        out.push('\n');
+        section(&mut out);
         heading(&mut out, "Not known", style);
         for note in &topology.notes {
             paragraph(&mut out, 2, note, style);
@@ -44,13 +44,20 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
     out
 }
 
+/// One empty line, wherever the text stands.
+fn section(out: &mut String) {
+    if !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+}
+
 /// CPUs that are there and cannot be used.
 fn away(out: &mut String, topology: &Topology, style: &Style) {
     let denied = topology.online.difference(&topology.allowed);
     if topology.offline.is_empty() && denied.is_empty() {
         return;
     }
-    out.push('\n');
+    section(out);
     if !topology.offline.is_empty() {
         hanging(out, "offline      ", Some(Paint::Caution), &cpus::named(&topology.offline), style);
     }

@@ -17,7 +17,8 @@ pub(super) fn nodes(out: &mut String, topology: &Topology, folded: bool, style: 
         processors(out, topology, &node.cpus, folded, style);
         out.push('\n');
     }
-    let in_nodes: CpuSet = topology.nodes.iter().flat_map(|node| node.cpus.iter().collect::<Vec<_>>()).collect();
+    let in_nodes: CpuSet =
+        topology.nodes.iter().flat_map(|node| node.cpus.iter().collect::<Vec<_>>()).collect();
     let outside = topology.online.difference(&in_nodes);
     if !outside.is_empty() {
         hanging(out, "No node  ", Some(Paint::Strong), &cpus::named(&outside), style);
@@ -50,17 +51,18 @@ fn describe(topology: &Topology, node: &Node) -> String {
     parts.join("; ")
 }
 
-/// `distance 21 to node 1`, nodes at one distance together, the nearest first.
-fn distances(node: &Node) -> Vec<String> {
+/// `distance 14 to node 2, 21 to node 1`: nodes at one distance together, the nearest first.
+fn distances(node: &Node) -> Option<String> {
     let mut by_distance: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for (other, distance) in node.distances.iter().filter(|(other, _)| *other != node.id) {
         by_distance.entry(*distance).or_default().insert(*other);
     }
     let text = |(distance, nodes): (u32, CpuSet)| {
         let noun = if nodes.len() == 1 { "node" } else { "nodes" };
-        format!("distance {distance} to {noun} {}", cpus::list(&nodes))
+        format!("{distance} to {noun} {}", cpus::list(&nodes))
     };
-    by_distance.into_iter().map(text).collect()
+    let texts: Vec<String> = by_distance.into_iter().map(text).collect();
+    (!texts.is_empty()).then(|| format!("distance {}", texts.join(", ")))
 }
 
 fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool, style: &Style) {

@@ -28,8 +28,7 @@ fn topologies() {
     }
 }
 
-// The tests of the machine crate vary what is found with the processor that they run on in one
-// respect only: whether counters can be opened. Here only what a fixture's files say is compared.
+// All of it comes from the fixture's files: the processor that this runs on is not asked.
 fn findings(tree: &FixtureTree) -> Vec<Finding> {
     let root = tree.root();
     let topology = Topology::read(&root).unwrap();
@@ -87,12 +86,22 @@ fn target_lists() {
 
 #[test]
 fn histograms() {
-    let far_tail: Vec<(u64, u64)> =
-        [(2, 120_000), (72, 4_000_000), (80, 2_500_000), (88, 90_000), (320, 40_000), (2_048, 700), (1 << 20, 1)].into();
+    let far_tail: Vec<(u64, u64)> = [
+        (2, 120_000),
+        (72, 4_000_000),
+        (80, 2_500_000),
+        (88, 90_000),
+        (320, 40_000),
+        (2_048, 700),
+        (1 << 20, 1),
+    ]
+    .into();
     check("histogram", |style| ringfence_report::histogram(&far_tail, style));
     let narrow: Vec<(u64, u64)> = (64..=72).step_by(4).map(|floor| (floor, floor * 1000)).collect();
     check("histogram-narrow", |style| ringfence_report::histogram(&narrow, style));
-    check("histogram-extreme", |style| ringfence_report::histogram(&[(u64::MAX, u64::MAX), (0, u64::MAX)], style));
+    check("histogram-extreme", |style| {
+        ringfence_report::histogram(&[(u64::MAX, u64::MAX), (0, u64::MAX)], style)
+    });
     check("histogram-none", |style| ringfence_report::histogram(&[(64, 0)], style));
 }
 

@@ -1,4 +1,5 @@
 //! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
 
+mod cases;
 mod golden;
 mod machine;

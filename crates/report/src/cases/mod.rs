@@ -1,0 +1,67 @@
+//! What an experiment's cases came to: for `write`, `neighbours`, `run` and `show`.
+//!
+//! Cases with a baseline are told by their slowdown, the others by their cost; then the cases that
+//! this machine could not hold, and how to read it all.
+
+mod costs;
+mod labels;
+mod not_run;
+mod notes;
+mod reading;
+mod slowdowns;
+
+use std::collections::BTreeSet;
+
+use ringfence_lab::estimate::Class;
+use ringfence_lab::plan::Plan;
+use ringfence_lab::results::CaseResult;
+
+use crate::classes::classes_legend;
+use crate::style::Style;
+use crate::text::paragraph;
+
+/// The results of a plan: tables of costs and of slowdowns, where there are any, cases that were
+/// not run with their reasons, and a few lines on how to read it.
+pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
+    let (slowdowns, costs): (Vec<&CaseResult>, Vec<_>) =
+        results.iter().partition(|result| result.effect.is_some());
+    let mut parts = Vec::new();
+    if results.is_empty() {
+        parts.push("no case was measured\n".to_string());
+    }
+    if !costs.is_empty() {
+        parts.push(costs::costs(plan, &costs, style));
+    }
+    if !slowdowns.is_empty() {
+        parts.push(slowdowns::slowdowns(&slowdowns, style));
+    }
+    parts.push(not_run::not_run(plan, style));
+    parts.push(how_to_read(plan, &costs, &slowdowns, style));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], style: &Style) -> String {
+    let mut out = String::new();
+    let lines = [
+        reading::slowdown(plan, slowdowns),
+        reading::interval(plan, costs, slowdowns),
+        reading::precision("time", costs.iter().map(|result| (*result, result.ns_per_unit))),
+        reading::precision("slowdown", slowdowns::figures(slowdowns)),
+        reading::stalled(slowdowns),
+    ];
+    for line in lines.into_iter().flatten() {
+        paragraph(&mut out, 0, &line, style);
+    }
+    out.push_str(&classes_legend(classes_to_explain(slowdowns), style));
+    out
+}
+
+/// All that occurred, if there are several, or if the only one is no matter of course.
+fn classes_to_explain(slowdowns: &[&CaseResult]) -> BTreeSet<Class> {
+    let effects = slowdowns.iter().filter_map(|result| result.effect.as_ref());
+    let classes: BTreeSet<Class> =
+        effects.flat_map(|effect| effect.by_class.classes.keys().copied()).collect();
+    let ordinary = |class: &Class| matches!(class, Class::Sharing | Class::Unprobed);
+    if classes.len() == 1 && classes.iter().all(ordinary) { BTreeSet::new() } else { classes }
+}

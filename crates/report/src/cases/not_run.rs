@@ -1,0 +1,43 @@
+//! Cases that this machine could not hold.
+
+use ringfence_lab::plan::Plan;
+
+use super::labels::words;
+use crate::style::Style;
+use crate::text::paragraph;
+
+/// Labels that are named where many cases share a reason.
+const MOST_NAMED: usize = 6;
+
+/// `not run: LABEL, because REASON`, one paragraph for each reason; empty where all were run.
+pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for case in 0..plan.cases.len() {
+        // Whoever is but a baseline is named by those who need it.
+        let only_baseline = plan.cases[case].baseline.is_none()
+            && plan.cases.iter().any(|other| other.baseline == Some(case));
+        let Some(reason) = plan.refusal(case).filter(|_| !only_baseline) else { continue };
+        let label = words(plan, case);
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, labels)) => labels.push(label),
+            None => reasons.push((reason, vec![label])),
+        }
+    }
+    let mut out = String::new();
+    for (reason, labels) in reasons {
+        match &labels[..] {
+            [label] => paragraph(&mut out, 0, &format!("not run: {label}, because {reason}"), style),
+            _ => {
+                let text = format!("not run: {} cases, because {reason}", labels.len());
+                paragraph(&mut out, 0, &text, style);
+                let more = match labels.len().saturating_sub(MOST_NAMED) {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                let named = labels.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
+                paragraph(&mut out, 2, &format!("{named}{more}"), style);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,33 @@
+//! Why figures are missing, numbered: many rows may share a reason too long for a cell.
+
+use std::cell::RefCell;
+
+use ringfence_lab::estimate::NotEstimable;
+
+use crate::style::Style;
+use crate::text::hanging;
+
+/// The reasons in the order in which they turn up.
+#[derive(Debug, Default)]
+pub(super) struct Notes(RefCell<Vec<NotEstimable>>);
+
+impl Notes {
+    /// The number that stands for a reason: `(1)`.
+    pub(super) fn number(&self, reason: NotEstimable) -> String {
+        let mut reasons = self.0.borrow_mut();
+        let index = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+            reasons.push(reason);
+            reasons.len() - 1
+        });
+        format!("({})", index + 1)
+    }
+
+    /// `(1) not estimable: ...`, below the table; empty where nothing is missing.
+    pub(super) fn render(&self, style: &Style) -> String {
+        let mut out = String::new();
+        for (index, reason) in self.0.borrow().iter().enumerate() {
+            hanging(&mut out, &format!("({}) ", index + 1), None, &format!("not estimable: {reason}"), style);
+        }
+        out
+    }
+}

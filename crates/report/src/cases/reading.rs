@@ -1,0 +1,111 @@
+//! Lines below the tables: what the figures mean and how precise they are.
+
+use std::collections::BTreeSet;
+
+use ringfence_lab::estimate::{Estimate, Interval};
+use ringfence_lab::plan::Plan;
+use ringfence_lab::results::CaseResult;
+
+use super::labels::one;
+use super::slowdowns::figures;
+use crate::numbers::percent;
+
+/// What a slowdown compares.
+pub(super) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
+    let first = results.first()?;
+    let baseline = |result: &&CaseResult| {
+        let baseline = plan.cases.get(result.case)?.baseline?;
+        Some(plan.cases.get(baseline)?.arm.as_str())
+    };
+    let baselines: BTreeSet<&str> = results.iter().filter_map(baseline).collect();
+    let beside = match baselines.into_iter().collect::<Vec<_>>()[..] {
+        [one] => format!("in '{one}'"),
+        _ => "in its baseline".into(),
+    };
+    let same_unit = results.iter().all(|result| result.unit == first.unit);
+    let unit = if same_unit { one(first.unit) } else { "unit of work" };
+    let metric = &plan.experiment.metric;
+    Some(format!(
+        "slowdown: how much longer '{metric}' takes per {unit} than {beside}; +3 % is 3 % longer, 3x is three times as long"
+    ))
+}
+
+/// What the brackets are.
+pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult]) -> Option<String> {
+    let costs = costs.iter().filter_map(|result| result.ns_per_unit.ok());
+    let slowdowns = figures(slowdowns).filter_map(|(_, estimate)| estimate.ok());
+    let intervals: Vec<Interval> = costs.chain(slowdowns).collect();
+    let (fewest, most) = range(intervals.iter().map(|interval| interval.lives))?;
+    let lives = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+    let levels: BTreeSet<String> = intervals.iter().map(|interval| percent(interval.level)).collect();
+    let level = levels.iter().cloned().collect::<Vec<_>>().join(" or ");
+    let measure = &plan.experiment.measure;
+    let claimed = percent(measure.confidence.0);
+    // Several looks share what one of them could have had: see `Looks`.
+    let together = match measure.looks.len() {
+        looks if looks > 1 && !levels.contains(&claimed) => {
+            format!(" ({claimed} over the {looks} looks together)")
+        }
+        _ => String::new(),
+    };
+    Some(format!("[lo, hi]: {level} interval over {lives} lives{together}"))
+}
+
+/// Median and worst half-width of the intervals there are.
+pub(super) fn precision<'a>(
+    what: &str,
+    figures: impl Iterator<Item = (&'a CaseResult, Estimate)>,
+) -> Option<String> {
+    let half_width = |(result, estimate): (&'a CaseResult, Estimate)| {
+        let half = estimate.ok()?.log_half_width().exp_m1();
+        half.is_finite().then_some((half, result))
+    };
+    let mut halves: Vec<(f64, &CaseResult)> = figures.filter_map(half_width).collect();
+    halves.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (worst, result) = halves.last()?;
+    if halves.len() == 1 {
+        return Some(format!("precision: the interval of the {what} is {} to either side", coarse(*worst)));
+    }
+    let median = halves[(halves.len() - 1) / 2].0;
+    let label = if result.label.is_empty() { &result.arm } else { &result.label };
+    Some(format!(
+        "precision: the intervals of the {what}s are {} to either side in the median, {} at worst ({label})",
+        coarse(median),
+        coarse(*worst)
+    ))
+}
+
+/// Pairs that have no slowdown of their own.
+pub(super) fn stalled(results: &[&CaseResult]) -> Option<String> {
+    let diagnostics = || results.iter().filter_map(|result| Some(&result.effect.as_ref()?.diagnostics));
+    let stalled: u32 = diagnostics().map(|pairs| pairs.stalled).sum();
+    let all: u32 = diagnostics().map(|pairs| pairs.pairs).sum();
+    (stalled > 0)
+        .then(|| format!("stalled: {stalled} of {all} pairs hold a window in which no work was done"))
+}
+
+fn range(mut values: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
+    let first = values.next()?;
+    Some(values.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+}
+
+/// Two digits or so: the precision of a precision.
+fn coarse(share: f64) -> String {
+    match share {
+        s if s >= 10.0 => "more than 1000 %".into(),
+        s if s >= 0.1 => format!("{:.0} %", s * 100.0),
+        s if s >= 0.01 => format!("{:.1} %", s * 100.0),
+        s => percent(s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precisions_are_coarse() {
+        let texts = [0.0, 1e-6, 0.0042, 0.0213, 0.153, 3.0, 1e9].map(coarse);
+        assert_eq!(texts, ["0 %", "< 0.01 %", "0.42 %", "2.1 %", "15 %", "300 %", "more than 1000 %"]);
+    }
+}
