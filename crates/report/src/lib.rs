@@ -4,6 +4,15 @@
 //! asks the terminal or reads the environment. Texts end in a newline, no line is wider than
 //! [`Style::width`], and without [`Style::color`] there is no escape sequence in them: control
 //! characters in names and commands are shown as `?`.
+//!
+//! ```
+//! use ringfence_machine::{root::FsRoot, topology::Topology};
+//! use ringfence_report::Style;
+//!
+//! let topology = Topology::read(&FsRoot::host()).unwrap();
+//! let style = Style { color: false, width: 100, unicode: true };
+//! print!("{}", ringfence_report::topology(&topology, &style));
+//! ```
 
 mod aa;
 mod cases;

@@ -19,7 +19,7 @@ const LEVEL: f64 = 0.95;
 fn plan(roles_and_arms: &str) -> Plan {
     let head = "schema = 1\nname = 'x'\nmetric = 'victim'\nmeasure = { looks = [20] }\n";
     let experiment = Experiment::parse(&format!("{head}{roles_and_arms}")).unwrap();
-    let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
+    let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let mut plan = Plan::new(&experiment, &topology).unwrap();
     plan.not_run.clear();
     plan
