@@ -46,8 +46,7 @@ impl fmt::Display for Bytes {
             if self.0 >= one && self.0.is_multiple_of(one) {
                 return f.pad(&format!("{}{unit}", self.0 >> shift));
             }
-            // A unit is only worth a decimal once there are at least two of it:
-            // 1536 bytes read better as 1.5KiB, 1048577 as 1.0MiB.
+            // What no unit divides is rounded: 1536 bytes read best as 1.5KiB.
             if self.0 > one && shift > 0 {
                 return f.pad(&format!("{:.1}{unit}", self.0 as f64 / one as f64));
             }
