@@ -12,6 +12,8 @@ use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
+use crate::task::{ProgramUnit, Task};
+use crate::workload::command::instructions_are_counted;
 
 /// What was measured.
 pub struct Measurement {
@@ -45,6 +47,7 @@ pub fn measure(
         recording.finish(&Ended::Complete).map_err(EngineError::Failed)?;
         return Ok(Measurement { samples: Vec::new(), ended: Ended::Complete, histograms: Vec::new(), plan });
     }
+    progress_can_be_seen(&plan)?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut engine = HostEngine::new(&plan, &machine.topology)?;
@@ -53,6 +56,23 @@ pub fn measure(
     let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;
     Ok(Measurement { samples, ended, histograms, plan })
+}
+
+// CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
+// where there is some.
+fn progress_can_be_seen(plan: &Plan) -> Result<(), EngineError> {
+    let unseen = plan.variants[plan.metric].iter().find_map(|variant| match &variant.task {
+        Task::Command(command) if matches!(command.unit, ProgramUnit::Auto | ProgramUnit::Instructions) => {
+            (!instructions_are_counted()).then_some(&command.run)
+        }
+        _ => None,
+    });
+    unseen.map_or(Ok(()), |run| {
+        Err(EngineError::Usage(format!(
+            "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
+             set unit = \"runs\" in an experiment file for a program that ends, or use a built-in victim"
+        )))
+    })
 }
 
 struct Recording<'a> {

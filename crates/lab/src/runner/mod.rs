@@ -111,6 +111,7 @@ pub fn run(
         }
         if let Some(look) = looks.lives().iter().position(|lives| *lives == life + 1)
             && measure.precision.is_some()
+            && life + 1 < most_lives
             && precise(plan, &samples, &looks, look)
         {
             return Ok((samples, Ended::Precise));
@@ -186,10 +187,13 @@ fn sample(
 
 fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
     let measure = &plan.experiment.measure;
-    let goal = Goal { margin: measure.margin.0, precision: measure.precision.map_or(0.0, |share| share.0) };
-    results::main_estimates(plan, samples, looks.level_at_each())
-        .iter()
-        .all(|estimate| matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)))
+    let precision = measure.precision.map_or(0.0, |share| share.0);
+    let goal = Goal { margin: measure.margin.0, precision };
+    let estimates = results::main_estimates(plan, samples, looks.level_at_each());
+    plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
+        Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
+        None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),
+    })
 }
 
 fn progress(done: u64, most: u64, started: Instant, budget: Option<Duration>) -> Progress {
@@ -198,3 +202,6 @@ fn progress(done: u64, most: u64, started: Instant, budget: Option<Duration>) ->
     let by_budget = budget.map_or(by_steps, |budget| budget.saturating_sub(elapsed));
     Progress { done, most, elapsed, left: by_steps.min(by_budget) }
 }
+
+#[cfg(test)]
+mod tests;

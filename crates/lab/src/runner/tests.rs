@@ -1,0 +1,198 @@
+use std::time::Duration;
+
+use super::*;
+use crate::experiment::Experiment;
+use crate::plan::Active;
+use ringfence_machine::fixtures;
+use ringfence_machine::topology::Topology;
+
+/// An engine without time: every window is 1 ms, and the victim does what the test says.
+struct Scripted {
+    log: Vec<String>,
+    // Units of the victim's next window, by whether the aggressor runs.
+    rate: fn(u32, bool) -> u64,
+    life: u32,
+    fail_at: Option<usize>,
+    rounds: Vec<Option<f64>>,
+}
+
+impl Scripted {
+    fn new(rate: fn(u32, bool) -> u64) -> Self {
+        Self { log: Vec::new(), rate, life: 0, fail_at: None, rounds: vec![Some(100.0)] }
+    }
+}
+
+impl Engine for Scripted {
+    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+        self.log.push(format!("life {life}"));
+        self.life = life;
+        Ok(())
+    }
+
+    fn probe(&mut self) -> Result<Option<f64>, EngineError> {
+        self.log.push("probe".into());
+        let next = self.rounds.len() > 1;
+        Ok(if next { self.rounds.remove(0) } else { self.rounds[0] })
+    }
+
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        if self.fail_at == Some(self.log.len()) {
+            return Err(EngineError::Failed("victim 0 on CPU 0 ended: signal 9".into()));
+        }
+        let beside = active.len() > 1;
+        self.log.push(if beside { "beside".into() } else { "alone".into() });
+        let task = |active: &Active| Measured {
+            role: active.role,
+            length_ns: 1_000_000,
+            busy_ns: 1_000_000,
+            units: if active.role == 0 { (self.rate)(self.life, beside) } else { 7 },
+            ..Measured::default()
+        };
+        Ok(active.iter().map(task).collect())
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    samples: Vec<Sample>,
+    steps: u64,
+    refuse_after: Option<usize>,
+}
+
+impl Observer for Kept {
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
+        if self.refuse_after.is_some_and(|most| self.samples.len() >= most) {
+            return Err("no space left".into());
+        }
+        self.samples.extend_from_slice(samples);
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        assert!(progress.done <= progress.most);
+        self.steps = progress.done;
+    }
+}
+
+fn plan(measure: &str) -> Plan {
+    let text = format!(
+        "schema = 1
+name = 'x'
+metric = 'victim'
+[measure]
+{measure}
+[[role]]
+name = 'victim'
+task = {{ workload = 'alu' }}
+[[role]]
+name = 'aggressor'
+task = {{ workload = 'alu' }}
+[[arm]]
+name = 'alone'
+active = ['victim']
+[[arm]]
+name = 'beside'
+active = ['victim', 'aggressor']
+baseline = 'alone'
+"
+    );
+    let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
+    Plan::new(&Experiment::parse(&text).unwrap(), &topology).unwrap()
+}
+
+fn go(plan: &Plan, engine: &mut Scripted, kept: &mut Kept) -> (Vec<Sample>, Ended) {
+    run(plan, engine, &AtomicBool::new(false), kept).unwrap()
+}
+
+#[test]
+fn a_life_probes_measures_both_windows_and_probes_again() {
+    let plan = plan("looks = [2]\nblocks = 2");
+    let mut engine = Scripted::new(|_, beside| if beside { 500 } else { 1000 });
+    let mut kept = Kept::default();
+    let (samples, ended) = go(&plan, &mut engine, &mut kept);
+    assert_eq!(ended, Ended::Complete);
+    assert_eq!((kept.samples.len(), kept.steps), (samples.len(), 4));
+    let life: Vec<&str> = engine.log[..8].iter().map(String::as_str).collect();
+    assert_eq!(life[0..2], ["life 0", "probe"]);
+    for pair in [&life[2..4], &life[5..7]] {
+        let mut pair = pair.to_vec();
+        pair.sort_unstable();
+        assert_eq!(pair, ["alone", "beside"], "{life:?}");
+    }
+    assert_eq!((life[4], life[7]), ("probe", "probe"));
+    // Three samples a pair: the victim alone, and two tasks beside each other.
+    assert_eq!(samples.len(), 2 * 2 * 3);
+    let results = results::results(&plan, &samples, 0.95);
+    let effect = results[0].effect.as_ref().unwrap();
+    assert!((effect.by_class.all.slowdown.as_ref().unwrap().value - 2.0).abs() < 1e-9);
+    assert_eq!(results[0].co_runners[0].units_per_s, 7000.0);
+}
+
+#[test]
+fn probes_class_the_pair_between_them() {
+    let plan = plan("looks = [2]\nblocks = 2");
+    let mut engine = Scripted::new(|_, _| 1000);
+    engine.rounds = vec![Some(100.0), Some(120.0), Some(350.0), Some(360.0), Some(400.0), None];
+    let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
+    let classes: Vec<Class> =
+        samples.iter().filter(|s| s.position == 0 && s.role == "victim".into()).map(|s| s.class).collect();
+    assert_eq!(classes, [Class::Sharing, Class::Mixed, Class::Apart, Class::Unprobed]);
+    assert_eq!((samples[0].ping_before_ns, samples[0].ping_after_ns), (Some(100.0), Some(120.0)));
+}
+
+#[test]
+fn it_stops_at_a_look_once_precise_and_not_between_looks() {
+    let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
+    let steady = go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
+    assert_eq!(steady.1, Ended::Precise);
+    assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(2));
+    let unsteady = |life: u32, beside: bool| if beside && life % 2 == 0 { 900 } else { 1000 };
+    let noisy = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
+    assert_eq!(noisy.1, Ended::Complete);
+    assert_eq!(noisy.0.iter().map(|sample| sample.life).max(), Some(8));
+}
+
+#[test]
+fn what_was_measured_is_kept_however_it_ends() {
+    let plan = plan("looks = [4]\nblocks = 1");
+    let mut failing = Scripted::new(|_, _| 1000);
+    // The first window of the second life.
+    failing.fail_at = Some(7);
+    let mut kept = Kept::default();
+    let (samples, ended) = go(&plan, &mut failing, &mut kept);
+    assert!(matches!(&ended, Ended::Failed(why) if why.contains("signal 9")), "{ended:?}");
+    assert_eq!((samples.len(), kept.samples.len()), (3, 3));
+
+    let mut full = Kept { refuse_after: Some(3), ..Kept::default() };
+    let (_, ended) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut full);
+    assert_eq!(ended, Ended::Failed("no space left".into()));
+    assert_eq!(full.samples.len(), 3);
+
+    let stop = AtomicBool::new(true);
+    let mut engine = Scripted::new(|_, _| 1000);
+    let (samples, ended) = run(&plan, &mut engine, &stop, &mut Kept::default()).unwrap();
+    assert_eq!((samples.len(), ended), (0, Ended::Interrupted));
+}
+
+#[test]
+fn a_budget_begins_no_life_that_would_not_fit() {
+    struct Slow(Scripted);
+    impl Engine for Slow {
+        fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.begin_life(life)
+        }
+        fn probe(&mut self) -> Result<Option<f64>, EngineError> {
+            self.0.probe()
+        }
+        fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+            self.0.window(active)
+        }
+    }
+    let plan = plan("looks = [1000]\nblocks = 1\nbudget = '200ms'");
+    let mut engine = Slow(Scripted::new(|_, _| 1000));
+    let (samples, ended) = run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
+    assert_eq!(ended, Ended::Budget);
+    let lives = samples.iter().map(|sample| sample.life).max().unwrap() + 1;
+    assert!((2..=10).contains(&lives), "{lives}");
+}
