@@ -112,6 +112,9 @@ pub struct Measuring {
     /// Seed of everything random
     #[arg(long, value_name = "N", help_heading = "Measuring")]
     pub seed: Option<u64>,
+    /// Keep CPUs out of deep idle states meanwhile (wants write access to /dev/cpu_dma_latency)
+    #[arg(long, help_heading = "Measuring")]
+    pub no_deep_idle: bool,
     /// Write the experiment to this file, and stop
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub save: Option<PathBuf>,

@@ -10,6 +10,7 @@ use ringfence_lab::plan::Plan;
 use ringfence_lab::results;
 use ringfence_lab::runner::Ended;
 use ringfence_machine::Machine;
+use ringfence_machine::doctor::latency::CpuDmaLatency;
 use serde_json::json;
 
 use crate::args::{Measuring, Placement, Run};
@@ -42,6 +43,9 @@ pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure>
 fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
     let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
     let stop = super::stop_on_signals()?;
+    // Held open until the end of the measurement; the kernel lets go when it is closed.
+    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
+    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
     let mut show = Show::new(flags.output.quiet);
     show.begin(&experiment.name);
     let started = Instant::now();
