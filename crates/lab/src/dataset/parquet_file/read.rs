@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use twox_hash::XxHash64;
 
@@ -19,8 +20,8 @@ use crate::dataset::{DatasetError, SCHEMA, SamplesFile, files};
 use crate::estimate::Class;
 use crate::sample::Sample;
 
-// Values decoded at a time: few enough to stay in the caches.
-const BATCH: usize = 1 << 13;
+// Samples filled at a time: few enough to stay in a core's own cache.
+const BATCH: usize = 1 << 12;
 
 /// Reads the file, which must be the one that the manifest describes.
 pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sample>, DatasetError> {
@@ -33,7 +34,9 @@ pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sa
         );
         return Err(DatasetError::damaged(path, problem));
     }
-    parse(file, expected.count, known).map_err(|problem| {
+    // The parser asserts some of what it reads; the checksum lets nothing get there but a forgery.
+    let parsed = catch_unwind(AssertUnwindSafe(|| parse(file, expected.count, known)));
+    parsed.unwrap_or_else(|_| Err("it contradicts itself".into())).map_err(|problem| {
         DatasetError::damaged(
             path,
             format!("this is no table of samples ({problem}): restore it as it was written"),
@@ -90,9 +93,16 @@ fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
             return Err("its row groups have more rows than the file".into());
         }
         samples.resize(first + rows, blank.clone());
+        let mut fillers = Vec::new();
         for (column, index) in &places {
-            read_column(&*group, *index, column, known, &mut samples[first..])
-                .map_err(|problem| format!("column {}: {problem}", column.name))?;
+            let reader = group.get_column_reader(*index).map_err(text)?;
+            fillers.push((column.name, filler(reader, &column.kind, known)));
+        }
+        // Batch by batch rather than column by column: a batch stays in the cache until it is complete.
+        for batch in samples[first..].chunks_mut(BATCH) {
+            for (name, fill) in &mut fillers {
+                fill(batch).map_err(|problem| format!("column {name}: {problem}"))?;
+            }
         }
     }
     if samples.len() as u64 != count {
@@ -115,73 +125,62 @@ fn fits(descriptor: &ColumnDescriptor, kind: &Kind) -> bool {
         && descriptor.path().parts().len() == 1
 }
 
-fn read_column(
-    group: &dyn RowGroupReader,
-    index: usize,
-    column: &Column,
-    known: &Known,
-    samples: &mut [Sample],
-) -> Result<(), String> {
-    let reader = group.get_column_reader(index).map_err(text)?;
-    match column.kind {
-        Kind::U32(_, set) => fill::<Int32Type>(reader, samples, |sample, value| {
-            set(sample, value as u32);
+type Filler<'a> = Box<dyn FnMut(&mut [Sample]) -> Result<(), String> + 'a>;
+
+fn filler<'a>(reader: ColumnReader, kind: &Kind, known: &'a Known) -> Filler<'a> {
+    match *kind {
+        Kind::U32(_, set) => each::<Int32Type>(reader, move |sample, value| {
+            set(sample, *value as u32);
             Ok(())
         }),
-        Kind::U64(_, set) => fill::<Int64Type>(reader, samples, |sample, value| {
-            set(sample, value as u64);
+        Kind::U64(_, set) => each::<Int64Type>(reader, move |sample, value| {
+            set(sample, *value as u64);
             Ok(())
         }),
-        Kind::OptU64(_, set) => fill::<Int64Type>(reader, samples, |sample, value| {
-            set(sample, Some(value as u64));
+        Kind::OptU64(_, set) => each::<Int64Type>(reader, move |sample, value| {
+            set(sample, Some(*value as u64));
             Ok(())
         }),
-        Kind::OptF64(_, set) => fill::<DoubleType>(reader, samples, |sample, value| {
-            set(sample, Some(value));
+        Kind::OptF64(_, set) => each::<DoubleType>(reader, move |sample, value| {
+            set(sample, Some(*value));
             Ok(())
         }),
-        Kind::Role => fill::<ByteArrayType>(reader, samples, |sample, value| {
+        Kind::Role => each::<ByteArrayType>(reader, |sample, value| {
             if sample.role.as_bytes() != value.data() {
                 sample.role = known.role(value.data())?;
             }
             Ok(())
         }),
-        Kind::Class => fill::<ByteArrayType>(reader, samples, |sample, value| {
+        Kind::Class => each::<ByteArrayType>(reader, |sample, value| {
             sample.class = class(value.data())?;
             Ok(())
         }),
     }
 }
 
-// Hands each value that is there to `set`, with its sample.
-fn fill<T: DataType>(
+// Reads the next values, one per sample, and hands each that is there to `set`.
+fn each<'a, T: DataType>(
     reader: ColumnReader,
-    samples: &mut [Sample],
-    mut set: impl FnMut(&mut Sample, T::T) -> Result<(), String>,
-) -> Result<(), String> {
+    set: impl Fn(&mut Sample, &T::T) -> Result<(), String> + 'a,
+) -> Filler<'a> {
     let mut reader = get_typed_column_reader::<T>(reader);
-    let mut values = Vec::with_capacity(BATCH);
-    let mut present = Vec::with_capacity(BATCH);
-    let mut rest = samples;
-    while !rest.is_empty() {
+    let (mut values, mut present) = (Vec::new(), Vec::new());
+    Box::new(move |samples| {
         values.clear();
         present.clear();
-        let most = rest.len().min(BATCH);
-        let (rows, ..) = reader.read_records(most, Some(&mut present), None, &mut values).map_err(text)?;
-        if rows == 0 || rows > rest.len() {
+        let read = reader.read_records(samples.len(), Some(&mut present), None, &mut values);
+        if read.map_err(text)?.0 != samples.len() {
             return Err("it ends too early".into());
         }
-        let (batch, later) = rest.split_at_mut(rows);
-        let mut values = values.drain(..);
-        // A column that cannot be null has no levels at all.
-        for (i, sample) in batch.iter_mut().enumerate() {
+        let mut values = values.iter();
+        for (i, sample) in samples.iter_mut().enumerate() {
+            // A column that cannot be null has no levels at all.
             if present.get(i).is_none_or(|level| *level == 1) {
                 set(sample, values.next().ok_or("it has too few values")?)?;
             }
         }
-        rest = later;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn class(name: &[u8]) -> Result<Class, String> {

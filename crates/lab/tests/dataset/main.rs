@@ -1,0 +1,9 @@
+//! Datasets: what is written is read, whatever happens in between.
+
+mod common;
+mod damaged;
+mod full_disk;
+mod killed;
+mod other_tools;
+mod refused;
+mod round_trip;

@@ -1,0 +1,53 @@
+"""Reads a table with one tool and compares types and values: TOOL TABLE EXPECTED.json."""
+
+import json
+import sys
+
+tool, table, expected = sys.argv[1:]
+expected = json.load(open(expected))
+names = list(expected[0])
+text = {"role", "class"}
+real = {"ping_before_ns", "ping_after_ns"}
+long = {"start_ns", "length_ns", "busy_ns", "units", "cycles", "instructions", "llc_misses"}
+
+
+def of(kinds):
+    """The type wanted for each column, from (text, real, u64, u32)."""
+    return [kinds[0 if n in text else 1 if n in real else 2 if n in long else 3] for n in names]
+
+
+if tool == "pyarrow":
+    import pyarrow.parquet
+
+    data = pyarrow.parquet.read_table(table)
+    types = [str(field.type) for field in data.schema]
+    wanted = of(["string", "double", "uint64", "uint32"])
+    rows = data.to_pylist()
+    assert data.schema.metadata[b"ringfence.schema"] == b"1", data.schema.metadata
+elif tool == "duckdb":
+    import duckdb
+
+    data = duckdb.sql(f"select * from '{table}'")
+    types = [str(kind) for kind in data.types]
+    wanted = of(["VARCHAR", "DOUBLE", "UBIGINT", "UINTEGER"])
+    rows = [dict(zip(data.columns, row)) for row in data.fetchall()]
+elif tool == "polars":
+    import polars
+
+    data = polars.read_parquet(table)
+    types = [str(kind) for kind in data.dtypes]
+    wanted = of(["String", "Float64", "UInt64", "UInt32"])
+    rows = data.to_dicts()
+elif tool == "pandas":
+    import pandas
+
+    data = pandas.read_parquet(table, dtype_backend="numpy_nullable")
+    types = [str(kind).lower() for kind in data.dtypes]
+    wanted = of(["string", "float64", "uint64", "uint32"])
+    data = data.astype(object).where(data.notna(), None)
+    rows = data.to_dict("records")
+
+assert types == wanted, (types, wanted)
+assert len(rows) == len(expected), (len(rows), len(expected))
+for ours, theirs in zip(expected, rows):
+    assert ours == theirs, (ours, theirs)
