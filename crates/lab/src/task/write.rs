@@ -58,7 +58,7 @@ impl Default for Write {
 }
 
 impl Write {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let line = LINE as u64;
         if self.block.0 < line || self.block.0 > 2 << 20 || self.block.0 % line != 0 {
             return Err(format!(

@@ -57,11 +57,13 @@ struct Pace {
 }
 
 impl Writer {
-    /// Maps the target and chooses the loop. The processor must have the instructions.
+    /// Maps the target and chooses the loop.
     ///
     /// # Errors
-    /// Where the target cannot be had.
+    /// Where the task makes no sense, the processor lacks an instruction, or the target cannot be had.
     pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
+        // The loops rely on both: a block has lines and fits, and the instructions exist.
+        task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing() {
             return Err(SetupError::Other(missing));
         }
@@ -95,6 +97,12 @@ impl Writer {
         });
         let sync = task.instruction == Instruction::Msync;
         Ok(Self { region, _source: source, walk, run, line: task.line, sync, pace, clock: Clock::host() })
+    }
+
+    /// What it writes to. Whoever reads or writes there does so between two calls of
+    /// [`Workload::work`].
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
     }
 
     fn write(&mut self, blocks: u64) {
