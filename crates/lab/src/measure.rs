@@ -40,7 +40,8 @@ pub fn measure(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
-    let plan = Plan::new(experiment, &machine.topology).map_err(|error| EngineError::Usage(error.to_string()))?;
+    let plan =
+        Plan::new(experiment, &machine.topology).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut recording = Recording { plan: &plan, machine, dir: dir.into(), recorder: None, progress };
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
@@ -95,7 +96,9 @@ impl Recording<'_> {
     }
 
     fn finish(&mut self, ended: &Ended) -> Result<(), String> {
-        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish(ended).map_err(|error| error.to_string()))
+        self.recorder
+            .take()
+            .map_or(Ok(()), |recorder| recorder.finish(ended).map_err(|error| error.to_string()))
     }
 }
 

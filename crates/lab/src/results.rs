@@ -122,7 +122,8 @@ pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
         }
         // An experiment cut short by an interruption has fewer lives and is left out.
         let whole = |pairs: &&Vec<Pair>| {
-            pairs.iter().map(|pair| pair.life).collect::<std::collections::BTreeSet<_>>().len() == lives as usize
+            pairs.iter().map(|pair| pair.life).collect::<std::collections::BTreeSet<_>>().len()
+                == lives as usize
         };
         estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
     }

@@ -13,10 +13,13 @@ fn every_shipped_experiment_plans_everywhere() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let experiment = Experiment::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let experiment =
+            Experiment::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(path.file_stem().unwrap().to_str(), Some(experiment.name.as_str()));
         assert!(experiment.question.is_some() && text.starts_with('#'), "{}", path.display());
-        for tree in [fixtures::vm_2cpu(), fixtures::one_cpu(), fixtures::xeon_2s64t(), fixtures::hybrid_laptop()] {
+        for tree in
+            [fixtures::vm_2cpu(), fixtures::one_cpu(), fixtures::xeon_2s64t(), fixtures::hybrid_laptop()]
+        {
             let topology = Topology::read(&tree.root()).unwrap();
             let plan = Plan::new(&experiment, &topology).unwrap();
             assert_eq!(plan.measured().len() + refused(&plan), measurable(&plan), "{}", path.display());
@@ -31,7 +34,9 @@ fn measurable(plan: &Plan) -> usize {
 }
 
 fn refused(plan: &Plan) -> usize {
-    (0..plan.cases.len()).filter(|case| !is_mere_baseline(plan, *case) && plan.refusal(*case).is_some()).count()
+    (0..plan.cases.len())
+        .filter(|case| !is_mere_baseline(plan, *case) && plan.refusal(*case).is_some())
+        .count()
 }
 
 fn is_mere_baseline(plan: &Plan, case: usize) -> bool {

@@ -12,21 +12,25 @@ pub fn style() -> Style {
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| width.0 as usize);
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     Style {
         color: terminal && !plain,
         width: width.unwrap_or(100).min(140),
         // Where the locale says nothing, as in containers, terminals show UTF-8 all the same.
-        unicode: utf8.is_none_or(|locale| locale.to_uppercase().replace('-', "").contains("UTF8") || locale == "C" || locale == "POSIX"),
+        unicode: utf8.is_none_or(|locale| {
+            locale.to_uppercase().replace('-', "").contains("UTF8") || locale == "C" || locale == "POSIX"
+        }),
     }
 }
 
 /// Prints text; a reader that has gone (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| {
-        if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") }
-    });
+    let written = out
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Failed(format!("writing to standard output: {error}")))

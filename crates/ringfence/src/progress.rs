@@ -21,7 +21,9 @@ impl Show {
         let bar = (!quiet && terminal).then(|| {
             let bar = ProgressBar::new(1000);
             let template = "{prefix} {bar:24} {percent:>3} %  {msg}";
-            bar.set_style(ProgressStyle::with_template(template).expect("a constant template").progress_chars("━╸─"));
+            bar.set_style(
+                ProgressStyle::with_template(template).expect("a constant template").progress_chars("━╸─"),
+            );
             bar
         });
         Self { bar, lines: !quiet && !terminal, after: Duration::ZERO }

@@ -46,8 +46,8 @@ fn a_hundred_experiments_of_nothing_see_nothing_too_often() {
 #[test]
 #[ignore = "minutes long"]
 fn an_effect_that_is_there_is_found_at_its_size() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../experiments/does-the-lab-see-two-percent.toml");
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments/does-the-lab-see-two-percent.toml");
     let truth = 1.0 / (1.0 - 0.02);
     let (mut covered, mut seen) = (0, 0);
     let rounds = 40;

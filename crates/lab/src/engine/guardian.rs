@@ -172,9 +172,9 @@ fn end_orphans(workers: &Workers) {
     loop {
         let known: Vec<i32> = workers.0.lock().unwrap().keys().copied().collect();
         let below = process::descendants(&root, own_pid());
-        let orphans = below
-            .iter()
-            .filter(|process| process.parent == own_pid() && !known.contains(&process.pid) && process.state != 'Z');
+        let orphans = below.iter().filter(|process| {
+            process.parent == own_pid() && !known.contains(&process.pid) && process.state != 'Z'
+        });
         let mut any = false;
         for orphan in orphans {
             any = true;

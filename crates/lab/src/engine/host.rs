@@ -312,7 +312,8 @@ impl Engine for HostEngine {
         std::thread::sleep(self.plan.experiment.measure.window.0);
         let opened = Instant::now();
         let mut ended = self.reports(&running)?;
-        while begun.iter().zip(&ended).any(|(begun, ended)| begun.0 == ended.0) && opened.elapsed() < STALL_LIMIT
+        while begun.iter().zip(&ended).any(|(begun, ended)| begun.0 == ended.0)
+            && opened.elapsed() < STALL_LIMIT
         {
             std::thread::sleep(Duration::from_millis(1));
             ended = self.reports(&running)?;

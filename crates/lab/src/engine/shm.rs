@@ -290,9 +290,8 @@ impl Shared {
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of the whole file.
-        let raw = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
+        let raw =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

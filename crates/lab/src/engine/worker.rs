@@ -93,7 +93,8 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<Vec<Option<Runner>>, Failure> {
         };
         let runner = match task {
             Task::Command(command) => {
-                let program = Program::start(command, spec.cpu, slot).map_err(|error| failed(true, &error))?;
+                let program =
+                    Program::start(command, spec.cpu, slot).map_err(|error| failed(true, &error))?;
                 Runner::Program(program)
             }
             Task::Idle(_) => Runner::Idle,

@@ -27,7 +27,11 @@ pub struct Difference {
 ///
 /// # Errors
 /// As [`super::rate`].
-pub fn difference(more: &[(u32, Window)], less: &[(u32, Window)], level: f64) -> Result<Difference, NotEstimable> {
+pub fn difference(
+    more: &[(u32, Window)],
+    less: &[(u32, Window)],
+    level: f64,
+) -> Result<Difference, NotEstimable> {
     let (more, less) = (costs(more)?, costs(less)?);
     over_lives(more.iter().filter_map(|(life, more)| Some(more - less.get(life)?)).collect(), level)
 }

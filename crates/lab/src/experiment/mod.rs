@@ -282,7 +282,10 @@ impl Experiment {
                 ));
             }
             if let Some(unknown) = arm.set.keys().find(|name| !arm.active.contains(name)) {
-                return Some(format!("arm '{}' sets parameters of '{unknown}', which it does not run", arm.name));
+                return Some(format!(
+                    "arm '{}' sets parameters of '{unknown}', which it does not run",
+                    arm.name
+                ));
             }
             let mut values = arm.set.values().flatten();
             if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
@@ -296,7 +299,11 @@ impl Experiment {
                     return Some(format!("arm '{name}' is its own baseline: name another arm"));
                 }
                 Some(name) if !arms.contains(&name) => {
-                    return Some(format!("arm '{}': baseline '{name}' is no arm{}", arm.name, hint(name, &arms)));
+                    return Some(format!(
+                        "arm '{}': baseline '{name}' is no arm{}",
+                        arm.name,
+                        hint(name, &arms)
+                    ));
                 }
                 _ => {}
             }

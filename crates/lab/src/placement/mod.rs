@@ -54,7 +54,8 @@ pub fn place(
         }
         free = free.difference(cpus);
     }
-    let others: u32 = (0..wants.len()).filter(|i| *i != metric && wants[*i].cpus.is_none()).map(|i| wants[i].count).sum();
+    let others: u32 =
+        (0..wants.len()).filter(|i| *i != metric && wants[*i].cpus.is_none()).map(|i| wants[i].count).sum();
     let mut notes = Vec::new();
 
     let kinds: &[PlacementKind] = match kind {
@@ -139,7 +140,8 @@ fn seats(
         PlacementKind::Llc | PlacementKind::Auto => {
             let group = home(&groups, count + others);
             let victims = victims_among(&group, others);
-            let room = without_first_core(&group, if metric.cpus.is_some() { others } else { count + others });
+            let room =
+                without_first_core(&group, if metric.cpus.is_some() { others } else { count + others });
             let rest = room.into_iter().filter(|cpu| !same_core_as_any(topology, *cpu, &victims));
             (victims.clone(), rest.take(others).collect())
         }

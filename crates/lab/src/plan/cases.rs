@@ -83,7 +83,8 @@ fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -
                     let sofar = sofar.clone();
                     // What the arm sets of a role stands instead of the role's own.
                     let set = arm.set.contains_key(&experiment.roles[role].name).then_some(&arm.name);
-                    let own = (0..variants[role].len()).filter(move |v| variants[role][*v].arm.as_ref() == set);
+                    let own =
+                        (0..variants[role].len()).filter(move |v| variants[role][*v].arm.as_ref() == set);
                     own.map(move |variant| {
                         let mut next = sofar.clone();
                         next.push(Active { role, count: *count, variant });
@@ -113,7 +114,8 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
         for (key, value) in &chosen.varied {
             params.push((format!("{}.{key}", role.name), value.clone()));
             // A word says by itself what it is; a number does not.
-            let plain = matches!(key.as_str(), "instruction" | "workload" | "width" | "target" | "pattern" | "run");
+            let plain =
+                matches!(key.as_str(), "instruction" | "workload" | "width" | "target" | "pattern" | "run");
             words.push(if plain { value.clone() } else { format!("{key}={value}") });
         }
     }

@@ -58,7 +58,8 @@ impl Plan {
                 cpus: role.cpus.clone(),
             })
             .collect();
-        let placed = placement::place(topology, experiment.placement.kind, &wants, metric).map_err(ExperimentError)?;
+        let placed =
+            placement::place(topology, experiment.placement.kind, &wants, metric).map_err(ExperimentError)?;
         let cases = cases(experiment, &variants).map_err(ExperimentError)?;
         let not_run = cases
             .iter()

@@ -144,7 +144,9 @@ fn measure_step(
         .into_iter()
         .enumerate()
         .flat_map(|(position, (case, tasks))| tasks.into_iter().map(move |task| (position, case, task)))
-        .map(|(position, case, task)| sample(plan, place, step.case, position, case, &task, class, before, after))
+        .map(|(position, case, task)| {
+            sample(plan, place, step.case, position, case, &task, class, before, after)
+        })
         .collect();
     Ok((samples, after))
 }

@@ -143,7 +143,8 @@ fn probes_class_the_pair_between_them() {
 #[test]
 fn it_stops_at_a_look_once_precise_and_not_between_looks() {
     let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
-    let steady = go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
+    let steady =
+        go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
     assert_eq!(steady.1, Ended::Precise);
     assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(2));
     let unsteady = |life: u32, beside: bool| if beside && life % 2 == 0 { 900 } else { 1000 };

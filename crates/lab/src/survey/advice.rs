@@ -37,13 +37,16 @@ fn cheapest(survey: &Survey, block: u64) -> Option<String> {
         .cost
         .iter()
         .filter(|row| durable(row, block))
-        .filter_map(|row| Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?)))
+        .filter_map(|row| {
+            Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?))
+        })
         .collect();
     ways.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let (best, cost) = ways.first()?;
     let size = ringfence_machine::units::Bytes(block);
     let (tied, beaten): (Vec<_>, Vec<_>) = ways[1..].iter().partition(|(_, other)| other.low <= cost.high);
-    let mut text = format!("For blocks of {size} made durable one by one, {best} costs {} a line", ns(cost.value));
+    let mut text =
+        format!("For blocks of {size} made durable one by one, {best} costs {} a line", ns(cost.value));
     if let Some((next, other)) = beaten.first() {
         let times = other.value / cost.value;
         let factor = if times < 1.95 {
@@ -94,7 +97,10 @@ fn keeps_lines(survey: &Survey) -> Option<String> {
     let keeps = clwb < (cached * evicting).sqrt();
     let figures = format!("{} to load a line again, {} when cached", ns(clwb), ns(cached));
     Some(if keeps {
-        format!("clwb keeps the line in the cache here ({figures}, {} after an evicting flush): use it for lines that are read or written again soon.", ns(evicting))
+        format!(
+            "clwb keeps the line in the cache here ({figures}, {} after an evicting flush): use it for lines that are read or written again soon.",
+            ns(evicting)
+        )
     } else {
         format!("clwb evicts the line here, as clflushopt does ({figures}): it saves no reload.")
     })
@@ -131,9 +137,15 @@ fn neighbours(table: &Neighbours) -> Vec<String> {
     // At equal rates what is left is the mechanism.
     if let Some((_, paced)) = writers(true).iter().find(|(other, _)| other == name) {
         if paced.low > 1.0 {
-            let what = if paced.high < slowdown.low { "part of it is its speed, not all" } else { "it is not its speed" };
+            let what = if paced.high < slowdown.low {
+                "part of it is its speed, not all"
+            } else {
+                "it is not its speed"
+            };
             let rate = range(paced);
-            all.push(format!("Paced to the slowest writer's rate, {name} still slows {victim}, {rate}: {what}."));
+            all.push(format!(
+                "Paced to the slowest writer's rate, {name} still slows {victim}, {rate}: {what}."
+            ));
         } else if paced.high < slowdown.low {
             let rate = range(paced);
             all.push(format!("Paced to the slowest writer's rate, {name} is not seen to slow {victim}, {rate}: pacing helps."));
@@ -164,7 +176,8 @@ fn classes(survey: &Survey) -> Option<String> {
     let mut seen: Vec<Class> = rows.flat_map(|row| row.result.classes.keys().copied()).collect();
     seen.sort_unstable();
     seen.dedup();
-    let moved = seen.contains(&Class::Mixed) || (seen.contains(&Class::Sharing) && seen.contains(&Class::Apart));
+    let moved =
+        seen.contains(&Class::Mixed) || (seen.contains(&Class::Sharing) && seen.contains(&Class::Apart));
     moved.then(|| {
         "The CPUs did not keep their distance: by ping-pong they shared a cache part of the time and lay apart at others. Look at the figures of each class; the machine underneath moves what it shows as cores.".into()
     })

@@ -105,11 +105,7 @@ pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes
     let name = &victim.name;
     let (suffix, pacing, controls) = match pace {
         Some(pace) => ("-paced", format!("pace = '{pace}'\n"), ""),
-        None => (
-            "",
-            String::new(),
-            "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n",
-        ),
+        None => ("", String::new(), "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n"),
     };
     parse(&format!(
         "

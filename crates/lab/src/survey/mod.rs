@@ -128,7 +128,8 @@ pub fn run(
     stop: &AtomicBool,
     watch: &mut dyn Watch,
 ) -> Result<Survey, EngineError> {
-    let mut run = Run { options, machine: &machine, stop, watch, stage: 0, ended_early: None, not_run: Vec::new() };
+    let mut run =
+        Run { options, machine: &machine, stop, watch, stage: 0, ended_early: None, not_run: Vec::new() };
     run.begin("probing cores and caches");
     let probes = probes::probe(&machine, options.depth);
     let size = target_size(&machine);
@@ -158,7 +159,8 @@ pub fn run(
     for paced in [false, true] {
         for victim in &victims {
             if paced && pace.is_none() {
-                run.not_run.push(format!("{} beside paced writers, because no writer's rate is known", victim.name));
+                run.not_run
+                    .push(format!("{} beside paced writers, because no writer's rate is known", victim.name));
                 continue;
             }
             let rate = if paced { pace } else { None };
@@ -226,7 +228,11 @@ impl Run<'_> {
     }
 
     // Measures one experiment, unless the survey has ended early.
-    fn experiment(&mut self, name: &str, experiment: &Experiment) -> Result<Option<Measurement>, EngineError> {
+    fn experiment(
+        &mut self,
+        name: &str,
+        experiment: &Experiment,
+    ) -> Result<Option<Measurement>, EngineError> {
         if self.ended_early.is_some() {
             return Ok(None);
         }
@@ -264,7 +270,8 @@ impl Run<'_> {
                 .map(|not_run| plan.cases[not_run.case].label.as_str())
                 .collect();
             let cases = if cases.len() > 3 { format!("{} cases", cases.len()) } else { cases.join(", ") };
-            let line = format!("{name}: {cases}, because it {reason}").replace("because it this", "because this");
+            let line =
+                format!("{name}: {cases}, because it {reason}").replace("because it this", "because this");
             if !self.not_run.contains(&line) {
                 self.not_run.push(line);
             }
@@ -343,7 +350,8 @@ fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {
 
 fn write_json(dir: &Path, survey: &Survey) -> Result<(), EngineError> {
     let path = dir.join("survey.json");
-    let text = serde_json::to_string_pretty(survey).map_err(|error| EngineError::Failed(error.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(survey).map_err(|error| EngineError::Failed(error.to_string()))?;
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::write(&path, text))
         .map_err(|error| EngineError::Failed(format!("writing {}: {error}", path.display())))

@@ -11,8 +11,8 @@
 
 use serde::Serialize;
 
-use super::probes::Reloads;
 use super::instruction_name;
+use super::probes::Reloads;
 use crate::estimate::{Difference, NotEstimable, Window, arithmetic_rate, difference};
 use crate::plan::Plan;
 use crate::sample::Sample;

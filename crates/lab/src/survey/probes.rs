@@ -115,9 +115,11 @@ fn pairs(machine: &Machine, cpus: &[CpuId]) -> Vec<(CpuId, CpuId)> {
         pairs.extend(kind.last());
     }
     let mut seen = Vec::new();
-    pairs.retain(|pair| !seen.contains(pair) && {
-        seen.push(*pair);
-        true
+    pairs.retain(|pair| {
+        !seen.contains(pair) && {
+            seen.push(*pair);
+            true
+        }
     });
     pairs.truncate(MOST_PAIRS);
     pairs

@@ -88,8 +88,11 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
 // they come from.
 fn sets_apart(variant: &Variant, all: &[Variant]) -> Vec<(String, String)> {
     let table = |task: &Task| Table::try_from(task).expect("a task is a table by construction");
-    let fellows: Vec<Table> =
-        all.iter().filter(|other| other.task.name() == variant.task.name()).map(|other| table(&other.task)).collect();
+    let fellows: Vec<Table> = all
+        .iter()
+        .filter(|other| other.task.name() == variant.task.name())
+        .map(|other| table(&other.task))
+        .collect();
     let differs = |(key, value): &(String, Value)| fellows.iter().any(|other| other.get(key) != Some(value));
     table(&variant.task).into_iter().filter(differs).map(|(key, value)| (key, plain(&value))).collect()
 }
@@ -107,7 +110,8 @@ fn concrete(table: Table) -> Result<Task, String> {
         Some(_) => return Err("workload must be a name, such as workload = \"write\"".into()),
         None => return Err("workload is missing: write, chase, stream, alu, mcf, command or idle".into()),
     };
-    let task = Task::deserialize(table.clone()).map_err(|error| explain(&workload, &table, &error.to_string()))?;
+    let task =
+        Task::deserialize(table.clone()).map_err(|error| explain(&workload, &table, &error.to_string()))?;
     task.check().map_err(|error| format!("workload {workload}: {error}"))?;
     Ok(task)
 }

@@ -38,7 +38,9 @@ pub fn parse(text: &str) -> Result<Table, String> {
     }
     for word in words {
         let Some((key, value)) = word.split_once('=') else {
-            return Err(format!("'{word}' is no key=value: write parameters as in '{first} key=value,value'"));
+            return Err(format!(
+                "'{word}' is no key=value: write parameters as in '{first} key=value,value'"
+            ));
         };
         table.insert(key.into(), list(value));
     }

@@ -48,13 +48,16 @@ impl Program {
         adopt_orphans();
         ring_when_children_end(slot);
         let argv = command.argv().unwrap_or_default();
-        let stderr = unlinked_file().map_err(|error| format!("making a file for its messages failed: {error}"))?;
+        let stderr =
+            unlinked_file().map_err(|error| format!("making a file for its messages failed: {error}"))?;
         // Before the first child: only what is forked afterwards inherits the counter.
         let instructions = || tree_counter(Builder::new(Hardware::INSTRUCTIONS));
         let time = || tree_counter(Builder::new(Software::TASK_CLOCK));
         let counter = match command.unit {
             ProgramUnit::Auto => instructions().or_else(time),
-            ProgramUnit::Instructions => Some(instructions().ok_or("the kernel counts no instructions here")?),
+            ProgramUnit::Instructions => {
+                Some(instructions().ok_or("the kernel counts no instructions here")?)
+            }
             ProgramUnit::CpuTime => time(),
             ProgramUnit::Runs => None,
         };
@@ -115,7 +118,8 @@ impl Program {
     /// One sentence where it has failed or cannot be started again.
     pub fn keep_running(&mut self) -> Result<(), String> {
         let before = self.cpu_time_if_uncounted();
-        let status = self.child.try_wait().map_err(|error| format!("waiting for '{}': {error}", self.shown))?;
+        let status =
+            self.child.try_wait().map_err(|error| format!("waiting for '{}': {error}", self.shown))?;
         collect_orphans(self.child.id() as i32);
         let Some(status) = status else { return Ok(()) };
         if !status.success() {

@@ -85,7 +85,8 @@ pub fn build(
 }
 
 fn memory(len: u64, pages: Pages) -> Result<ringfence_persist::Region, RegionError> {
-    let len = usize::try_from(len).map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
+    let len =
+        usize::try_from(len).map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
     ringfence_persist::Region::map(&Request { pages, ..Request::dram(len) })
 }
 

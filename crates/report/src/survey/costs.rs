@@ -32,7 +32,9 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
             out.push_str(&cost_table(&survey.cost, &[block]).render(style));
         }
     }
-    out.push_str(&style.paint(Paint::Faint, "fence none and plain stores are not durable when the writer goes on"));
+    out.push_str(
+        &style.paint(Paint::Faint, "fence none and plain stores are not durable when the writer goes on"),
+    );
     out.push_str("\n\n");
     if !survey.parts.is_empty() {
         parts(out, survey, style);

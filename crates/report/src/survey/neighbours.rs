@@ -32,8 +32,12 @@ fn title(table: &Neighbours, survey: &Survey) -> String {
 
 fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String {
     let any_paced = neighbours.rows.iter().any(|row| row.paced);
-    let mut columns =
-        vec![Column::left("beside"), Column::right("time per unit"), Column::left("verdict"), Column::right("its rate")];
+    let mut columns = vec![
+        Column::left("beside"),
+        Column::right("time per unit"),
+        Column::left("verdict"),
+        Column::right("its rate"),
+    ];
     if any_paced {
         columns.push(Column::right(format!("paced to {}", pace.unwrap_or("?"))));
         columns.push(Column::right("its rate"));
@@ -50,7 +54,8 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
         cells.push(Cell::new(classes(row)));
         table.row(cells);
         for (class, pairs, figure) in by_class(row) {
-            let mut cells = vec![Cell::painted(format!("  {class}"), Paint::Faint), Cell::painted(figure, Paint::Faint)];
+            let mut cells =
+                vec![Cell::painted(format!("  {class}"), Paint::Faint), Cell::painted(figure, Paint::Faint)];
             cells.push(Cell::painted(plural(pairs, "pair"), Paint::Faint));
             table.row(cells);
         }

@@ -13,7 +13,9 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
     let lives = match args.measuring.lives.as_deref() {
         None => LIVES,
         Some([lives]) => *lives,
-        Some(_) => return Err(Failure::Usage("--lives: give one number, that of an experiment's lives".into())),
+        Some(_) => {
+            return Err(Failure::Usage("--lives: give one number, that of an experiment's lives".into()));
+        }
     };
     let most = args.experiments.checked_mul(lives).filter(|most| args.experiments > 0 && *most <= 100_000);
     let Some(most) = most else {

@@ -19,8 +19,9 @@ use crate::output;
 use crate::progress::Show;
 
 pub fn run_file(args: &Run) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&args.file)
-        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", args.file.display())))?;
+    let text = std::fs::read_to_string(&args.file).map_err(|error| {
+        Failure::Usage(format!("{}: {error}; name an experiment file", args.file.display()))
+    })?;
     let experiment = Experiment::parse(&text)
         .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
     run(experiment, &args.measuring)
@@ -89,7 +90,8 @@ fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
     let roles = done.plan.experiment.roles.iter().zip(&done.histograms);
     let mut text = String::new();
     for (role, buckets) in roles {
-        let counted: Vec<(u64, u64)> = ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
+        let counted: Vec<(u64, u64)> =
+            ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
         if counted.iter().any(|(_, count)| *count > 0) {
             text += &format!("\nlatency of single loads, {}, last life\n", role.name);
             text += &ringfence_report::histogram(&counted, style);
@@ -105,10 +107,9 @@ pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
         Ended::Interrupted => {
             Err(Failure::Failed(format!("interrupted; what was measured until then is in {}", dir.display())))
         }
-        Ended::Failed(why) => Err(Failure::Failed(format!(
-            "{why}; what was measured until then is in {}",
-            dir.display()
-        ))),
+        Ended::Failed(why) => {
+            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
+        }
     }
 }
 

@@ -42,7 +42,12 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         measure: Measure { looks: vec![12], ..Measure::default() },
         placement: Placement { kind: args.placement.into() },
         roles: vec![
-            Role { name: "victim".into(), count: OneOrMany::One(1), cpus: victim_cpu, task: OneOrMany::One(victim) },
+            Role {
+                name: "victim".into(),
+                count: OneOrMany::One(1),
+                cpus: victim_cpu,
+                task: OneOrMany::One(victim),
+            },
             Role {
                 name: "aggressor".into(),
                 count: one_or_many(&args.aggressors),
@@ -50,9 +55,6 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
                 task: one_or_many(&aggressors),
             },
         ],
-        arms: vec![
-            arm("alone", &["victim"], None),
-            arm("beside", &["victim", "aggressor"], Some("alone")),
-        ],
+        arms: vec![arm("alone", &["victim"], None), arm("beside", &["victim", "aggressor"], Some("alone"))],
     })
 }

@@ -33,7 +33,8 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text += &format!("{question}\n");
         }
         if dataset.unfinished() {
-            text += "The program that measured this was killed; these are the samples that it had recorded.\n";
+            text +=
+                "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
         text += &format!("\n{}\n", ringfence_report::cases(plan, &results, &style));
         if let Some(aa) = &aa {

@@ -37,7 +37,9 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     }
     match &surveyed.ended_early {
         None => Ok(()),
-        Some(why) => Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display()))),
+        Some(why) => {
+            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
+        }
     }
 }
 
