@@ -92,7 +92,7 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
     heading(out, "What that is made of: ns per line, 4KiB blocks of cold lines", style);
     let heads = ["copy", "ownership", "instruction", "fence/block", "fence/line", "reload"];
     let mut columns = vec![Column::left("")];
-    columns.extend(heads.map(|head| Column::right(head)));
+    columns.extend(heads.map(Column::right));
     let mut table = Table::new(columns);
     for row in &survey.parts {
         let part = |part: &Part| match part {
