@@ -25,13 +25,13 @@ pub enum Verb {
     /// Say what spoils measurements here, and what to do about it
     Doctor(Look),
     /// Measure what durable writes cost, over any combination of ways to write
-    Write(Write),
+    Write(Box<Write>),
     /// Measure how much aggressors slow a victim down
-    Neighbours(Neighbours),
+    Neighbours(Box<Neighbours>),
     /// Run an experiment file
-    Run(Run),
+    Run(Box<Run>),
     /// Compare a task with itself: how often does this machine show an effect that is not there?
-    Aa(Aa),
+    Aa(Box<Aa>),
     /// Show a dataset again
     Show(Show),
 }
