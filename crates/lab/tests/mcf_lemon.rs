@@ -90,7 +90,7 @@ fn cases(seeds: std::ops::Range<u64>) -> Vec<Case> {
             max_cost,
             // With negative costs there would be no optimum, which dimacs-solver does not say.
             uncapped_one_in: if min_cost < 0 { 0 } else { [0, 3, 10][i / 5 % 3] },
-            feasible: i % 4 > 0,
+            feasible: !i.is_multiple_of(4),
         };
         Case::Random(shape, seed)
     };
