@@ -147,7 +147,7 @@ fn it_stops_at_a_look_once_precise_and_not_between_looks() {
         go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
     assert_eq!(steady.1, Ended::Precise);
     assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(2));
-    let unsteady = |life: u32, beside: bool| if beside && life % 2 == 0 { 900 } else { 1000 };
+    let unsteady = |life: u32, beside: bool| if beside && life.is_multiple_of(2) { 900 } else { 1000 };
     let noisy = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
     assert_eq!(noisy.1, Ended::Complete);
     assert_eq!(noisy.0.iter().map(|sample| sample.life).max(), Some(8));

@@ -93,16 +93,18 @@ fn keeps_lines(survey: &Survey) -> Option<String> {
     let cached = reloads.cached.as_ref()?.median_ns;
     let after = |name: &str| Some(reloads.after.iter().find(|(n, _)| n == name)?.1.median_ns);
     let (clwb, evicting) = (after("clwb")?, after("clflushopt").or_else(|| after("clflush"))?);
-    // Midway between a cached line and an evicted one, on a log scale.
-    let keeps = clwb < (cached * evicting).sqrt();
-    let figures = format!("{} to load a line again, {} when cached", ns(clwb), ns(cached));
-    Some(if keeps {
-        format!(
-            "clwb keeps the line in the cache here ({figures}, {} after an evicting flush): use it for lines that are read or written again soon.",
-            ns(evicting)
-        )
-    } else {
+    let figures = format!(
+        "{} to load a line again, {} when cached, {} after an evicting flush",
+        ns(clwb),
+        ns(cached),
+        ns(evicting)
+    );
+    Some(if clwb < 2.0 * cached {
+        format!("clwb keeps the line in the cache here ({figures}): use it for lines that are soon used again.")
+    } else if clwb > 0.75 * evicting {
         format!("clwb evicts the line here, as clflushopt does ({figures}): it saves no reload.")
+    } else {
+        format!("clwb leaves the line in a farther cache here ({figures}): using it again costs less than after clflushopt, but is not free.")
     })
 }
 
