@@ -100,11 +100,15 @@ fn keeps_lines(survey: &Survey) -> Option<String> {
         ns(evicting)
     );
     Some(if clwb < 2.0 * cached {
-        format!("clwb keeps the line in the cache here ({figures}): use it for lines that are soon used again.")
+        format!(
+            "clwb keeps the line in the cache here ({figures}): use it for lines that are soon used again."
+        )
     } else if clwb > 0.75 * evicting {
         format!("clwb evicts the line here, as clflushopt does ({figures}): it saves no reload.")
     } else {
-        format!("clwb leaves the line in a farther cache here ({figures}): using it again costs less than after clflushopt, but is not free.")
+        format!(
+            "clwb leaves the line in a farther cache here ({figures}): using it again costs less than after clflushopt, but is not free."
+        )
     })
 }
 

@@ -13,7 +13,7 @@ use crate::text::{heading, paragraph};
 
 const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
 const PLACES: [(FenceAt, &str); 3] =
-    [(FenceAt::None, "none"), (FenceAt::Block, "each block"), (FenceAt::Line, "each line")];
+    [(FenceAt::None, "no fence"), (FenceAt::Block, "a fence a block"), (FenceAt::Line, "a fence a line")];
 const INSTRUCTIONS: [Instruction; 5] =
     [Instruction::Clflush, Instruction::Clflushopt, Instruction::Clwb, Instruction::Nt, Instruction::None];
 
@@ -23,67 +23,51 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     }
     let title = format!("What a write costs: ns per line of 64 B ({}, sequential)", survey.target);
     heading(out, &title, style);
-    let all = cost_table(&survey.cost, &BLOCKS);
-    if all.fits(style) {
-        out.push_str(&all.render(style));
-    } else {
-        // One table a block where three side by side are too wide.
-        for block in BLOCKS {
-            out.push_str(&cost_table(&survey.cost, &[block]).render(style));
-        }
+    for block in BLOCKS {
+        out.push_str(&cost_table(&survey.cost, block).render(style));
     }
-    out.push_str(
-        &style.paint(Paint::Faint, "fence none and plain stores are not durable when the writer goes on"),
-    );
+    let note = "without a fence, and by plain stores, nothing is durable when the writer goes on";
+    out.push_str(&style.paint(Paint::Faint, note));
     out.push_str("\n\n");
     if !survey.parts.is_empty() {
         parts(out, survey, style);
     }
 }
 
-fn cost_table(rows: &[CostRow], blocks: &[u64]) -> Table {
-    let mut columns = vec![Column::left("instruction"), Column::left("fence")];
-    for block in blocks {
-        columns.push(Column::right(format!("{} blocks", Bytes(*block))));
+fn cost_table(rows: &[CostRow], block: u64) -> Table {
+    let mut columns = vec![Column::left(format!("{} blocks", Bytes(block)))];
+    for (_, words) in PLACES {
+        columns.push(Column::right(words));
         columns.push(Column::right("GB/s"));
     }
     let mut table = Table::new(columns);
     for instruction in INSTRUCTIONS {
-        let mut name = Some(instruction_name(instruction));
-        for (place, words) in PLACES {
-            let cells: Vec<Option<&CostRow>> = blocks
-                .iter()
-                .map(|block| {
-                    rows.iter().find(|row| {
-                        row.write.instruction == instruction
-                            && row.write.fence_at == place
-                            && row.write.block.0 == *block
-                            && row.write.line == LineState::AsIs
-                    })
-                })
-                .collect();
-            if cells.iter().all(Option::is_none) {
-                continue;
-            }
-            let durable = place != FenceAt::None && instruction != Instruction::None;
-            let mut row = vec![Cell::new(name.take().unwrap_or("")), Cell::new(words)];
-            for cell in cells {
-                let cost = cell.map(|cell| &cell.result.ns_per_unit);
-                let (ns, rate) = match cost {
-                    Some(Ok(cost)) => (
-                        numbers::ns_interval(cost).replacen(" ns", "", 1),
-                        // The heading has the unit.
-                        format!("{:.2}", 64.0 / cost.value),
-                    ),
-                    Some(Err(reason)) => (reason.to_string(), String::new()),
-                    None => ("not run".into(), String::new()),
-                };
-                let paint = |text| if durable { Cell::new(text) } else { Cell::painted(text, Paint::Faint) };
-                row.push(paint(ns));
-                row.push(paint(rate));
-            }
-            table.row(row);
+        let cell = |place: FenceAt| {
+            rows.iter().find(|row| {
+                row.write.instruction == instruction
+                    && row.write.fence_at == place
+                    && row.write.block.0 == block
+                    && row.write.line == LineState::AsIs
+            })
+        };
+        if PLACES.iter().all(|(place, _)| cell(*place).is_none()) {
+            continue;
         }
+        let mut row = vec![Cell::new(instruction_name(instruction))];
+        for (place, _) in PLACES {
+            let (ns, rate) = match cell(place).map(|cell| &cell.result.ns_per_unit) {
+                // The headings have the units.
+                Some(Ok(cost)) => {
+                    (numbers::ns_interval(cost).replacen(" ns", "", 1), format!("{:.2}", 64.0 / cost.value))
+                }
+                Some(Err(reason)) => (reason.to_string(), String::new()),
+                None => ("not run".into(), String::new()),
+            };
+            let durable = place != FenceAt::None && instruction != Instruction::None;
+            let paint = |text| if durable { Cell::new(text) } else { Cell::painted(text, Paint::Faint) };
+            row.extend([paint(ns), paint(rate)]);
+        }
+        table.row(row);
     }
     table
 }
