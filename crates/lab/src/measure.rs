@@ -32,7 +32,7 @@ pub struct Measurement {
 ///
 /// # Errors
 /// [`EngineError::Usage`] for what makes no sense or cannot be had here; [`EngineError::Failed`]
-/// where nothing could be measured or kept. What fails later is in [`Measurement::ended`].
+/// where nothing was measured or could be kept. What fails later is in [`Measurement::ended`].
 pub fn measure(
     experiment: &Experiment,
     machine: &Machine,
@@ -42,6 +42,8 @@ pub fn measure(
 ) -> Result<Measurement, EngineError> {
     let plan =
         Plan::new(experiment, &machine.topology).map_err(|error| EngineError::Usage(error.to_string()))?;
+    // Before anything runs: a folder that cannot be used should not cost a minute first.
+    Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut recording = Recording { plan: &plan, machine, dir: dir.into(), recorder: None, progress };
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
@@ -49,10 +51,17 @@ pub fn measure(
         return Ok(Measurement { samples: Vec::new(), ended: Ended::Complete, histograms: Vec::new(), plan });
     }
     progress_can_be_seen(&plan)?;
-    // Before anything runs: a folder that cannot be used should not cost a minute first.
-    Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut engine = HostEngine::new(&plan, &machine.topology)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
+    if samples.is_empty() {
+        match ended {
+            Ended::Interrupted => {
+                return Err(EngineError::Failed("interrupted before anything was measured".into()));
+            }
+            Ended::Failed(why) => return Err(EngineError::Failed(why)),
+            Ended::Complete | Ended::Precise | Ended::Budget => {}
+        }
+    }
     let finished = recording.finish(&ended);
     let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;

@@ -94,10 +94,26 @@ pub enum RegionError {
 }
 
 impl RegionError {
-    /// Whether the request could not have worked on this machine as it is (a wrong path, too little
-    /// room), as opposed to the kernel refusing midway.
+    /// Whether the request could not have worked on this machine as it is: a wrong path, too little
+    /// room, no DAX, no huge pages, no such node. The opposite is a medium or a kernel that failed.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, RegionError::Kernel { .. })
+        match self {
+            RegionError::Kernel { source, .. } => matches!(
+                source.raw_os_error(),
+                Some(
+                    libc::EOPNOTSUPP
+                        | libc::EINVAL
+                        | libc::ENODEV
+                        | libc::ENOMEM
+                        | libc::ENOSPC
+                        | libc::EDQUOT
+                        | libc::EFBIG
+                        | libc::EPERM
+                        | libc::EACCES
+                )
+            ),
+            _ => true,
+        }
     }
 }
 

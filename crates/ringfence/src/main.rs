@@ -9,6 +9,7 @@ mod output;
 mod progress;
 mod verbs;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
     match verbs::run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("ringfence: {failure}");
+            // Where nobody reads it, the exit code still says so; `eprintln!` would panic.
+            let _ = writeln!(std::io::stderr(), "ringfence: {failure}");
             failure.code()
         }
     }

@@ -1,6 +1,6 @@
 //! Progress on standard error: a bar with what is left, or a line per stage where nobody looks.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +11,8 @@ use ringfence_lab::survey::Watch;
 pub struct Show {
     bar: Option<ProgressBar>,
     lines: bool,
+    // Named, but not shown yet.
+    line: Option<String>,
     after: Duration,
 }
 
@@ -26,22 +28,31 @@ impl Show {
             );
             bar
         });
-        Self { bar, lines: !quiet && !terminal, after: Duration::ZERO }
+        Self { bar, lines: !quiet && !terminal, line: None, after: Duration::ZERO }
     }
 
-    /// Names what is measured.
+    /// Names what is measured. A line appears once measuring has begun: what is refused before leaves
+    /// nothing but its error.
     pub fn begin(&mut self, name: &str) {
         if let Some(bar) = &self.bar {
             bar.set_prefix(name.to_owned());
             bar.set_position(0);
             bar.set_message("");
         } else if self.lines {
-            eprintln!("{name}");
+            self.line = Some(name.to_owned());
+        }
+    }
+
+    fn write_line(&mut self) {
+        if let Some(line) = self.line.take() {
+            // A reader that has gone is no failure.
+            let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
 
     /// Moves the bar.
     pub fn update(&mut self, progress: Progress) {
+        self.write_line();
         let Some(bar) = &self.bar else { return };
         let (elapsed, left) = (progress.elapsed.as_secs_f64(), progress.left.as_secs_f64());
         bar.set_position((elapsed / (elapsed + left).max(1e-9) * 1000.0) as u64);
@@ -68,6 +79,7 @@ impl Watch for Show {
     fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration) {
         self.after = after;
         self.begin(&format!("[{}/{of}] {name}", number + 1));
+        self.write_line();
         if let Some(bar) = &self.bar {
             bar.set_message(format!("about {} left", seconds(expected + after)));
             bar.tick();

@@ -5,7 +5,8 @@
 //! closes that pipe; the guardian reads its end, ends every descendant, stopped ones included, and
 //! then itself. It is a child subreaper (`prctl(2)`), so nothing that a worker's program leaves behind
 //! escapes it, and it leads a session of its own, so a Ctrl-C at the terminal reaches the supervisor
-//! alone.
+//! alone. Should the guardian itself be killed, its workers die with it, and what they had started
+//! falls to the supervisor, which is a child subreaper too and ends it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
@@ -74,11 +75,11 @@ fn main(fd: RawFd) -> ! {
     // SAFETY: process attributes; no memory is touched.
     unsafe {
         libc::setsid();
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
             libc::signal(signal, libc::SIG_IGN);
         }
     }
+    adopt_orphans();
     let workers: Workers = Arc::default();
     let collector = workers.clone();
     std::thread::spawn(move || collect(&collector));
@@ -161,19 +162,20 @@ fn collect(workers: &Workers) {
         }
         let slot = workers.0.lock().unwrap().remove(&pid);
         if let Some(slot) = slot {
-            end_orphans(workers);
+            end_orphans(|| workers.0.lock().unwrap().keys().copied().collect());
             tell(&Event::Ended { slot, how: ExitStatus::from_raw(status).to_string() });
         }
     }
 }
 
-fn end_orphans(workers: &Workers) {
+// Ends the children of this process but for the spared ones, with everything below them.
+fn end_orphans(spared: impl Fn() -> Vec<i32>) {
     let root = FsRoot::host();
-    loop {
-        let known: Vec<i32> = workers.0.lock().unwrap().keys().copied().collect();
-        let below = process::descendants(&root, own_pid());
+    let begun = Instant::now();
+    while begun.elapsed() < END_LIMIT {
+        let (spared, below) = (spared(), process::descendants(&root, own_pid()));
         let orphans = below.iter().filter(|process| {
-            process.parent == own_pid() && !known.contains(&process.pid) && process.state != 'Z'
+            process.parent == own_pid() && !spared.contains(&process.pid) && process.state != 'Z'
         });
         let mut any = false;
         for orphan in orphans {
@@ -188,19 +190,32 @@ fn end_orphans(workers: &Workers) {
     }
 }
 
+fn adopt_orphans() {
+    // SAFETY: a process attribute; no memory is touched.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
 /// The supervisor's end of a guardian.
 pub struct Guardian {
     child: Child,
     stdin: Option<ChildStdin>,
     events: Receiver<Event>,
+    // What else this process had started before.
+    others: Vec<i32>,
 }
 
 impl Guardian {
-    /// Starts a guardian of this very program, which must call [`enter_hidden_role`].
+    /// Starts a guardian of this very program, which must call [`enter_hidden_role`]. From then on this
+    /// process is a child subreaper (`prctl(2)`): should the guardian be killed, every child that this
+    /// process did not have before is ended when the value is dropped.
     ///
     /// # Errors
     /// What the kernel reports.
     pub fn start(fd: RawFd) -> std::io::Result<Self> {
+        adopt_orphans();
+        let below = process::descendants(&FsRoot::host(), own_pid());
+        let others =
+            below.iter().filter(|process| process.parent == own_pid()).map(|process| process.pid).collect();
         let mut child = Command::new("/proc/self/exe")
             .arg0("ringfence-guardian")
             .args([GUARDIAN, &fd.to_string()])
@@ -218,7 +233,7 @@ impl Guardian {
                 }
             }
         });
-        Ok(Self { child, stdin, events })
+        Ok(Self { child, stdin, events, others })
     }
 
     fn send(&mut self, message: &Message) -> std::io::Result<()> {
@@ -261,6 +276,9 @@ pub struct GuardianGone;
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        let _ = self.child.wait();
+        let in_order = self.child.wait().is_ok_and(|status| status.success());
+        if !in_order {
+            end_orphans(|| self.others.clone());
+        }
     }
 }

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_machine::clock::Clock;
 use ringfence_machine::counters::Counters;
-use ringfence_machine::cpulist::{CpuId, CpuSet};
-use ringfence_machine::probe::{self, pin};
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::probe;
 use ringfence_machine::topology::Topology;
 
+use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
 use super::shm::{Report, Shared, Slot, order, state};
 use super::worker::{Failure, Spec};
@@ -18,26 +19,12 @@ use crate::task::Task;
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const SWITCH_LIMIT: Duration = Duration::from_secs(20);
+// How often a worker that is waited for is looked after.
+const LOOK: Duration = Duration::from_millis(100);
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
 // A task that asks for longer to settle is measured unsettled: the window shows what it does then.
 const SETTLE_LIMIT: Duration = Duration::from_millis(200);
-
-/// A worker process: one instance of a role with some of its variants.
-struct Worker {
-    slot: usize,
-    role: usize,
-    instance: u32,
-    cpu: CpuId,
-    /// The role's variants that it holds. Programs have a worker each, all others share one.
-    variants: Vec<usize>,
-    /// Whether it reports only when asked.
-    on_demand: bool,
-    pid: Option<i32>,
-    ordered: u32,
-    /// Hardware counters of this process, where the kernel gives any.
-    counters: Option<Counters>,
-}
 
 /// Runs tasks on this machine.
 pub struct HostEngine {
@@ -57,13 +44,13 @@ impl HostEngine {
     /// # Errors
     /// Where the guardian cannot be started.
     pub fn new(plan: &Plan, topology: &Topology) -> Result<Self, EngineError> {
-        let workers = workers(plan);
+        let workers = crew::workers(plan);
         let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
         let shared =
             Shared::create(workers.len().max(1)).map_err(|e| failed("making shared memory failed", e))?;
         let guardian =
             Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
-        step_aside(topology, &workers);
+        crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let plan = plan.clone();
         Ok(Self { plan, shared, guardian, workers, clock, origin: clock.now(), life: None })
@@ -99,28 +86,60 @@ impl HostEngine {
         }
     }
 
-    // Whether a worker's end has been reported, and how it ended.
+    // Takes in what the guardian reports, waiting up to `limit` for the first of it.
+    fn listen(&mut self, limit: Duration) -> Result<(), EngineError> {
+        let mut limit = limit;
+        while let Some(event) =
+            self.guardian.event(limit).map_err(|gone| EngineError::Failed(gone.to_string()))?
+        {
+            limit = Duration::ZERO;
+            let (Event::Started { slot, .. } | Event::Ended { slot, .. }) = event;
+            let Some(worker) = self.workers.iter_mut().find(|worker| worker.slot == slot) else { continue };
+            match event {
+                Event::Started { pid, .. } => worker.pid = Some(pid),
+                Event::Ended { how, .. } => (worker.pid, worker.ended) = (None, Some(how)),
+            }
+        }
+        Ok(())
+    }
+
+    // How a worker ended, if it does within the limit.
     fn ended(&mut self, worker: usize, limit: Duration) -> Result<Option<String>, EngineError> {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.guardian.event(left).map_err(|gone| EngineError::Failed(gone.to_string()))? {
-                Some(Event::Started { slot, pid }) => {
-                    if let Some(started) = self.workers.iter_mut().find(|w| w.slot == slot) {
-                        started.pid = Some(pid);
-                    }
-                }
-                Some(Event::Ended { slot, how }) => {
-                    if let Some(ended) = self.workers.iter_mut().find(|w| w.slot == slot) {
-                        ended.pid = None;
-                    }
-                    if slot == self.workers[worker].slot {
-                        return Ok(Some(how));
-                    }
-                }
-                None => return Ok(None),
+            self.listen(left)?;
+            if self.workers[worker].ended.is_some() || left.is_zero() {
+                return Ok(self.workers[worker].ended.clone());
             }
         }
+    }
+
+    // An error where one of these has ended: what it reported last says nothing of the present.
+    fn all_live(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        self.listen(Duration::ZERO)?;
+        match workers.iter().find(|worker| self.workers[**worker].ended.is_some()) {
+            Some(&worker) => Err(self.explain(worker, "has ended")),
+            None => Ok(()),
+        }
+    }
+
+    // Waits, looking now and then whether the worker still lives.
+    fn wait(
+        &mut self,
+        worker: usize,
+        limit: Duration,
+        otherwise: &str,
+        done: impl Fn(&Slot) -> bool,
+    ) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        while !done(self.slot(worker)) {
+            let failed = self.slot(worker).state() == state::FAILED;
+            if failed || self.ended(worker, Duration::ZERO)?.is_some() || begun.elapsed() > limit {
+                return Err(self.explain(worker, otherwise));
+            }
+        }
+        Ok(())
     }
 
     fn start(&mut self, workers: &[usize], life: u32) -> Result<(), EngineError> {
@@ -137,20 +156,15 @@ impl HostEngine {
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
             })?;
-            self.workers[worker].ordered = order::PAUSE;
+            (self.workers[worker].ordered, self.workers[worker].ended) = (order::PAUSE, None);
         }
         for &worker in workers {
-            let begun = Instant::now();
-            while !self.slot(worker).wait_state(state::PAUSED, Duration::from_millis(200)) {
-                let failed = self.slot(worker).state() == state::FAILED;
-                let ended = !failed && self.ended(worker, Duration::ZERO)?.is_some();
-                if failed || ended || begun.elapsed() > START_LIMIT {
-                    return Err(self.explain(worker, "is not ready after 120 s"));
-                }
-            }
+            self.wait(worker, START_LIMIT, "is not ready after 120 s", |slot| {
+                slot.wait_state(state::PAUSED, LOOK)
+            })?;
             // By now its process id has been reported. Without counters the samples have none, and
             // `doctor` says why.
-            self.ended(worker, Duration::ZERO)?;
+            self.listen(Duration::ZERO)?;
             let this = &mut self.workers[worker];
             this.counters = this.pid.filter(|_| !this.on_demand).and_then(|pid| Counters::of(pid).ok());
             if let Some(counters) = &mut this.counters
@@ -216,9 +230,9 @@ impl HostEngine {
                     order::PAUSE => state::PAUSED,
                     run => state::RUNNING + (run - order::RUN),
                 };
-                if !self.slot(worker).wait_state(state, SWITCH_LIMIT) {
-                    return Err(self.explain(worker, "does not pause or run as ordered"));
-                }
+                self.wait(worker, SWITCH_LIMIT, "does not pause or run as ordered", |slot| {
+                    slot.wait_state(state, LOOK)
+                })?;
             }
         }
         Ok(())
@@ -235,10 +249,9 @@ impl HostEngine {
             .map(|&worker| self.workers[worker].on_demand.then(|| self.slot(worker).ask()))
             .collect();
         for (&worker, number) in workers.iter().zip(asked) {
-            let answered = number.is_none_or(|number| self.slot(worker).wait_answer(number, SWITCH_LIMIT));
-            if !answered || self.slot(worker).state() == state::FAILED {
-                return Err(self.explain(worker, "does not report"));
-            }
+            self.wait(worker, SWITCH_LIMIT, "does not report", |slot| {
+                slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
+            })?;
         }
         Ok(workers.iter().map(|&worker| self.slot(worker).latest()).collect())
     }
@@ -316,10 +329,12 @@ impl Engine for HostEngine {
             && opened.elapsed() < STALL_LIMIT
         {
             std::thread::sleep(Duration::from_millis(1));
+            self.all_live(&running)?;
             ended = self.reports(&running)?;
         }
         let ended_at = self.clock.now();
         let counts_after = self.counts(&running);
+        self.all_live(&running)?;
         let mut counts = counts_before.into_iter().zip(counts_after).map(|(a, b)| Some(since(a?, b?)));
         let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
         let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(&worker, (begun, ended))| {
@@ -349,64 +364,5 @@ fn since(before: Counts, after: Counts) -> Counts {
         cycles: minus(after.cycles, before.cycles),
         instructions: minus(after.instructions, before.instructions),
         llc_misses: minus(after.llc_misses, before.llc_misses),
-    }
-}
-
-fn workers(plan: &Plan) -> Vec<Worker> {
-    let mut workers: Vec<Worker> = Vec::new();
-    let measured = plan.measured();
-    for (role, cpus) in plan.placed.cpus.iter().enumerate() {
-        // Only variants of cases that are run: the others may name memory that is not there.
-        let needed = |variant: usize| {
-            measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten().any(|case| {
-                plan.cases[case].active.iter().any(|active| active.role == role && active.variant == variant)
-            })
-        };
-        let variants: Vec<usize> = (0..plan.variants[role].len()).filter(|v| needed(*v)).collect();
-        let is_program = |v: &usize| matches!(plan.variants[role][*v].task, Task::Command(_));
-        let is_idle = |v: &usize| matches!(plan.variants[role][*v].task, Task::Idle(_));
-        let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
-        let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
-        for (instance, &cpu) in cpus.iter().enumerate() {
-            let mut add = |variants: Vec<usize>, on_demand: bool| {
-                workers.push(Worker {
-                    slot: workers.len(),
-                    role,
-                    instance: instance as u32,
-                    cpu,
-                    variants,
-                    on_demand,
-                    pid: None,
-                    ordered: order::PAUSE,
-                    counters: None,
-                });
-            };
-            if !steady.is_empty() {
-                add(steady.clone(), false);
-            }
-            if !idle.is_empty() {
-                add(idle.clone(), true);
-            }
-            for &program in &programs {
-                add(vec![program], true);
-            }
-        }
-    }
-    workers
-}
-
-// The supervisor wakes at both ends of a window; where there are CPUs to spare, not on theirs.
-fn step_aside(topology: &Topology, workers: &[Worker]) {
-    let mut busy = CpuSet::new();
-    for worker in workers {
-        busy.insert(worker.cpu);
-        for sibling in topology.smt_siblings(worker.cpu).iter() {
-            busy.insert(sibling);
-        }
-    }
-    let rest = topology.usable().difference(&busy);
-    if !rest.is_empty() {
-        // Only a courtesy: where it is refused, the measurement stands as well.
-        let _ = pin::set_affinity(&rest);
     }
 }

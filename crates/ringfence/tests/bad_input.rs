@@ -1,0 +1,184 @@
+//! Whatever cannot be done as asked: exit code 2, one sentence on standard error that names the
+//! trouble, nothing on standard output, and nothing left in the folder.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::{Folder, Output, cpus, ringfence_in, skip};
+
+fn refused(folder: &Folder, args: &[&str], part: &str) -> Output {
+    let before = folder.entries();
+    let output = ringfence_in(folder.path(), args);
+    let said = format!("{args:?}: {:?}\n{}{}", output.status, output.stdout, output.stderr);
+    assert_eq!(output.code(), Some(2), "{said}");
+    assert_eq!(output.stdout, "", "{said}");
+    assert!(output.stderr.contains(part), "'{part}' is not in {said}");
+    assert_eq!(folder.entries(), before, "{said}");
+    output
+}
+
+// Refusals of this program, each one line.
+fn refused_in_a_line(folder: &Folder, args: &[&str], part: &str) {
+    let output = refused(folder, args, part);
+    assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
+    assert!(output.stderr.starts_with("ringfence: "), "{args:?}: {}", output.stderr);
+}
+
+#[test]
+fn command_lines() {
+    let folder = Folder::new();
+    let cases: &[(&[&str], &str)] = &[
+        (&["write", "--cpus", "99"], "CPU 99 is not among"),
+        (&["write", "--cpus", "x"], "--cpus: "),
+        (&["write", "--cpus", ""], "--cpus: "),
+        (&["write", "--block", "big"], "'big' is not a size"),
+        (&["write", "--size", "4KB"], "'4KB' is not a size"),
+        (&["write", "--block", ""], "'' is not a size"),
+        (&["write", "--block", "4KiB,,64B"], "'' is not a size"),
+        (&["write", "--block", "65"], "multiple of 64B"),
+        (&["write", "--block", "1MiB", "--size", "64KiB"], "smaller than block"),
+        (&["write", "--instruction", "clwbb"], "did you mean `clwb`"),
+        (&["write", "--fence", "lfence"], "sfence"),
+        (&["write", "--batch", "0"], "never fence"),
+        (&["write", "--batch", "2", "--fence-at", "line"], "only with fence_at"),
+        (&["write", "--target", "disk"], "is no target"),
+        (&["write", "--instruction", "msync"], "needs a file"),
+        (&["write", "--pages", "1GiB"], "2MiB"),
+        (&["write", "--pace", "fast"], "is not a rate"),
+        (&["write", "--threads", "0"], "count must be at least 1"),
+        (&["write", "--window", "0ms"], "must be between 1ms and 10min"),
+        (&["write", "--window", "20"], "--window: '20' is not a duration"),
+        (&["write", "--settle", "-1ms"], "--settle: "),
+        (&["write", "--probe", "1h"], "--probe: "),
+        (&["write", "--lives", "1"], "at least 2"),
+        (&["write", "--lives", "10,5"], "each larger than the one before"),
+        (&["write", "--blocks", "0"], "measures nothing"),
+        (&["write", "--margin", "0%"], "margin = 0%"),
+        (&["write", "--margin", "5"], "--margin: '5' is not a share"),
+        (&["write", "--confidence", "100%"], "confidence = 100%"),
+        (&["write", "--precision", "x"], "--precision: "),
+        (&["write", "--out", ""], "the folder's name is empty"),
+        (&["neighbours", "--victim", ""], "--victim: a task is empty"),
+        (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
+        (&["neighbours", "--victim", "chase footprint"], "is no key=value"),
+        (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean `footprint`"),
+        (&["neighbours", "--victim", "chase footprint=1B"], "too small"),
+        (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
+        (&["neighbours", "--aggressors", "0"], "count must be at least 1"),
+        (&["neighbours", "--victim-cpu", "0", "--aggressor-cpus", "0"], "named for two roles"),
+        (&["neighbours", "--aggressor-cpus", "4096"], "CPU 4096"),
+        (&["aa", "--experiments", "0"], "--experiments: 0 experiments"),
+        (&["aa", "--experiments", "4000000000", "--lives", "10"], "more than 100000 lives"),
+        (&["aa", "--lives", "10,20"], "--lives: give one number"),
+        (&["aa", "--lives", "1"], "at least 2"),
+        (&["run", "absent.toml"], "absent.toml"),
+        (&["run", "."], "name an experiment file"),
+        (&["show", "."], "no dataset here"),
+        (&["show", "absent"], "name the folder of a dataset"),
+        (&["topology", "--root", "absent"], "absent"),
+        (&["doctor", "--root", "absent"], "absent"),
+    ];
+    for (args, part) in cases {
+        refused_in_a_line(&folder, args, part);
+    }
+}
+
+#[test]
+fn what_the_parser_of_flags_refuses() {
+    let folder = Folder::new();
+    let cases: &[(&[&str], &str)] = &[
+        (&["frobnicate"], "unrecognized subcommand"),
+        (&["writ"], "'write'"),
+        (&["write", "--blok", "64B"], "'--block'"),
+        (&["write", "--lives", "many"], "many"),
+        (&["write", "--lives", ""], "--lives"),
+        (&["write", "--threads", "-1"], "-1"),
+        (&["write", "--out"], "--out"),
+        (&["neighbours", "--placement", "moon"], "moon"),
+        (&["aa", "--experiments", "-3"], "-3"),
+        (&["run"], "FILE.toml"),
+        (&["show"], "DATASET"),
+        (&["survey", "--seed", "x"], "--seed"),
+    ];
+    for (args, part) in cases {
+        refused(&folder, args, part);
+    }
+}
+
+#[test]
+fn targets_and_programs_that_this_machine_does_not_have() {
+    let folder = Folder::new();
+    let files = Folder::new();
+    let inside = |kind: &str| format!("{kind}:{}", files.path().display());
+    let (file, dax) = (inside("file"), inside("dax"));
+    fs::write(files.path().join("mine"), "precious").unwrap();
+    let mine = format!("file:{}", files.path().join("mine").display());
+    let mut cases: Vec<(Vec<&str>, &str)> = vec![
+        (vec!["--target", "file:/nowhere/x"], "/nowhere/x: no file can be made there"),
+        (vec!["--target", "tmpfs:/nowhere"], "/nowhere"),
+        (vec!["--target", &mine], "exists already"),
+        (vec!["--target", &file, "--size", "1TiB"], "bytes free"),
+        (vec!["--size", "64TiB"], "bytes free"),
+        (vec!["--target", "devdax:/dev/dax9.9"], "/dev/dax9.9"),
+        (vec!["--target", "devdax:/dev/null"], "/dev/null"),
+        (vec!["--target", "node:1023"], "NUMA node 1023"),
+        (vec!["--target", "node:4096"], "1024 NUMA nodes"),
+    ];
+    // Persistent memory holds the one, reserved pages the other.
+    if !Path::new("/sys/bus/nd/devices").exists() || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
+    {
+        cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
+    }
+    let reserved = fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
+    if reserved.trim() == "0" {
+        cases.push((vec!["--pages", "2MiB"], "vm.nr_hugepages"));
+    }
+    for (args, part) in cases {
+        let size = if args.contains(&"--size") { vec![] } else { vec!["--size", "4MiB"] };
+        let write = vec!["write", "--instruction", "none", "--block", "4KiB"];
+        refused_in_a_line(&folder, &[write, args, size].concat(), part);
+    }
+    assert_eq!(files.entries(), ["mine"]);
+    assert_eq!(fs::read_to_string(files.path().join("mine")).unwrap(), "precious");
+    if cpus().len() < 2 {
+        return skip("neighbours need two CPUs");
+    }
+    for (aggressor, part) in [
+        ("no-such-program-xyz", "'no-such-program-xyz' cannot be started"),
+        ("/etc/passwd", "'/etc/passwd' cannot be started"),
+        ("sh -c 'exit 3'", "exit status: 3"),
+        ("sh -c 'echo why >&2; exit 3'", "it said: why"),
+        ("sh -c 'kill -SEGV $$'", "SIGSEGV"),
+    ] {
+        let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", aggressor];
+        refused_in_a_line(&folder, &args, part);
+    }
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let files = Folder::new();
+    fs::write(files.path().join("file"), "mine").unwrap();
+    fs::create_dir(files.path().join("full")).unwrap();
+    fs::write(files.path().join("full/file"), "mine").unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["write", "--out", "full"], "not empty"),
+        (&["write", "--out", "file"], "no folder"),
+        (&["write", "--out", "file/below"], "file/below"),
+        (&["write", "--save", "file"], "exists already"),
+        (&["write", "--save", "absent/file"], "cannot be written"),
+        (&["write", "--save", "full"], "full"),
+        (&["survey", "--quick", "--out", "full"], "not empty"),
+        (&["survey", "--save", "full"], "not empty"),
+        (&["show", "file"], "no folder"),
+        (&["show", "full"], "no dataset here"),
+        (&["neighbours", "--aggressors", "4000", "--out", "full"], "not empty"),
+    ];
+    for (args, part) in cases {
+        refused_in_a_line(&files, args, part);
+    }
+    assert_eq!(fs::read_to_string(files.path().join("file")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(files.path().join("full")).unwrap().count(), 1);
+}

@@ -1,0 +1,159 @@
+//! A run that is cut short keeps what it has measured and says where.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringfence_lab::dataset::Dataset;
+use ringfence_lab::runner::Ended;
+use support::{Folder, Output, Running, cpus, kill, marked, ringfence_in, skip, wait_for, wait_for_steps};
+
+const ARGS: [&str; 17] = [
+    "neighbours",
+    "--victim",
+    "chase footprint=256KiB",
+    "--aggressor",
+    "write size=1MiB",
+    "--lives",
+    "1000",
+    "--blocks",
+    "2",
+    "--window",
+    "5ms",
+    "--probe",
+    "1ms",
+    "--quiet",
+    "--out",
+    "data",
+    "--json",
+];
+
+// A run that has recorded some steps; none on a machine that cannot hold it.
+fn under_way(folder: &Path) -> Option<Running> {
+    if cpus().len() < 2 {
+        skip("neighbours need two CPUs");
+        return None;
+    }
+    let run = Running::start(folder, &ARGS);
+    wait_for_steps(&folder.join("data"), 5);
+    Some(run)
+}
+
+fn one_sentence<'a>(output: &'a Output, part: &str) -> &'a str {
+    assert_eq!(output.code(), Some(1), "{}", output.stderr);
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
+    &output.stderr
+}
+
+// Whole pairs: each step has both its windows, each window the tasks of its case.
+fn assert_whole_pairs(dataset: &Dataset) {
+    assert!(!dataset.samples.is_empty());
+    let mut steps: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for sample in &dataset.samples {
+        steps.entry((sample.life, sample.block, sample.step)).or_default().push(sample);
+    }
+    for (step, samples) in steps {
+        for position in [0, 1] {
+            let here: Vec<_> = samples.iter().filter(|sample| sample.position == position).collect();
+            let case = here.first().unwrap_or_else(|| panic!("step {step:?} lacks a window")).case;
+            assert_eq!(here.len(), dataset.plan.cases[case as usize].active.len(), "step {step:?}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_the_data_and_says_where() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let folder = Folder::new();
+        let Some(run) = under_way(folder.path()) else { return };
+        run.signal(signal);
+        let output = run.wait();
+        let said = one_sentence(&output, "interrupted");
+        assert!(said.contains("is in data"), "{said}");
+        let dataset = Dataset::open(&folder.path().join("data")).unwrap();
+        assert!(!dataset.unfinished());
+        assert_eq!(dataset.manifest.ended, Some(Ended::Interrupted));
+        assert_whole_pairs(&dataset);
+        let shown = ringfence_in(folder.path(), &["show", "data"]);
+        assert!(!shown.ok().contains("was killed"), "{}", shown.stdout);
+        let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
+        let printed: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(shown["datasets"][0]["results"], printed["results"]);
+    }
+}
+
+// Its windows are so long that it measures nothing before it is interrupted.
+fn long_run(folder: &Path, window: &str) -> Running {
+    let write = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--quiet"];
+    let run = Running::start(folder, &[&write[..], &["--lives", "2", "--window", window]].concat());
+    // It is started once the signals are watched.
+    wait_for("the guardian", || {
+        marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian")
+    });
+    run
+}
+
+#[test]
+fn ctrl_c_before_anything_is_measured_names_no_folder() {
+    let folder = Folder::new();
+    let run = long_run(folder.path(), "2s");
+    run.signal(libc::SIGINT);
+    let output = run.wait();
+    // Where the signal came late, one window has been measured.
+    if folder.entries().is_empty() {
+        one_sentence(&output, "interrupted before anything was measured");
+        assert_eq!(output.stdout, "");
+    } else {
+        one_sentence(&output, &format!("is in {}", folder.entries()[0]));
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_a_long_window() {
+    let folder = Folder::new();
+    let mut run = long_run(folder.path(), "10min");
+    let ended = wait_for("the end", || {
+        run.signal(libc::SIGINT);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        run.child.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), Some(1));
+    assert_eq!(run.wait().stdout, "");
+    assert!(folder.entries().is_empty(), "{:?}", folder.entries());
+}
+
+#[test]
+fn a_killed_run_leaves_an_unfinished_dataset_that_opens() {
+    let folder = Folder::new();
+    let Some(run) = under_way(folder.path()) else { return };
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait().code(), None);
+    let dataset = Dataset::open(&folder.path().join("data")).unwrap();
+    assert!(dataset.unfinished());
+    assert_whole_pairs(&dataset);
+    let shown = ringfence_in(folder.path(), &["show", "data"]);
+    assert!(shown.ok().contains("was killed"), "{}", shown.stdout);
+    let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
+    assert_eq!(shown["datasets"][0]["unfinished"], true);
+}
+
+#[test]
+fn a_killed_worker_ends_the_run_and_is_named() {
+    let folder = Folder::new();
+    let Some(run) = under_way(folder.path()) else { return };
+    let workers: Vec<_> =
+        marked(&run.mark).into_iter().filter(|process| process.name == "ringfence-worker").collect();
+    let worker = workers.last().expect("workers run");
+    kill(worker.pid, libc::SIGKILL);
+    let output = run.wait();
+    let said = one_sentence(&output, "SIGKILL");
+    let named = ["victim 0 on CPU", "aggressor 0 on CPU"].iter().any(|role| said.contains(role));
+    assert!(named && said.contains("is in data"), "{said}");
+    let dataset = Dataset::open(&folder.path().join("data")).unwrap();
+    assert!(matches!(&dataset.manifest.ended, Some(Ended::Failed(why)) if said.contains(why.as_str())));
+    assert_whole_pairs(&dataset);
+    // A window in which the task was dead is no measurement of it.
+    assert!(dataset.samples.iter().all(|sample| sample.units > 0));
+}

@@ -1,0 +1,149 @@
+//! What the program does to its surroundings: pipes, terminals, affinities, other programs.
+
+mod support;
+
+use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+use support::{Folder, Output, Running, command, cpus, ringfence, ringfence_in, skip};
+
+const TINY: [&str; 8] = ["--lives", "2", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const WRITE: [&str; 7] = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB"];
+
+fn tiny_write<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&WRITE[..], &TINY, more].concat()
+}
+
+// Runs the program on one CPU alone, as taskset(1) does.
+fn on_one_cpu(folder: &Folder, args: &[&str]) -> Output {
+    let cpu = cpus()[0];
+    let (mut command, mark) = command(folder.path(), args);
+    // SAFETY: `sched_setaffinity` is a bare system call; the set lives on the closure's stack.
+    unsafe {
+        command.pre_exec(move || {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            match libc::sched_setaffinity(0, size_of_val(&set), &set) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    Running::spawn(command, mark).wait()
+}
+
+#[test]
+fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
+    let folder = Folder::new();
+    let printed = on_one_cpu(&folder, &tiny_write(&["--json", "--out", "write"])).json();
+    assert_eq!(printed["results"].as_array().unwrap().len(), 1);
+    let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu"];
+    let text = on_one_cpu(&folder, &[&args[..], &TINY, &["--out", "text"]].concat());
+    assert!(text.ok().contains("not run"), "{}", text.stdout);
+    let reason = "this machine has 1";
+    assert!(text.stdout.contains(reason), "{}", text.stdout);
+    let printed = on_one_cpu(&folder, &[&args[..], &TINY, &["--json", "--out", "json"]].concat()).json();
+    assert!(printed["results"].as_array().unwrap().is_empty());
+    assert!(printed["not_run"].to_string().contains(reason), "{printed}");
+    assert!(ringfence_in(folder.path(), &["show", "text"]).ok().contains(reason));
+}
+
+#[test]
+fn quiet_is_quiet_and_otherwise_progress_goes_to_standard_error() {
+    assert_eq!(ringfence(&tiny_write(&["--quiet"])).stderr, "");
+    let loud = ringfence(&tiny_write(&[]));
+    assert_eq!(loud.stderr, "write\n");
+    assert!(!loud.stdout.is_empty());
+}
+
+#[test]
+fn what_is_no_terminal_sees_no_escapes() {
+    let folder = Folder::new();
+    let runs = [
+        ringfence_in(folder.path(), &tiny_write(&["--out", "data"])),
+        ringfence_in(folder.path(), &["show", "data"]),
+        ringfence(&["topology"]),
+        ringfence(&["doctor"]),
+        ringfence(&["--help"]),
+        ringfence(&["write", "--help"]),
+        ringfence(&["frobnicate"]),
+        ringfence(&["run", "absent"]),
+    ];
+    for run in runs {
+        for text in [&run.stdout, &run.stderr] {
+            let strange = text.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(strange, None, "{text}");
+        }
+    }
+}
+
+// The end of a pipe that nobody reads.
+fn closed_pipe() -> Stdio {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are made, each owned from here on; the reading end is closed at once.
+    let write = unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        drop(OwnedFd::from_raw_fd(ends[0]));
+        OwnedFd::from_raw_fd(ends[1])
+    };
+    write.into()
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let run = |args: &[&str], out: bool, err: bool| {
+        let folder = Folder::new();
+        let (mut command, mark) = command(folder.path(), args);
+        if out {
+            command.stdout(closed_pipe());
+        }
+        if err {
+            command.stderr(closed_pipe());
+        }
+        Running::spawn(command, mark).wait().code()
+    };
+    assert_eq!(run(&["topology"], true, false), Some(0));
+    assert_eq!(run(&["doctor", "--json"], true, false), Some(0));
+    assert_eq!(run(&["--help"], true, false), Some(0));
+    assert_eq!(run(&tiny_write(&[]), true, true), Some(0));
+    assert_eq!(run(&tiny_write(&["--json"]), true, true), Some(0));
+    assert_eq!(run(&["run", "absent"], true, true), Some(2));
+}
+
+#[test]
+fn a_program_that_ends_well_is_started_again() {
+    if cpus().len() < 2 {
+        return skip("neighbours need two CPUs");
+    }
+    let folder = Folder::new();
+    let program = "sh -c 'echo run >> runs; sleep 0.05'";
+    let args =
+        ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", program, "--window", "200ms"];
+    ringfence_in(folder.path(), &[&args[..], &["--lives", "3", "--probe", "0ms"]].concat()).ok();
+    let runs = fs::read_to_string(folder.path().join("runs")).unwrap().lines().count();
+    assert!(runs > 1, "{runs}");
+}
+
+#[test]
+fn a_program_that_ignores_polite_signals_is_ended() {
+    if cpus().len() < 2 {
+        return skip("neighbours need two CPUs");
+    }
+    // That nothing of it is left is seen by whoever waits for the run.
+    let program = r#"sh -c "trap '' TERM HUP INT; while :; do :; done""#;
+    for args in [
+        ["--victim", "chase footprint=64KiB", "--aggressor", program],
+        ["--victim", program, "--aggressor", "alu"],
+    ] {
+        ringfence(&[&["neighbours"], &args[..], &TINY].concat()).ok();
+    }
+}
+
+#[test]
+fn the_callers_affinity_stays_as_it_is() {
+    let before = cpus();
+    ringfence(&tiny_write(&[])).ok();
+    assert_eq!(cpus(), before);
+}

@@ -1,0 +1,242 @@
+//! What every test of the program needs: a folder of its own, runs that cannot hang, and a list of
+//! the processes that a run has started.
+
+#![allow(dead_code)]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const MARK: &str = "RINGFENCE_TEST_MARK";
+/// Against hanging only: a loaded machine must not come near it.
+pub const LIMIT: Duration = Duration::from_secs(180);
+
+/// A folder that removes itself.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("ringfence-test-{}", unique()));
+        fs::create_dir(&path).expect("a temporary folder can be made");
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder is there");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unique() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// What a run came to.
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Output {
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The text of a run that must have gone well.
+    pub fn ok(&self) -> &str {
+        assert_eq!(self.code(), Some(0), "{:?}\n{}", self.status, self.stderr);
+        &self.stdout
+    }
+
+    /// The value of a run that printed JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(self.ok()).unwrap_or_else(|error| panic!("{error}:\n{}", self.stdout))
+    }
+}
+
+/// A run under way: a marked process in a folder, with what it prints. It is killed when dropped.
+pub struct Running {
+    pub child: Child,
+    pub mark: String,
+    readers: [Option<JoinHandle<String>>; 2],
+}
+
+/// A command that runs the program in `folder`, marked.
+pub fn command(folder: &Path, args: &[&str]) -> (Command, String) {
+    let mark = unique();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
+    command.args(args).current_dir(folder).env(MARK, &mark).env_remove("NO_COLOR");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    (command, mark)
+}
+
+impl Running {
+    pub fn start(folder: &Path, args: &[&str]) -> Self {
+        let (command, mark) = command(folder, args);
+        Self::spawn(command, mark)
+    }
+
+    pub fn spawn(mut command: Command, mark: String) -> Self {
+        fn reader(from: Option<impl Read + Send + 'static>) -> Option<JoinHandle<String>> {
+            from.map(|mut from| {
+                std::thread::spawn(move || {
+                    let mut bytes = Vec::new();
+                    let _ = from.read_to_end(&mut bytes);
+                    String::from_utf8_lossy(&bytes).into_owned()
+                })
+            })
+        }
+        let mut child = command.spawn().expect("the program can be started");
+        let readers = [reader(child.stdout.take()), reader(child.stderr.take())];
+        Self { child, mark, readers }
+    }
+
+    pub fn signal(&self, signal: i32) {
+        kill(self.child.id() as i32, signal);
+    }
+
+    /// Waits for its end. What it started must end with it, or reading what they print would hang.
+    pub fn wait(mut self) -> Output {
+        let until = Instant::now() + LIMIT;
+        let status = loop {
+            match self.child.try_wait().expect("it is a child of ours") {
+                Some(status) => break status,
+                None if Instant::now() > until => panic!("the program hangs: {:?}", marked(&self.mark)),
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        let left = gone(&self.mark);
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let text = |reader: &mut Option<JoinHandle<String>>| {
+            reader.take().map(|reader| reader.join().unwrap()).unwrap_or_default()
+        };
+        let [stdout, stderr] = self.readers.each_mut().map(text);
+        assert_ne!(status.code(), Some(101), "the program panicked: {stderr}");
+        Output { status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        // After a failure too, nothing stays behind.
+        for process in marked(&self.mark) {
+            kill(process.pid, libc::SIGKILL);
+        }
+    }
+}
+
+/// Runs the program in an empty folder of its own.
+pub fn ringfence(args: &[&str]) -> Output {
+    let folder = Folder::new();
+    ringfence_in(folder.path(), args)
+}
+
+/// Runs the program.
+pub fn ringfence_in(folder: &Path, args: &[&str]) -> Output {
+    Running::start(folder, args).wait()
+}
+
+/// A process that a run has started.
+#[derive(Debug)]
+pub struct Process {
+    pub pid: i32,
+    /// The first word of its command line, by which the guardian and workers are known.
+    pub name: String,
+    pub state: String,
+}
+
+/// All processes with a mark, whoever their parent is; zombies are gone.
+pub fn marked(mark: &str) -> Vec<Process> {
+    let entry = format!("{MARK}={mark}");
+    let pids =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let look = |pid: i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let marked = environ.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes());
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let state = status.lines().find_map(|line| line.strip_prefix("State:\t"))?.to_owned();
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let name = command.split(|byte| *byte == 0).next().map(String::from_utf8_lossy)?.into_owned();
+        (marked && !state.starts_with(['Z', 'X'])).then_some(Process { pid, name, state })
+    };
+    pids.filter_map(look).collect()
+}
+
+/// Waits until no process with a mark is left, and returns those that are after 20 s.
+pub fn gone(mark: &str) -> Vec<Process> {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let left = marked(mark);
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for something that must come.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + LIMIT;
+    loop {
+        match look() {
+            Some(found) => return found,
+            None if Instant::now() > until => panic!("in vain: {what}"),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Waits until a run has recorded some steps in the dataset `dir`.
+pub fn wait_for_steps(dir: &Path, steps: usize) {
+    wait_for("steps in the journal", || {
+        let journal = fs::read(dir.join("samples.journal")).ok()?;
+        // The first line is a header.
+        (journal.iter().filter(|byte| **byte == b'\n').count() > steps).then_some(())
+    });
+}
+
+pub fn kill(pid: i32, signal: i32) {
+    assert!(pid > 1);
+    // SAFETY: a signal to a process that the test has started; no memory is touched.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Says that a test cannot run here; where everything is required, fails instead.
+pub fn skip(reason: &str) {
+    let required = std::env::var_os("RINGFENCE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!required, "cannot run: {reason}");
+    println!("skipped: {reason}");
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: an all-zero set is a valid out-parameter of the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! However the program or a part of it is killed, none of its processes lives on, running or stopped.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use support::{Folder, Running, cpus, gone, kill, marked, skip, wait_for};
+
+// Ignores a polite end, has a child, and a grandchild in a session of its own.
+const STUBBORN: &str = r#"sh -c "trap '' TERM; (setsid sleep 600 &); sleep 600 & wait""#;
+
+// Long enough that only a kill ends them.
+const MEASURE: [&str; 7] = ["--lives", "1000", "--window", "20ms", "--blocks", "1", "--quiet"];
+
+fn neighbours<'a>(victim: &'a str, aggressor: &'a str) -> Vec<&'a str> {
+    [&["neighbours", "--victim", victim, "--aggressor", aggressor], &MEASURE[..]].concat()
+}
+
+// Delays of 0 to 1500 ms; the same in every run, so that a failure can be met again.
+fn delays() -> impl Iterator<Item = Duration> {
+    let mut state: u64 = 0x5eed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_millis((state >> 33) % 1501)
+    })
+}
+
+fn enough_cpus() -> bool {
+    let enough = cpus().len() >= 2;
+    if !enough {
+        skip("neighbours need two CPUs");
+    }
+    enough
+}
+
+#[test]
+fn a_killed_supervisor_leaves_no_process_behind() {
+    if !enough_cpus() {
+        return;
+    }
+    let runs = r#"
+schema = 1
+name = "runs"
+metric = "victim"
+[measure]
+looks = [1000]
+[[role]]
+name = "victim"
+task = { workload = "command", run = "sh -c 'sleep 0.02 & wait'", unit = "runs" }
+[[role]]
+name = "aggressor"
+task = { workload = "command", run = "sh -c 'sleep 600 & sleep 600'" }
+[[arm]]
+name = "alone"
+active = ["victim"]
+[[arm]]
+name = "beside"
+active = ["victim", "aggressor"]
+baseline = "alone"
+"#;
+    let files = Folder::new();
+    let file = files.path().join("runs.toml");
+    std::fs::write(&file, runs).unwrap();
+    let ways = [
+        neighbours("chase footprint=256KiB", STUBBORN),
+        neighbours("mcf footprint=256KiB", STUBBORN),
+        neighbours(STUBBORN, "write size=1MiB"),
+        neighbours("write size=1MiB instruction=nt", STUBBORN),
+        vec!["run", file.to_str().unwrap(), "--quiet"],
+    ];
+    for (round, delay) in delays().take(25).enumerate() {
+        let args = &ways[round % ways.len()];
+        let folder = Folder::new();
+        let run = Running::start(folder.path(), args);
+        std::thread::sleep(delay);
+        run.signal(libc::SIGKILL);
+        let left = gone(&run.mark);
+        assert!(left.is_empty(), "round {round}, after {delay:?}, {args:?}: {left:?}");
+        // Killed, not ended by itself before: otherwise the round shows nothing.
+        assert_eq!(run.wait().status.signal(), Some(libc::SIGKILL), "round {round}: {args:?}");
+    }
+}
+
+#[test]
+fn a_killed_guardian_ends_the_run_with_a_sentence_and_leaves_no_process_behind() {
+    if !enough_cpus() {
+        return;
+    }
+    for (round, delay) in delays().take(4).enumerate() {
+        let folder = Folder::new();
+        let run = Running::start(folder.path(), &neighbours("chase footprint=256KiB", STUBBORN));
+        let guardian = wait_for("the guardian", || {
+            marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian")
+        });
+        std::thread::sleep(delay);
+        kill(guardian.pid, libc::SIGKILL);
+        let output = run.wait();
+        assert_eq!(output.code(), Some(1), "round {round}: {}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+        assert!(output.stderr.contains("guardian process"), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn what_was_stopped_is_ended_too() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let run = Running::start(folder.path(), &neighbours("chase footprint=256KiB", STUBBORN));
+    wait_for("a stopped program", || {
+        marked(&run.mark).iter().any(|process| process.state.starts_with('T')).then_some(())
+    });
+    run.signal(libc::SIGSTOP);
+    let stopped = |run: &Running| marked(&run.mark).iter().any(|process| process.state.starts_with('T'));
+    assert!(stopped(&run));
+    run.signal(libc::SIGKILL);
+    let left = gone(&run.mark);
+    assert!(left.is_empty(), "{left:?}");
+}
