@@ -40,8 +40,8 @@ pub fn measure(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
-    let plan =
-        Plan::new(experiment, &machine.topology).map_err(|error| EngineError::Usage(error.to_string()))?;
+    let plan = Plan::new(&decided(experiment), &machine.topology)
+        .map_err(|error| EngineError::Usage(error.to_string()))?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut recording = Recording { plan: &plan, machine, dir: dir.into(), recorder: None, progress };
@@ -66,6 +66,24 @@ pub fn measure(
     let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;
     Ok(Measurement { samples, ended, histograms, plan })
+}
+
+// What a program's work is counted in is decided here, and so stands in the dataset.
+fn decided(experiment: &Experiment) -> Experiment {
+    let mut experiment = experiment.clone();
+    for role in &mut experiment.roles {
+        let metric = role.name == experiment.metric;
+        for table in role.task.as_mut_slice() {
+            let is = |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
+            let open = is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
+            // A metric that cannot be seen stays open, and is refused below.
+            if open && (instructions_are_counted() || !metric) {
+                let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
+                table.insert("unit".into(), unit.into());
+            }
+        }
+    }
+    experiment
 }
 
 // CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm

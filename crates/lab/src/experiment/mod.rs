@@ -208,6 +208,14 @@ impl<T> OneOrMany<T> {
             OneOrMany::Many(values) => values,
         }
     }
+
+    /// All of them, to be changed.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        match self {
+            OneOrMany::One(value) => std::slice::from_mut(value),
+            OneOrMany::Many(values) => values,
+        }
+    }
 }
 
 impl Default for OneOrMany<u32> {

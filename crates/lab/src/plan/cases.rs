@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Arm, Experiment};
+use crate::task::Task;
 use crate::task::axes::Variant;
 
 /// One thing that is measured: an arm with every list decided.
@@ -109,10 +110,16 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
         let several = variants[one.role].iter().any(|other| other.task.name() != chosen.task.name());
         if several {
             params.push((format!("{}.workload", role.name), chosen.task.name().into()));
-            words.push(chosen.task.name().into());
+            words.push(match &chosen.task {
+                Task::Command(command) => command.run.clone(),
+                other => other.name().into(),
+            });
         }
         for (key, value) in &chosen.varied {
             params.push((format!("{}.{key}", role.name), value.clone()));
+            if several && key == "run" {
+                continue;
+            }
             // A word says by itself what it is; a number does not.
             let plain =
                 matches!(key.as_str(), "instruction" | "workload" | "width" | "target" | "pattern" | "run");
