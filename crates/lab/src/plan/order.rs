@@ -44,5 +44,5 @@ pub fn life(plan: &Plan, number: u32) -> Life {
 
 // Uniform below `n` up to 2^-64, by multiplication: the same on every platform and version.
 fn below(rng: &mut Xoshiro256PlusPlus, n: usize) -> usize {
-    (u128::from(rng.next_u64()) * n as u128 >> 64) as usize
+    ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
 }

@@ -60,7 +60,7 @@ impl Default for Write {
 impl Write {
     pub(crate) fn check(&self) -> Result<(), String> {
         let line = LINE as u64;
-        if self.block.0 < line || self.block.0 > 2 << 20 || self.block.0 % line != 0 {
+        if self.block.0 < line || self.block.0 > 2 << 20 || !self.block.0.is_multiple_of(line) {
             return Err(format!(
                 "block = {} is not a multiple of 64B between 64B and 2MiB: choose such a size",
                 self.block

@@ -30,7 +30,7 @@ impl Chaser {
         let mut order: Vec<u32> = (0..lines as u32).collect();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         for i in (1..order.len()).rev() {
-            let j = (u128::from(rng.next_u64()) * i as u128 >> 64) as usize;
+            let j = ((u128::from(rng.next_u64()) * i as u128) >> 64) as usize;
             order.swap(i, j);
         }
         let base = region.base();

@@ -165,7 +165,7 @@ impl Walk {
             // Knuth's 64-bit linear congruential generator (MMIX); its high bits choose the block.
             self.state =
                 self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (u128::from(self.state) * u128::from(self.blocks) >> 64) as u64
+            ((u128::from(self.state) * u128::from(self.blocks)) >> 64) as u64
         } else {
             let index = self.index;
             self.index = if index + 1 == self.blocks { 0 } else { index + 1 };
