@@ -162,10 +162,12 @@ fn neighbours(table: &Neighbours) -> Vec<String> {
 
 fn no_harm(victim: &str, writers: &[(&str, Interval)]) -> Option<String> {
     let worst = writers.iter().map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp)?;
-    Some(format!(
-        "No writer was seen to slow {victim} on the next core; what these figures leave possible is {} at most.",
-        times(worst)
-    ))
+    let left = if worst < 2.0 {
+        format!("what these figures leave possible is {} at most", times(worst))
+    } else {
+        "but these figures are too noisy to say that there is no harm".into()
+    };
+    Some(format!("No writer was seen to slow {victim} on the next core; {left}."))
 }
 
 fn range(slowdown: &Interval) -> String {

@@ -8,7 +8,7 @@ use ringfence_lab::results::CaseResult;
 
 use super::labels::one;
 use super::slowdowns::figures;
-use crate::numbers::percent;
+use crate::numbers::{coarse, percent};
 
 /// What a slowdown compares.
 pub(super) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
@@ -64,7 +64,10 @@ pub(super) fn precision<'a>(
     halves.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (worst, result) = halves.last()?;
     if halves.len() == 1 {
-        return Some(format!("precision: the interval of the {what} is {} to either side", coarse(*worst)));
+        return Some(format!(
+            "precision: the interval of the {what} is {} to either side",
+            coarse(*worst)
+        ));
     }
     let median = halves[(halves.len() - 1) / 2].0;
     let label = if result.label.is_empty() { &result.arm } else { &result.label };
@@ -87,25 +90,4 @@ pub(super) fn stalled(results: &[&CaseResult]) -> Option<String> {
 fn range(mut values: impl Iterator<Item = u32>) -> Option<(u32, u32)> {
     let first = values.next()?;
     Some(values.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
-}
-
-/// Two digits or so: the precision of a precision.
-fn coarse(share: f64) -> String {
-    match share {
-        s if s >= 10.0 => "more than 1000 %".into(),
-        s if s >= 0.1 => format!("{:.0} %", s * 100.0),
-        s if s >= 0.01 => format!("{:.1} %", s * 100.0),
-        s => percent(s),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn precisions_are_coarse() {
-        let texts = [0.0, 1e-6, 0.0042, 0.0213, 0.153, 3.0, 1e9].map(coarse);
-        assert_eq!(texts, ["0 %", "< 0.01 %", "0.42 %", "2.1 %", "15 %", "300 %", "more than 1000 %"]);
-    }
 }

@@ -106,6 +106,11 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
     }
 }
 
+/// Whether an interval tells anything: bounds a factor of 100 apart do not.
+pub fn tells(interval: &Interval) -> bool {
+    interval.high < 100.0 * interval.low
+}
+
 /// As [`slowdown_figure`], in one piece.
 pub fn slowdown(slowdown: &Interval) -> String {
     slowdown_figure(slowdown).to_string()
@@ -172,6 +177,16 @@ pub fn count(n: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Two digits or so: the precision of a precision.
+pub fn coarse(share: f64) -> String {
+    match share {
+        s if s >= 10.0 => "more than 1000 %".into(),
+        s if s >= 0.1 => format!("{:.0} %", s * 100.0),
+        s if s >= 0.01 => format!("{:.1} %", s * 100.0),
+        s => percent(s),
+    }
 }
 
 /// A share of a whole with at most two decimals: `95 %`, `98.33 %`, `0.4 %`.

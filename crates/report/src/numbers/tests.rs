@@ -171,3 +171,9 @@ fn no_input_shows_as_nan_or_infinity() {
         }
     }
 }
+
+#[test]
+fn precisions_are_coarse() {
+    let texts = [0.0, 1e-6, 0.0042, 0.0213, 0.153, 3.0, 1e9].map(coarse);
+    assert_eq!(texts, ["0 %", "< 0.01 %", "0.42 %", "2.1 %", "15 %", "300 %", "more than 1000 %"]);
+}

@@ -57,6 +57,7 @@ fn cost_table(rows: &[CostRow], block: u64) -> Table {
         for (place, _) in PLACES {
             let (ns, rate) = match cell(place).map(|cell| &cell.result.ns_per_unit) {
                 // The headings have the units.
+                Some(Ok(cost)) if !numbers::tells(cost) => ("too noisy".into(), String::new()),
                 Some(Ok(cost)) => {
                     (numbers::ns_interval(cost).replacen(" ns", "", 1), format!("{:.2}", 64.0 / cost.value))
                 }

@@ -33,7 +33,11 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
         hanging(out, "caches       ", Some(Paint::Strong), &text, style);
     }
     let trips: Vec<String> = survey.probes.round_trips.iter().map(|trip| round_trip(trip, machine)).collect();
-    let trips = if trips.is_empty() { "there is one CPU only".into() } else { trips.join("; ") };
+    let trips = match (trips.is_empty(), machine.topology.usable().len()) {
+        (true, 0 | 1) => "there is one CPU only".into(),
+        (true, _) => "could not be measured, see below".into(),
+        _ => trips.join("; "),
+    };
     hanging(out, "round trips  ", Some(Paint::Strong), &trips, style);
     out.push('\n');
     let brief = crate::doctor_brief(&machine.findings, style);

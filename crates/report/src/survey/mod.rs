@@ -43,8 +43,8 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
     if let Some((median, worst)) = survey.precision {
         let text = format!(
             "Precision achieved: slowdowns to within {} in the median, {} at worst. [lo, hi]: 95 % intervals over lives, each life a new start of the victim.",
-            numbers::percent(median),
-            numbers::percent(worst)
+            numbers::coarse(median),
+            numbers::coarse(worst)
         );
         for line in textwrap::wrap(&text, style.columns()) {
             out.push_str(&style.paint(Paint::Faint, &line));

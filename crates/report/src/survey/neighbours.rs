@@ -70,6 +70,7 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
 fn slowdown(row: &NeighbourRow) -> Cell {
     let Some(effect) = &row.result.effect else { return Cell::default() };
     match &effect.by_class.all.slowdown {
+        Ok(interval) if !numbers::tells(interval) => Cell::painted("too noisy", Paint::Faint),
         Ok(interval) => {
             let text = numbers::slowdown(interval);
             match effect.finding.verdict {
@@ -127,7 +128,8 @@ fn by_class(row: &NeighbourRow) -> Vec<(String, usize, String)> {
         .iter()
         .filter(|(_, of)| of.lives >= LEAST_LIVES)
         .filter_map(|(class, of)| {
-            Some((class.to_string(), of.pairs as usize, numbers::slowdown(of.slowdown.as_ref().ok()?)))
+            let slowdown = of.slowdown.as_ref().ok().filter(|slowdown| numbers::tells(slowdown))?;
+            Some((class.to_string(), of.pairs as usize, numbers::slowdown(slowdown)))
         })
         .collect()
 }
