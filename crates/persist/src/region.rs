@@ -167,8 +167,12 @@ impl Region {
 
     fn anonymous(len: usize, pages: Pages, node: Option<u32>) -> Result<Region, RegionError> {
         room_in_memory(len)?;
-        let huge = if pages == Pages::Huge2M { libc::MAP_HUGETLB | libc::MAP_HUGE_2MB } else { 0 };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | huge;
+        // Huge pages are reserved by the mapping: without, too few of them end in SIGBUS at the first touch.
+        let kind = match pages {
+            Pages::Huge2M => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
+            Pages::Base | Pages::Transparent => libc::MAP_NORESERVE,
+        };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | kind;
         let what = format!("mapping {len} bytes of memory");
         let remedy = match pages {
             Pages::Huge2M => "reserve 2 MiB pages with 'sysctl vm.nr_hugepages=N', or use pages = \"thp\"",

@@ -1,5 +1,5 @@
 //! Experiment files that say nothing this program can do: exit code 2 and one line that names the
-//! file and the trouble, where the text is at fault with its line and column.
+//! trouble, where the text is at fault with its line and column.
 
 mod support;
 
@@ -38,7 +38,6 @@ fn refused(bytes: &[u8], part: &str) {
     assert_eq!(output.code(), Some(2), "{said}");
     assert_eq!(output.stdout, "", "{said}");
     assert_eq!(output.stderr.lines().count(), 1, "{said}");
-    assert!(output.stderr.contains("experiment.toml: "), "{said}");
     assert!(output.stderr.contains(part), "'{part}' is not in {said}");
     assert!(folder.entries().is_empty(), "{:?}: {said}", folder.entries());
 }
@@ -124,6 +123,6 @@ fn words_and_values_that_make_no_sense() {
         refused(GOOD.replacen(from, to, 1).as_bytes(), part);
     }
     let (roles, arms) = (GOOD.find("[[role]]").unwrap(), GOOD.find("[[arm]]").unwrap());
-    refused(GOOD[..roles].as_bytes(), "missing field `role`");
-    refused(GOOD[..arms].as_bytes(), "missing field `arm`");
+    refused(&GOOD.as_bytes()[..roles], "missing field `role`");
+    refused(&GOOD.as_bytes()[..arms], "missing field `arm`");
 }

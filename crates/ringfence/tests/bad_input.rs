@@ -32,7 +32,7 @@ fn command_lines() {
     let cases: &[(&[&str], &str)] = &[
         (&["write", "--cpus", "99"], "CPU 99 is not among"),
         (&["write", "--cpus", "x"], "--cpus: "),
-        (&["write", "--cpus", ""], "--cpus: "),
+        (&["write", "--cpus", ""], "names no CPU"),
         (&["write", "--block", "big"], "'big' is not a size"),
         (&["write", "--size", "4KB"], "'4KB' is not a size"),
         (&["write", "--block", ""], "'' is not a size"),
@@ -50,7 +50,7 @@ fn command_lines() {
         (&["write", "--threads", "0"], "count must be at least 1"),
         (&["write", "--window", "0ms"], "must be between 1ms and 10min"),
         (&["write", "--window", "20"], "--window: '20' is not a duration"),
-        (&["write", "--settle", "-1ms"], "--settle: "),
+        (&["write", "--settle=-1ms"], "--settle: "),
         (&["write", "--probe", "1h"], "--probe: "),
         (&["write", "--lives", "1"], "at least 2"),
         (&["write", "--lives", "10,5"], "each larger than the one before"),
@@ -59,7 +59,6 @@ fn command_lines() {
         (&["write", "--margin", "5"], "--margin: '5' is not a share"),
         (&["write", "--confidence", "100%"], "confidence = 100%"),
         (&["write", "--precision", "x"], "--precision: "),
-        (&["write", "--out", ""], "the folder's name is empty"),
         (&["neighbours", "--victim", ""], "--victim: a task is empty"),
         (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
         (&["neighbours", "--victim", "chase footprint"], "is no key=value"),
@@ -96,6 +95,7 @@ fn what_the_parser_of_flags_refuses() {
         (&["write", "--lives", ""], "--lives"),
         (&["write", "--threads", "-1"], "-1"),
         (&["write", "--out"], "--out"),
+        (&["write", "--out", ""], "--out"),
         (&["neighbours", "--placement", "moon"], "moon"),
         (&["aa", "--experiments", "-3"], "-3"),
         (&["run"], "FILE.toml"),
@@ -117,7 +117,8 @@ fn targets_and_programs_that_this_machine_does_not_have() {
     let mine = format!("file:{}", files.path().join("mine").display());
     let mut cases: Vec<(Vec<&str>, &str)> = vec![
         (vec!["--target", "file:/nowhere/x"], "/nowhere/x: no file can be made there"),
-        (vec!["--target", "tmpfs:/nowhere"], "/nowhere"),
+        (vec!["--target", "tmpfs:/nowhere"], "/nowhere: No such file"),
+        (vec!["--target", "tmpfs:/proc"], "this is no tmpfs"),
         (vec!["--target", &mine], "exists already"),
         (vec!["--target", &file, "--size", "1TiB"], "bytes free"),
         (vec!["--size", "64TiB"], "bytes free"),

@@ -133,12 +133,8 @@ fn a_program_that_ignores_polite_signals_is_ended() {
     }
     // That nothing of it is left is seen by whoever waits for the run.
     let program = r#"sh -c "trap '' TERM HUP INT; while :; do :; done""#;
-    for args in [
-        ["--victim", "chase footprint=64KiB", "--aggressor", program],
-        ["--victim", program, "--aggressor", "alu"],
-    ] {
-        ringfence(&[&["neighbours"], &args[..], &TINY].concat()).ok();
-    }
+    let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", program];
+    ringfence(&[&args[..], &TINY].concat()).ok();
 }
 
 #[test]

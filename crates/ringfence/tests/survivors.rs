@@ -17,6 +17,32 @@ fn neighbours<'a>(victim: &'a str, aggressor: &'a str) -> Vec<&'a str> {
     [&["neighbours", "--victim", victim, "--aggressor", aggressor], &MEASURE[..]].concat()
 }
 
+// Programs on both sides; the victim's work is counted in runs, which needs no counters.
+fn experiment(victim: &str, aggressor: &str) -> String {
+    format!(
+        r#"
+schema = 1
+name = "programs"
+metric = "victim"
+[measure]
+looks = [1000]
+[[role]]
+name = "victim"
+task = {{ workload = "command", run = {victim:?}, unit = "runs" }}
+[[role]]
+name = "aggressor"
+task = {{ workload = "command", run = {aggressor:?} }}
+[[arm]]
+name = "alone"
+active = ["victim"]
+[[arm]]
+name = "beside"
+active = ["victim", "aggressor"]
+baseline = "alone"
+"#
+    )
+}
+
 // Delays of 0 to 1500 ms; the same in every run, so that a failure can be met again.
 fn delays() -> impl Iterator<Item = Duration> {
     let mut state: u64 = 0x5eed;
@@ -39,35 +65,20 @@ fn a_killed_supervisor_leaves_no_process_behind() {
     if !enough_cpus() {
         return;
     }
-    let runs = r#"
-schema = 1
-name = "runs"
-metric = "victim"
-[measure]
-looks = [1000]
-[[role]]
-name = "victim"
-task = { workload = "command", run = "sh -c 'sleep 0.02 & wait'", unit = "runs" }
-[[role]]
-name = "aggressor"
-task = { workload = "command", run = "sh -c 'sleep 600 & sleep 600'" }
-[[arm]]
-name = "alone"
-active = ["victim"]
-[[arm]]
-name = "beside"
-active = ["victim", "aggressor"]
-baseline = "alone"
-"#;
     let files = Folder::new();
-    let file = files.path().join("runs.toml");
-    std::fs::write(&file, runs).unwrap();
+    let file = |name: &str, victim: &str, aggressor: &str| {
+        let path = files.path().join(name);
+        std::fs::write(&path, experiment(victim, aggressor)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let short = file("short.toml", "sh -c 'sleep 0.02 & wait'", "sh -c 'sleep 600 & sleep 600'");
+    let stubborn = file("stubborn.toml", STUBBORN, STUBBORN);
     let ways = [
         neighbours("chase footprint=256KiB", STUBBORN),
         neighbours("mcf footprint=256KiB", STUBBORN),
-        neighbours(STUBBORN, "write size=1MiB"),
+        vec!["run", &stubborn, "--quiet"],
         neighbours("write size=1MiB instruction=nt", STUBBORN),
-        vec!["run", file.to_str().unwrap(), "--quiet"],
+        vec!["run", &short, "--quiet"],
     ];
     for (round, delay) in delays().take(25).enumerate() {
         let args = &ways[round % ways.len()];

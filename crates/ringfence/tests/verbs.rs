@@ -27,11 +27,14 @@ fn list(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
 }
 
-// Every case is there, with a positive cost, or listed as not run with a reason.
+// Every case is there, with a positive cost, or listed as not run with a reason. On a machine that gave
+// the task no CPU in a whole life, the cost is the word that says so.
 fn assert_cases(printed: &Value, cases: usize) {
     for result in list(&printed["results"]) {
-        let cost =
-            result["ns_per_unit"]["estimate"].as_f64().or(result["ns_per_unit"]["Ok"]["estimate"].as_f64());
+        let cost = result["ns_per_unit"]["Ok"]["value"].as_f64();
+        if result["ns_per_unit"]["Err"]["reason"] == "no_work" {
+            continue;
+        }
         assert!(cost.is_some_and(|cost| cost > 0.0), "{result}");
     }
     for not_run in list(&printed["not_run"]) {
@@ -183,7 +186,7 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
 fn aa_reports_how_often_it_saw_what_is_not_there() {
     let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--lives", "2", "--blocks", "1"];
     let printed = ringfence(&[&args[..], &["--window", "2ms", "--probe", "0ms"]].concat()).json();
-    assert_eq!(printed["aa"]["experiments"], 3, "{}", printed["aa"]);
+    assert_eq!(printed["aa"]["estimates"], 3, "{}", printed["aa"]);
 }
 
 #[test]
@@ -215,11 +218,10 @@ fn show_says_what_the_run_said() {
     ]);
     let printed = ringfence_in(folder.path(), &args);
     let shown = ringfence_in(folder.path(), &["show", "text"]);
-    let table = |text: &str| -> Vec<String> {
-        text.lines().filter(|line| line.contains("nt") || line.contains("none")).map(str::to_owned).collect()
-    };
-    assert!(table(printed.ok()).len() >= 4, "{}", printed.stdout);
-    assert_eq!(table(printed.ok()), table(shown.ok()));
+    // After the folder's name and the question, the very table that the run printed.
+    let (_, table) = shown.ok().split_once("\n\n").unwrap();
+    assert!(table.contains("nt") && table.lines().count() >= 4, "{table}");
+    assert!(printed.ok().contains(table.trim()), "{}\n{table}", printed.stdout);
     let mut args = args;
     args.extend(["--json"]);
     let place = args.iter().position(|arg| *arg == "text").unwrap();

@@ -321,6 +321,9 @@ impl Experiment {
             if counts.is_empty() || counts.contains(&0) {
                 return Some(format!("role '{}': count must be at least 1", role.name));
             }
+            if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+                return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
+            }
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|lives| lives < 2 || lives > most) {

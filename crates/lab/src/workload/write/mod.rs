@@ -2,6 +2,8 @@
 
 pub mod loops;
 
+use std::ffi::CString;
+use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_machine::clock::Clock;
@@ -23,12 +25,36 @@ impl Regions {
         if let Some((.., region)) = self.0.iter().find(same) {
             return Ok(region.clone());
         }
+        if let Target::Tmpfs(folder) = &task.target {
+            on_tmpfs(folder).map_err(SetupError::Other)?;
+        }
         let len = usize::try_from(task.size.0)
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
         let region = Arc::new(Region::map(&request)?);
         self.0.push((task.target.clone(), task.pages, task.size.0, region.clone()));
         Ok(region)
+    }
+}
+
+// Another file system under this name would be measured as what it is not.
+fn on_tmpfs(folder: &Path) -> Result<(), String> {
+    let refuse = |why: &str| Err(format!("{}: {why}; name a folder such as /dev/shm", folder.display()));
+    let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
+        return refuse("the path holds a zero byte");
+    };
+    // SAFETY: a terminated path and an all-zero out-parameter, both outliving the call.
+    let (status, kind) = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &mut stat), stat.f_type)
+    };
+    if status != 0 {
+        return refuse(&std::io::Error::last_os_error().to_string());
+    }
+    if kind == libc::TMPFS_MAGIC {
+        Ok(())
+    } else {
+        refuse("this is no tmpfs: use file: for other file systems")
     }
 }
 
