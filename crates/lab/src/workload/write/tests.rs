@@ -40,7 +40,7 @@ fn every_way_of_writing_writes_every_byte_once_round() {
                             block: Bytes(block),
                             size: Bytes(12288),
                             target: match instruction {
-                                Instruction::Msync => Target::Tmpfs(std::env::temp_dir()),
+                                Instruction::Msync => Target::File(std::env::temp_dir()),
                                 _ => Target::Dram,
                             },
                             ..Write::default()
