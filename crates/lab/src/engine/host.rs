@@ -10,6 +10,7 @@ use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
+use super::settle::Settling;
 use super::shm::{Report, Shared, Slot, order, state};
 use super::worker::{Failure, Spec};
 use super::{Counts, Engine, EngineError, Measured};
@@ -259,19 +260,20 @@ impl HostEngine {
     fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
         let begun = Instant::now();
         let least = self.plan.experiment.measure.settle.0;
-        let first: Vec<u64> = running.iter().map(|&worker| self.slot(worker).latest().1.units).collect();
-        std::thread::sleep(least);
+        let follow = |&worker: &usize| {
+            let slot = self.slot(worker);
+            (worker, Settling::new(slot.settle_units(), slot.latest().1))
+        };
+        let mut tasks: Vec<(usize, Settling)> = running.iter().map(follow).collect();
         let limit = SETTLE_LIMIT.max(least);
         loop {
-            let settled = running.iter().zip(&first).all(|(&worker, first)| {
-                let slot = self.slot(worker);
-                slot.settle_units() == 0 || slot.latest().1.units - first >= slot.settle_units()
-            });
-            let left = limit.saturating_sub(begun.elapsed());
-            if settled || left.is_zero() {
+            tasks.retain_mut(|(worker, settling)| !settling.settled(self.slot(*worker).latest().1));
+            let left = if tasks.is_empty() { least } else { limit }.saturating_sub(begun.elapsed());
+            if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(Duration::from_millis(1)));
+            let step = if tasks.is_empty() { left } else { left.min(Duration::from_millis(1)) };
+            std::thread::sleep(step);
         }
     }
 }

@@ -7,6 +7,7 @@ mod crew;
 pub mod guardian;
 pub mod host;
 pub(crate) mod process;
+mod settle;
 pub(crate) mod shm;
 pub mod worker;
 

@@ -155,12 +155,12 @@ impl Slot {
             && self.state() == wanted
     }
 
-    /// Worker: units until its caches are as its work leaves them.
+    /// Worker: units in one round over what it touches; 0 where there is nothing to settle.
     pub fn set_settle_units(&self, units: u64) {
         self.settle_units.0.store(units, Ordering::Relaxed);
     }
 
-    /// Units until the worker's caches are as its work leaves them.
+    /// Units in one round over what the worker touches.
     pub fn settle_units(&self) -> u64 {
         self.settle_units.0.load(Ordering::Relaxed)
     }

@@ -6,11 +6,16 @@ use serde::{Deserialize, Serialize};
 
 /// Round trips below this are between CPUs that share a last-level cache.
 ///
-/// Measured where a VM's two vCPUs moved between one core complex and two: 66-130 ns or 358-399 ns.
-pub const SHARING_BELOW_NS: f64 = 200.0;
+/// Measured where a VM's two vCPUs moved between one core complex of a Zen 5 and two: 66-130 ns or
+/// 358-399 ns. Between two cores of a Xeon's mesh, under one L3: 140-240 ns.
+pub const SHARING_BELOW_NS: f64 = 250.0;
 
 /// Round trips above this are between CPUs that do not.
 pub const APART_ABOVE_NS: f64 = 300.0;
+
+/// Two probes whose round trips differ by more than this factor saw different distances. Those of one
+/// distance above differ by up to 2, those of the two by at least 2.7.
+pub const MOVED_BY: f64 = 2.3;
 
 /// What the ping-pongs before and after a pair of windows say of the CPUs in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,7 +25,7 @@ pub enum Class {
     Sharing,
     /// They do not.
     Apart,
-    /// Both round trips lie between the two.
+    /// The round trips lie between the two.
     Unclear,
     /// The two probes disagree: it changed during the pair.
     Mixed,
@@ -42,22 +47,20 @@ impl fmt::Display for Class {
 
 /// The class of a pair from its two ping-pong round trips in ns.
 pub fn classify(before_ns: Option<f64>, after_ns: Option<f64>) -> Class {
-    match (one_probe(before_ns), one_probe(after_ns)) {
-        (Some(before), Some(after)) if before == after => before,
-        (Some(_), Some(_)) => Class::Mixed,
-        _ => Class::Unprobed,
-    }
-}
-
-fn one_probe(ns: Option<f64>) -> Option<Class> {
-    let ns = ns.filter(|ns| !ns.is_nan())?;
-    Some(if ns < SHARING_BELOW_NS {
+    let is_trip = |ns: &f64| *ns > 0.0 && ns.is_finite();
+    let (Some(before), Some(after)) = (before_ns.filter(is_trip), after_ns.filter(is_trip)) else {
+        return Class::Unprobed;
+    };
+    let between = (before * after).sqrt();
+    if before.max(after) > MOVED_BY * before.min(after) {
+        Class::Mixed
+    } else if between < SHARING_BELOW_NS {
         Class::Sharing
-    } else if ns > APART_ABOVE_NS {
+    } else if between > APART_ABOVE_NS {
         Class::Apart
     } else {
         Class::Unclear
-    })
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +71,8 @@ mod tests {
     fn two_probes_make_a_class() {
         assert_eq!(classify(Some(66.0), Some(130.0)), Class::Sharing);
         assert_eq!(classify(Some(358.0), Some(399.0)), Class::Apart);
-        assert_eq!(classify(Some(200.0), Some(300.0)), Class::Unclear);
+        assert_eq!(classify(Some(195.0), Some(230.0)), Class::Sharing);
+        assert_eq!(classify(Some(250.0), Some(300.0)), Class::Unclear);
         assert_eq!(classify(Some(100.0), Some(370.0)), Class::Mixed);
         assert_eq!(classify(Some(250.0), Some(100.0)), Class::Mixed);
     }
@@ -78,6 +82,7 @@ mod tests {
         assert_eq!(classify(None, None), Class::Unprobed);
         assert_eq!(classify(Some(100.0), None), Class::Unprobed);
         assert_eq!(classify(Some(f64::NAN), Some(100.0)), Class::Unprobed);
+        assert_eq!(classify(Some(100.0), Some(0.0)), Class::Unprobed);
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod window;
 
 pub use aa::{AaSummary, POWER, Proportion};
 pub use by_class::{ByClass, ClassEstimate, by_class};
-pub use class::{APART_ABOVE_NS, Class, SHARING_BELOW_NS, classify};
+pub use class::{APART_ABOVE_NS, Class, MOVED_BY, SHARING_BELOW_NS, classify};
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
 pub use interval::{Estimate, Interval, NotEstimable};

@@ -84,8 +84,7 @@ pub struct Victim {
 /// The victims: a chase and a network simplex larger than L2 and smaller than the last-level cache,
 /// and arithmetic that needs no cache.
 pub fn victims(footprint: Bytes) -> Vec<Victim> {
-    // A simplex beyond 16 MiB spends its time unevenly over a solution; windows would differ for that.
-    let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(16));
+    let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(64));
     [
         ("chase", format!("workload = 'chase', footprint = '{footprint}'")),
         ("mcf", format!("workload = 'mcf', footprint = '{mcf}'")),
@@ -99,7 +98,7 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
 /// paced to `pace`.
 pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes, seed: u64) -> Experiment {
     let measure = depth.measure(
-        "looks = [12]\nblocks = 2\nwindow = '20ms'\nbudget = '22s'",
+        "looks = [14]\nblocks = 2\nwindow = '20ms'\nbudget = '20s'",
         "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\nbudget = '5s'",
     );
     let name = &victim.name;

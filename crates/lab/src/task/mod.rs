@@ -82,8 +82,13 @@ impl Task {
     pub fn check(&self) -> Result<(), String> {
         match self {
             Task::Write(write) => write.check(),
-            Task::Chase(Chase { footprint, .. }) | Task::Mcf(Mcf { footprint, .. }) => {
-                at_least("footprint", *footprint, Bytes::kib(4))
+            Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
+            Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {
+                Err("instances must be between 1 and 4096".into())
+            }
+            Task::Mcf(mcf) => {
+                let each = Bytes(mcf.footprint.0 / u64::from(mcf.instance_count()));
+                at_least("footprint per instance", each, Bytes::kib(4))
             }
             Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
             Task::Command(command) => match command.argv() {
@@ -141,19 +146,31 @@ pub struct Alu {
     pub handicap: Option<crate::units::Share>,
 }
 
-/// A network simplex on a timetabling instance.
+/// A network simplex on timetabling instances, solved in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mcf {
-    /// Approximate bytes of nodes and arcs; the instance is sized to it.
+    /// Approximate bytes of nodes and arcs, all instances together; they are sized to it.
     pub footprint: Bytes,
-    /// Seed of the instance.
+    /// How many instances; absent: one per 256 KiB. The rate swings tenfold over one solution, and the
+    /// more solutions are under way, each at another point, the steadier their sum is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u32>,
+    /// Seed of the instances.
     pub seed: u64,
 }
 
 impl Default for Mcf {
     fn default() -> Self {
-        Self { footprint: Bytes::mib(8), seed: 1 }
+        Self { footprint: Bytes::mib(8), instances: None, seed: 1 }
+    }
+}
+
+impl Mcf {
+    /// How many instances it comes to.
+    pub fn instance_count(&self) -> u32 {
+        let auto = (self.footprint.0 / Bytes::kib(256).0).clamp(1, 4096) as u32;
+        self.instances.unwrap_or(auto)
     }
 }
 

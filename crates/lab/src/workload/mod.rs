@@ -36,7 +36,7 @@ pub trait Workload {
     /// Called when it goes on after a pause.
     fn resumed(&mut self) {}
 
-    /// Units after which its caches are as its own work leaves them, however they were before.
+    /// Units in one round over what it touches, where caches take rounds to settle; 0 where not.
     fn settle_units(&self) -> u64 {
         0
     }

@@ -64,10 +64,7 @@ pub(super) fn precision<'a>(
     halves.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (worst, result) = halves.last()?;
     if halves.len() == 1 {
-        return Some(format!(
-            "precision: the interval of the {what} is {} to either side",
-            coarse(*worst)
-        ));
+        return Some(format!("precision: the interval of the {what} is {} to either side", coarse(*worst)));
     }
     let median = halves[(halves.len() - 1) / 2].0;
     let label = if result.label.is_empty() { &result.arm } else { &result.label };
