@@ -203,7 +203,7 @@ pub fn planned(depth: Depth, seed: u64, machine: &Machine) -> Vec<Experiment> {
 }
 
 // Expected seconds of each stage, full and quick: probes, costs, three victims, the same paced.
-const EXPECTED: [(u64, u64); 8] = [(7, 3), (24, 8), (14, 4), (14, 4), (10, 4), (10, 3), (10, 3), (8, 3)];
+const EXPECTED: [(u64, u64); 8] = [(6, 3), (24, 9), (17, 4), (17, 4), (15, 4), (13, 3), (13, 3), (11, 3)];
 
 struct Run<'a> {
     options: &'a Options,

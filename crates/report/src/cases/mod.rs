@@ -46,8 +46,8 @@ fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], st
     let lines = [
         reading::slowdown(plan, slowdowns),
         reading::interval(plan, costs, slowdowns),
-        reading::precision("time", costs.iter().map(|result| (*result, result.ns_per_unit))),
-        reading::precision("slowdown", slowdowns::figures(slowdowns)),
+        reading::precision(plan, "time", costs.iter().map(|result| (*result, result.ns_per_unit))),
+        reading::precision(plan, "slowdown", slowdowns::figures(slowdowns)),
         reading::stalled(slowdowns),
     ];
     for line in lines.into_iter().flatten() {

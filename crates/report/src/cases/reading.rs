@@ -51,25 +51,39 @@ pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseRes
     Some(format!("[lo, hi]: {level} interval over {lives} lives{together}"))
 }
 
-/// Median and worst half-width of the intervals there are.
+/// Median and worst half-width of the intervals there are; where more was asked for, why it was not
+/// reached.
 pub(super) fn precision<'a>(
+    plan: &Plan,
     what: &str,
     figures: impl Iterator<Item = (&'a CaseResult, Estimate)>,
 ) -> Option<String> {
     let half_width = |(result, estimate): (&'a CaseResult, Estimate)| {
-        let half = estimate.ok()?.log_half_width().exp_m1();
-        half.is_finite().then_some((half, result))
+        let interval = estimate.ok()?;
+        let half = interval.log_half_width().exp_m1();
+        half.is_finite().then_some((half, result, interval))
     };
-    let mut halves: Vec<(f64, &CaseResult)> = figures.filter_map(half_width).collect();
+    let mut halves: Vec<(f64, &CaseResult, Interval)> = figures.filter_map(half_width).collect();
     halves.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (worst, result) = halves.last()?;
+    let (worst, result, interval) = halves.last()?;
+    let asked = plan.experiment.measure.precision.filter(|asked| asked.0 < *worst);
+    let why = asked.map_or(String::new(), |asked| {
+        format!(
+            "; {asked} was asked for, but a life's figure differs from the next one's by {} (standard deviation), and {} lives bring that down no further",
+            coarse(interval.spread.exp_m1()),
+            interval.lives
+        )
+    });
     if halves.len() == 1 {
-        return Some(format!("precision: the interval of the {what} is {} to either side", coarse(*worst)));
+        return Some(format!(
+            "precision: the interval of the {what} is {} to either side{why}",
+            coarse(*worst)
+        ));
     }
     let median = halves[(halves.len() - 1) / 2].0;
     let label = if result.label.is_empty() { &result.arm } else { &result.label };
     Some(format!(
-        "precision: the intervals of the {what}s are {} to either side in the median, {} at worst ({label})",
+        "precision: the intervals of the {what}s are {} to either side in the median, {} at worst ({label}){why}",
         coarse(median),
         coarse(*worst)
     ))
