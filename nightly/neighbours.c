@@ -8,8 +8,9 @@
  * The victim chases through 4 MiB (one cycle over all lines, Sattolo 1986). For every co-runner there
  * are PAIRS pairs of adjacent windows of 20 ms, alone and beside, in random order. A window starts once
  * the chase has gone one round, and 2 ms at the least, after the co-runner was started or stopped. A
- * ping-pong between the two CPUs before and after each pair tells its class: both round trips below
- * 200 ns sharing, above 300 ns apart, between them unclear, else mixed.
+ * ping-pong between the two CPUs before and after each pair tells its class: mixed where the two round
+ * trips differ by more than 2.3 times; else by their geometric mean below 250 ns sharing, above 300 ns
+ * apart, between them unclear.
  *
  * Prints one line for every co-runner and class:
  *
@@ -288,11 +289,12 @@ static double ping(void)
 
 static enum class class_of(double before, double after)
 {
-    enum class ends[2];
-    double trips[2] = {before, after};
-    for (int i = 0; i < 2; i++)
-        ends[i] = trips[i] < 200 ? SHARING : trips[i] > 300 ? APART : UNCLEAR;
-    return ends[0] == ends[1] ? ends[0] : MIXED;
+    double least = before < after ? before : after, most = before + after - least;
+    if (most > 2.3 * least)
+        return MIXED;
+    // Squares, to do without a root.
+    double between = before * after;
+    return between < 250.0 * 250.0 ? SHARING : between > 300.0 * 300.0 ? APART : UNCLEAR;
 }
 
 struct cell {
