@@ -15,7 +15,7 @@ pub enum DatasetError {
         problem: String,
     },
     /// The system refused.
-    #[error("cannot {tried} {}: {source}; {}", path.display(), remedy(source))]
+    #[error("cannot {tried} {}: {source}; {}", path.display(), remedy(tried, source))]
     Io {
         /// What was tried: a verb.
         tried: &'static str,
@@ -61,7 +61,7 @@ impl DatasetError {
     }
 }
 
-fn remedy(error: &io::Error) -> &'static str {
+fn remedy(tried: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some space, or name a folder on another file system"
@@ -69,6 +69,7 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "name a folder where this user may do so"
         }
+        io::ErrorKind::NotFound if tried == "make the folder" => "name a folder that can be made",
         io::ErrorKind::NotFound => "copy the dataset's folder again, complete",
         io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
         io::ErrorKind::InvalidData => "restore it as it was written",
