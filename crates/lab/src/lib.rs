@@ -11,6 +11,8 @@ pub mod dataset;
 pub mod engine;
 pub mod estimate;
 pub mod experiment;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 pub mod measure;
 pub mod placement;
 pub mod plan;

@@ -81,6 +81,14 @@ pub(crate) fn heading(out: &mut String, text: &str, style: &Style) {
     }
 }
 
+/// Appends a paragraph of secondary interest.
+pub(crate) fn faint(out: &mut String, text: &str, style: &Style) {
+    for line in textwrap::wrap(&clean(text), options(style)) {
+        out.push_str(&style.paint(Paint::Faint, line.trim_end()));
+        out.push('\n');
+    }
+}
+
 /// Appends items side by side in columns of equal width.
 pub(crate) fn grid(out: &mut String, indent: usize, items: &[String], style: &Style) {
     const GAP: usize = 3;

@@ -133,7 +133,8 @@ fn neighbours(table: &Neighbours) -> Vec<String> {
     let mut text = format!("A {name} writer on the next core slows {victim} down most: {}", range(slowdown));
     let gentler: Vec<String> = full
         .iter()
-        .filter(|(other, s)| other != name && s.high < slowdown.low)
+        // Plain stores are not durable: to be gentle by them is no advice.
+        .filter(|(other, s)| other != name && *other != "plain store" && s.high < slowdown.low)
         .map(|(other, s)| format!("{other} {}", range(s)))
         .collect();
     if !gentler.is_empty() {

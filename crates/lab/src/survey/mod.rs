@@ -7,6 +7,7 @@ pub mod advice;
 pub mod experiments;
 pub mod parts;
 mod probes;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +15,16 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
-use serde::Serialize;
 
 pub use experiments::Depth;
 pub use probes::{Probes, Reloads};
+pub use tables::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
 
 use crate::engine::EngineError;
-use crate::estimate::Interval;
 use crate::experiment::Experiment;
 use crate::measure::{Measurement, measure};
 use crate::plan::Plan;
-use crate::results::{self, CaseResult};
 use crate::runner::{Ended, Progress};
-use crate::task::{Instruction, Task, Write};
-use crate::units::Rate;
-use parts::Parts;
 
 /// What is to be surveyed.
 #[derive(Debug, Clone)]
@@ -51,73 +47,6 @@ pub trait Watch {
     fn progress(&mut self, progress: Progress);
 }
 
-/// A survey's findings.
-#[derive(Debug, Clone, Serialize)]
-pub struct Survey {
-    /// Version of this structure.
-    pub schema: u32,
-    /// The machine, as the kernel and the processor describe it.
-    pub machine: Machine,
-    /// The machine, as probed.
-    pub probes: Probes,
-    /// The target that was written to, and how large it was.
-    pub target: String,
-    /// What durable writes cost.
-    pub cost: Vec<CostRow>,
-    /// What the cost is made of.
-    pub parts: Vec<Parts>,
-    /// Whom writers disturb.
-    pub neighbours: Vec<Neighbours>,
-    /// The rate to which writers were paced.
-    pub pace: Option<String>,
-    /// What was not run, and why.
-    pub not_run: Vec<String>,
-    /// Median and worst half-width of the slowdowns' intervals, as shares: the precision achieved.
-    pub precision: Option<(f64, f64)>,
-    /// What follows, in sentences.
-    pub advice: Vec<String>,
-    /// Why it ended, where not after everything was measured.
-    pub ended_early: Option<String>,
-}
-
-/// One cell of the cost table.
-#[derive(Debug, Clone, Serialize)]
-pub struct CostRow {
-    /// How it was written.
-    pub write: Write,
-    /// ns per line, and lives.
-    pub result: CaseResult,
-}
-
-/// A victim's table.
-#[derive(Debug, Clone, Serialize)]
-pub struct Neighbours {
-    /// The victim, by name.
-    pub victim: String,
-    /// Its task in full.
-    pub task: Task,
-    /// Its rows.
-    pub rows: Vec<NeighbourRow>,
-}
-
-/// One co-runner of a victim.
-#[derive(Debug, Clone, Serialize)]
-pub struct NeighbourRow {
-    /// The co-runner, by name: an instruction, `alu` or `idle`.
-    pub co_runner: String,
-    /// Whether it was paced.
-    pub paced: bool,
-    /// What came of it, at 95 %.
-    pub result: CaseResult,
-    /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice may
-    /// rest on.
-    pub together: Option<Interval>,
-}
-
-const LEVEL: f64 = 0.95;
-// Slowdowns that a survey shows: three victims beside seven co-runners, and beside five paced ones.
-const SLOWDOWNS: f64 = 3.0 * (7.0 + 5.0);
-
 /// Surveys this machine.
 ///
 /// # Errors
@@ -133,62 +62,35 @@ pub fn run(
     run.begin("probing cores and caches");
     let probes = probes::probe(&machine, options.depth);
     let size = target_size(&machine);
-    let mut survey = Survey {
-        schema: 1,
-        probes,
-        target: format!("dram, {size}"),
-        cost: Vec::new(),
-        parts: Vec::new(),
-        neighbours: Vec::new(),
-        pace: None,
-        not_run: Vec::new(),
-        precision: None,
-        advice: Vec::new(),
-        ended_early: None,
-        machine: machine.clone(),
-    };
+    let mut survey = Survey::new(machine.clone(), probes, size);
 
     let experiment = experiments::cost(options.depth, size, options.seed);
     if let Some(done) = run.experiment("what a durable write costs", &experiment)? {
-        survey.parts = parts::parts(&done.plan, &done.samples, &survey.probes.reloads, LEVEL);
-        survey.cost = cost_rows(&done.plan, results::results(&done.plan, &done.samples, LEVEL));
+        survey.add_cost(&done.plan, &done.samples);
     }
-
     let victims = experiments::victims(survey.probes.victim_footprint);
-    let mut pace: Option<Rate> = None;
-    for paced in [false, true] {
-        for victim in &victims {
-            if paced && pace.is_none() {
-                run.not_run
-                    .push(format!("{} beside paced writers, because no writer's rate is known", victim.name));
-                continue;
-            }
-            let rate = if paced { pace } else { None };
-            let experiment = experiments::neighbours(options.depth, victim, rate, size, options.seed);
-            let what = if paced { "paced writers" } else { "writers" };
-            let Some(done) = run.experiment(&format!("{} beside {what}", victim.name), &experiment)? else {
-                continue;
-            };
-            let rows = neighbour_rows(&done, paced);
-            if !paced {
-                pace = slowest(&rows).into_iter().chain(pace).min();
-            }
-            let Some(case) = done.plan.measured().first().copied() else { continue };
-            match survey.neighbours.iter_mut().find(|table| table.victim == victim.name) {
-                Some(table) => table.rows.extend(rows),
-                None => survey.neighbours.push(Neighbours {
-                    victim: victim.name.clone(),
-                    task: done.plan.metric_task(case).clone(),
-                    rows,
-                }),
-            }
+    for victim in &victims {
+        let experiment = experiments::neighbours(options.depth, victim, None, size, options.seed);
+        if let Some(done) = run.experiment(&format!("{} beside writers", victim.name), &experiment)? {
+            survey.add_neighbours(&victim.name, false, &done.plan, &done.samples);
         }
     }
+    let pace = survey.slowest_writer();
     survey.pace = pace.map(|pace| pace.to_string());
+    for victim in &victims {
+        if pace.is_none() {
+            run.not_run
+                .push(format!("{} beside paced writers, because no writer's rate is known", victim.name));
+            continue;
+        }
+        let experiment = experiments::neighbours(options.depth, victim, pace, size, options.seed);
+        if let Some(done) = run.experiment(&format!("{} beside paced writers", victim.name), &experiment)? {
+            survey.add_neighbours(&victim.name, true, &done.plan, &done.samples);
+        }
+    }
     survey.not_run = run.not_run;
     survey.ended_early = run.ended_early;
-    survey.precision = precision(&survey.neighbours);
-    survey.advice = advice::advice(&survey);
+    survey.conclude();
     write_json(&options.dir, &survey)?;
     Ok(survey)
 }
@@ -292,62 +194,6 @@ fn target_size(machine: &Machine) -> Bytes {
     Bytes(if wanted <= fits { wanted } else { (fits / 2 + 1).next_power_of_two() })
 }
 
-fn cost_rows(plan: &Plan, results: Vec<CaseResult>) -> Vec<CostRow> {
-    let rows = results.into_iter().filter_map(|result| match plan.metric_task(result.case) {
-        Task::Write(write) => Some(CostRow { write: write.clone(), result }),
-        _ => None,
-    });
-    rows.collect()
-}
-
-fn neighbour_rows(done: &Measurement, paced: bool) -> Vec<NeighbourRow> {
-    let plan = &done.plan;
-    let name = |case: usize| {
-        let co_runner = plan.cases[case].active.iter().find(|active| active.role != plan.metric)?;
-        Some(match &plan.variants[co_runner.role][co_runner.variant].task {
-            Task::Write(write) => instruction_name(write.instruction).to_owned(),
-            other => other.name().to_owned(),
-        })
-    };
-    let each = results::results(plan, &done.samples, LEVEL);
-    // Bonferroni: among so many intervals at 95 % some would miss by chance.
-    let together = results::main_estimates(plan, &done.samples, 1.0 - (1.0 - LEVEL) / SLOWDOWNS);
-    let rows = each.into_iter().zip(together).filter_map(|(result, together)| {
-        Some(NeighbourRow { co_runner: name(result.case)?, paced, together: together.ok(), result })
-    });
-    rows.collect()
-}
-
-/// An instruction as the tables name it.
-pub fn instruction_name(instruction: Instruction) -> &'static str {
-    match instruction {
-        Instruction::Clflush => "clflush",
-        Instruction::Clflushopt => "clflushopt",
-        Instruction::Clwb => "clwb",
-        Instruction::Nt => "nt",
-        Instruction::None => "plain store",
-        Instruction::Msync => "msync",
-    }
-}
-
-// The lowest rate that any writer reached beside the victim.
-fn slowest(rows: &[NeighbourRow]) -> Option<Rate> {
-    let rates = rows.iter().flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
-    let lowest = rates.min_by(f64::total_cmp)?;
-    // A round figure a little below: a pace is to be met by everybody.
-    let mib = (lowest * 0.95 / (1 << 20) as f64).floor().max(1.0);
-    Some(Rate(Bytes::mib(mib as u64)))
-}
-
-fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {
-    let effects = tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.result.effect.as_ref());
-    let mut widths: Vec<f64> = effects
-        .filter_map(|effect| Some(effect.by_class.all.slowdown.as_ref().ok()?.log_half_width().exp_m1()))
-        .collect();
-    widths.sort_by(f64::total_cmp);
-    Some((*widths.get(widths.len() / 2)?, *widths.last()?))
-}
-
 fn write_json(dir: &Path, survey: &Survey) -> Result<(), EngineError> {
     let path = dir.join("survey.json");
     let text =
@@ -356,3 +202,6 @@ fn write_json(dir: &Path, survey: &Survey) -> Result<(), EngineError> {
         .and_then(|()| std::fs::write(&path, text))
         .map_err(|error| EngineError::Failed(format!("writing {}: {error}", path.display())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use ringfence_machine::units::Bytes;
 use crate::numbers;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph};
+use crate::text::{faint, heading};
 
 const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
 const PLACES: [(FenceAt, &str); 3] =
@@ -27,8 +27,8 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
         out.push_str(&cost_table(&survey.cost, block).render(style));
     }
     let note = "without a fence, and by plain stores, nothing is durable when the writer goes on";
-    out.push_str(&style.paint(Paint::Faint, note));
-    out.push_str("\n\n");
+    faint(out, note, style);
+    out.push('\n');
     if !survey.parts.is_empty() {
         parts(out, survey, style);
     }
@@ -100,12 +100,7 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
     }
     out.push_str(&table.render(style));
     let legend = "copy: plain stores to cached lines; ownership: what cold lines add, which are read first; instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; reload: what loading a line again costs more than a cached one";
-    let mut text = String::new();
-    paragraph(&mut text, 0, legend, style);
-    for line in text.lines() {
-        out.push_str(&style.paint(Paint::Faint, line.trim_start()));
-        out.push('\n');
-    }
+    faint(out, legend, style);
     out.push('\n');
 }
 

@@ -7,8 +7,8 @@ mod neighbours;
 use ringfence_lab::survey::Survey;
 
 use crate::numbers;
-use crate::style::{Paint, Style};
-use crate::text::{heading, paragraph};
+use crate::style::Style;
+use crate::text::{faint, heading, paragraph};
 
 pub use machine::machine_line;
 
@@ -46,10 +46,7 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
             numbers::coarse(median),
             numbers::coarse(worst)
         );
-        for line in textwrap::wrap(&text, style.columns()) {
-            out.push_str(&style.paint(Paint::Faint, &line));
-            out.push('\n');
-        }
+        faint(&mut out, &text, style);
     }
     out
 }

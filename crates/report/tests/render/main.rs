@@ -3,3 +3,4 @@
 mod cases;
 mod golden;
 mod machine;
+mod survey;

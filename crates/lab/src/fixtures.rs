@@ -1,0 +1,172 @@
+//! A survey of a machine that does not exist, with known truths, for tests of what is said of it.
+
+use ringfence_machine::Machine;
+use ringfence_machine::fixtures::vm_2cpu;
+use ringfence_machine::probe::{Knee, PingPong, Reload};
+use ringfence_machine::units::Bytes;
+
+use crate::estimate::Class;
+use crate::experiment::Experiment;
+use crate::plan::{self, Plan};
+use crate::sample::Sample;
+use crate::survey::{Depth, Probes, Reloads, Survey, experiments};
+use crate::task::{FenceAt, Instruction, LineState, Task, Write};
+
+/// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
+pub type Harm = fn(&str, Instruction, bool) -> f64;
+
+/// A survey of two CPUs under one L3 where a line costs what [`ns_per_line`] says and victims suffer as
+/// `harm` says, with a noise of 0.2 % from window to window.
+pub fn survey(harm: Harm) -> Survey {
+    let machine = Machine::examine(&vm_2cpu().root()).expect("a fixture is a machine");
+    let topology = machine.topology.clone();
+    let size = Bytes::mib(256);
+    let mut survey = Survey::new(machine, probes(), size);
+    let plan = |experiment: &Experiment| {
+        let mut plan = Plan::new(experiment, &topology).expect("the survey's experiments are sound");
+        // Whatever processor the test runs on, the fixture's has every instruction.
+        plan.not_run.clear();
+        plan
+    };
+    let cost = plan(&experiments::cost(Depth::Quick, size, 1));
+    survey.add_cost(&cost, &samples(&cost, "writer", false, harm));
+    for paced in [false, true] {
+        let pace = if paced { survey.slowest_writer() } else { None };
+        survey.pace = pace.map(|pace| pace.to_string());
+        for victim in experiments::victims(survey.probes.victim_footprint) {
+            let plan = plan(&experiments::neighbours(Depth::Quick, &victim, pace, size, 1));
+            survey.add_neighbours(&victim.name, paced, &plan, &samples(&plan, &victim.name, paced, harm));
+        }
+    }
+    survey.conclude();
+    survey
+}
+
+/// What a line costs there, ns.
+pub fn ns_per_line(write: &Write) -> f64 {
+    let copy = if write.line == LineState::Cold { 5.0 } else { 2.0 };
+    let flush = match write.instruction {
+        Instruction::None => 0.0,
+        Instruction::Nt => 1.0,
+        Instruction::Clflush => 100.0,
+        _ => 10.0,
+    };
+    let lines = write.block.0 as f64 / 64.0;
+    let fences = match write.fence_at {
+        FenceAt::None => 0.0,
+        FenceAt::Block => 1.0 / lines,
+        FenceAt::Line | FenceAt::Around => 1.0,
+    };
+    copy + flush + fences * 80.0
+}
+
+fn probes() -> Probes {
+    let reload = |ns: f64| Reload { median_ns: ns, p10_ns: ns * 0.9, p90_ns: ns * 1.1, rounds: 100 };
+    let knee = |level: u8, nominal: Bytes, measured: Option<Bytes>, ns: f64| Knee {
+        level,
+        nominal,
+        measured,
+        plateau_ns: Some(ns),
+        why: "made up".into(),
+    };
+    Probes {
+        cpu: 0,
+        round_trips: vec![PingPong {
+            cpus: (0, 1),
+            median_ns: 110.0,
+            p10_ns: 100.0,
+            p90_ns: 130.0,
+            round_trips: 10_000,
+        }],
+        latency: None,
+        caches: vec![
+            knee(1, Bytes::kib(48), Some(Bytes::kib(48)), 1.0),
+            knee(2, Bytes::mib(1), Some(Bytes::mib(1)), 4.0),
+            knee(3, Bytes::mib(32), Some(Bytes::mib(9)), 12.0),
+        ],
+        victim_footprint: Bytes::mib(3),
+        victim_footprint_from:
+            "midway, on a log scale, between L2 (measured 1MiB) and the last-level cache (measured 9MiB)"
+                .into(),
+        reloads: Reloads {
+            cached: Some(reload(2.0)),
+            after: vec![
+                ("clflush".into(), reload(100.0)),
+                ("clflushopt".into(), reload(100.0)),
+                ("clwb".into(), reload(2.2)),
+            ],
+        },
+        failed: Vec::new(),
+    }
+}
+
+fn samples(plan: &Plan, victim: &str, paced: bool, harm: Harm) -> Vec<Sample> {
+    let mut all = Vec::new();
+    let lives = plan.experiment.measure.looks.last().copied().unwrap_or(0);
+    for life in 0..lives {
+        let blocks = plan::life(plan, life).blocks;
+        for (block, steps) in blocks.into_iter().enumerate() {
+            for (number, step) in steps.into_iter().enumerate() {
+                for (position, &case) in step.windows.iter().enumerate() {
+                    let place = (life, block as u32, number as u32, position as u32);
+                    let window = window(plan, case, victim, paced, harm, place);
+                    all.extend(
+                        window.into_iter().map(|sample| Sample { step_case: step.case as u32, ..sample }),
+                    );
+                }
+            }
+        }
+    }
+    all
+}
+
+fn window(
+    plan: &Plan,
+    case: usize,
+    victim: &str,
+    paced: bool,
+    harm: Harm,
+    (life, block, step, position): (u32, u32, u32, u32),
+) -> Vec<Sample> {
+    let active = &plan.cases[case].active;
+    let task = |role: usize, variant: usize| &plan.variants[role][variant].task;
+    let beside = active.iter().find(|active| active.role != plan.metric);
+    let factor = match beside.map(|active| task(active.role, active.variant)) {
+        Some(Task::Write(write)) => harm(victim, write.instruction, paced),
+        _ => 1.0,
+    };
+    // A fixed pattern of about 0.2 %, other for every window.
+    let seed = life * 7919 + block * 104_729 + step * 1_299_709 + position * 15_485_863;
+    let noise = 1.0 + f64::from(seed.wrapping_mul(2_654_435_761) % 2001) / 5e5 - 0.002;
+    let sample = |role: usize, variant: usize| {
+        let is_metric = role == plan.metric;
+        let ns_per_unit = match task(role, variant) {
+            Task::Write(write) => write.pace.map_or(ns_per_line(write), |pace| 64e9 / pace.0.0 as f64),
+            Task::Idle(_) => f64::INFINITY,
+            _ => 2.0,
+        };
+        let ns_per_unit = ns_per_unit * if is_metric { factor * noise } else { 1.0 };
+        Sample {
+            life,
+            block,
+            step,
+            position,
+            step_case: 0,
+            case: case as u32,
+            role: plan.experiment.roles[role].name.as_str().into(),
+            instance: 0,
+            cpu: role as u32,
+            class: Class::Sharing,
+            ping_before_ns: Some(110.0),
+            ping_after_ns: Some(112.0),
+            start_ns: 0,
+            length_ns: 10_000_000,
+            busy_ns: 10_000_000,
+            units: (10_000_000.0 / ns_per_unit) as u64,
+            cycles: None,
+            instructions: None,
+            llc_misses: None,
+        }
+    };
+    active.iter().map(|active| sample(active.role, active.variant)).collect()
+}
