@@ -98,7 +98,7 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
 /// paced to `pace`.
 pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes, seed: u64) -> Experiment {
     let measure = depth.measure(
-        "looks = [16]\nblocks = 3\nwindow = '20ms'\nbudget = '20s'",
+        "looks = [16]\nblocks = 2\nwindow = '20ms'\nbudget = '20s'",
         "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\nbudget = '5s'",
     );
     let name = &victim.name;
