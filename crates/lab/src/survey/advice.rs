@@ -181,12 +181,17 @@ fn range(slowdown: &Interval) -> String {
 }
 
 fn classes(survey: &Survey) -> Option<String> {
-    let rows = survey.neighbours.iter().flat_map(|table| &table.rows);
-    let mut seen: Vec<Class> = rows.flat_map(|row| row.result.classes.keys().copied()).collect();
-    seen.sort_unstable();
-    seen.dedup();
-    let moved =
-        seen.contains(&Class::Mixed) || (seen.contains(&Class::Sharing) && seen.contains(&Class::Apart));
+    let rows = || survey.neighbours.iter().flat_map(|table| &table.rows);
+    let windows = |class: Option<Class>| -> usize {
+        rows()
+            .flat_map(|row| &row.result.classes)
+            .filter(|(c, _)| class.is_none_or(|class| class == **c))
+            .map(|(_, n)| n)
+            .sum()
+    };
+    // A stray probe is no move.
+    let often = |class: Class| windows(Some(class)) * 20 > windows(None);
+    let moved = often(Class::Mixed) || (often(Class::Sharing) && often(Class::Apart));
     moved.then(|| {
         "The CPUs did not keep their distance: by ping-pong they shared a cache part of the time and lay apart at others. Look at the figures of each class; the machine underneath moves what it shows as cores.".into()
     })
