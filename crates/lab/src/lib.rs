@@ -4,9 +4,6 @@
 //! [`engine::Engine`] measures window by window, a [`sample::Sample`] is one window of one task, a
 //! [`dataset`] keeps them, and [`estimate`] turns samples into figures with intervals.
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
-
 pub mod dataset;
 pub mod engine;
 pub mod estimate;

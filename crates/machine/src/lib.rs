@@ -27,9 +27,6 @@
 //! Everything that reads `/sys` or `/proc` takes a [`root::FsRoot`]; the feature `fixtures`
 //! offers trees of known machines for tests.
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
-
 pub mod clock;
 pub mod counters;
 pub mod cpulist;

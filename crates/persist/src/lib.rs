@@ -19,9 +19,6 @@
 //! }
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("Ringfence measures x86-64 flush instructions and supports no other architecture.");
-
 pub mod isa;
 pub mod region;
 
