@@ -93,8 +93,8 @@ pub fn place(
         let wanted: u32 = wants.iter().map(|want| want.count).sum();
         let got: usize = cpus.iter().map(Vec::len).sum();
         match (others, used) {
-            (0, _) => format!("needs {wanted} cores, this machine has {got} to use"),
-            _ => format!("needs {wanted} CPUs with co-runners {}, this machine has {got}", describe(used)),
+            (0, _) => format!("it needs {wanted} cores, this machine has {got} to use"),
+            _ => format!("it needs {wanted} CPUs with co-runners {}, this machine has {got}", describe(used)),
         }
     });
     Ok(Placed { cpus, notes, shortage })
