@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::interval::t_two_sided;
-use super::window::Total;
+use super::rate::totals;
 use super::{NotEstimable, Window};
 
 /// A difference of two costs with its interval; any of the three figures may be negative.
@@ -65,18 +65,7 @@ fn over_lives(figures: Vec<f64>, level: f64) -> Result<Difference, NotEstimable>
 }
 
 fn costs(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
-    let mut lives = BTreeMap::<u32, Total>::new();
-    for (life, window) in windows {
-        if !window.is_valid() {
-            return Err(NotEstimable::InvalidWindow { life: *life });
-        }
-        lives.entry(*life).or_default().add(window);
-    }
-    let idle = lives.values().filter(|life| life.stalled()).count() as u32;
-    if idle > 0 {
-        return Err(NotEstimable::NoWork { lives: idle, of: lives.len() as u32 });
-    }
-    Ok(lives.into_iter().map(|(life, total)| (life, total.log_ns_per_unit().exp())).collect())
+    Ok(totals(windows)?.into_iter().map(|(life, total)| (life, total.log_ns_per_unit().exp())).collect())
 }
 
 #[cfg(test)]

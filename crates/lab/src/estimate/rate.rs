@@ -13,6 +13,13 @@ use super::{Estimate, Interval, NotEstimable, Window};
 ///
 /// [`NotEstimable::NoWork`] if there are lives in which no unit was done.
 pub fn rate(windows: &[(u32, Window)], level: f64) -> Estimate {
+    let lives = totals(windows)?;
+    let logs: Vec<f64> = lives.values().map(Total::log_ns_per_unit).collect();
+    Interval::over_lives(&logs, level)
+}
+
+/// The work and the time of each life, none of them without work.
+pub(super) fn totals(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, Total>, NotEstimable> {
     let mut lives = BTreeMap::<u32, Total>::new();
     for (life, window) in windows {
         if !window.is_valid() {
@@ -24,8 +31,7 @@ pub fn rate(windows: &[(u32, Window)], level: f64) -> Estimate {
     if idle > 0 {
         return Err(NotEstimable::NoWork { lives: idle, of: lives.len() as u32 });
     }
-    let logs: Vec<f64> = lives.values().map(Total::log_ns_per_unit).collect();
-    Interval::over_lives(&logs, level)
+    Ok(lives)
 }
 
 #[cfg(test)]
