@@ -12,7 +12,7 @@ use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
-use crate::task::{ProgramUnit, Task};
+use crate::task::{Command, ProgramUnit, Task};
 use crate::workload::command::instructions_are_counted;
 
 /// What was measured.
@@ -51,7 +51,7 @@ pub fn measure(
         return Ok(Measurement { samples: Vec::new(), ended: Ended::Complete, histograms: Vec::new(), plan });
     }
     progress_can_be_seen(&plan)?;
-    let mut engine = HostEngine::new(&plan, &machine.topology)?;
+    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
     if samples.is_empty() {
         match ended {
@@ -89,18 +89,26 @@ fn decided(experiment: &Experiment) -> Experiment {
 // CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
 // where there is some.
 fn progress_can_be_seen(plan: &Plan) -> Result<(), EngineError> {
-    let unseen = plan.variants[plan.metric].iter().find_map(|variant| match &variant.task {
-        Task::Command(command) if matches!(command.unit, ProgramUnit::Auto | ProgramUnit::Instructions) => {
-            (!instructions_are_counted()).then_some(&command.run)
+    let counted = instructions_are_counted();
+    for (role, variants) in plan.variants.iter().enumerate() {
+        for variant in variants {
+            let Task::Command(Command { unit, run, .. }) = &variant.task else { continue };
+            let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
+            if role == plan.metric && unseen {
+                return Err(EngineError::Usage(format!(
+                    "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
+                     let it report a line per unit of work (unit = \"lines\") or a counter (unit = \"counter\"), or time its runs \
+                     (unit = \"whole-run\")"
+                )));
+            }
+            if role != plan.metric && *unit == ProgramUnit::WholeRun {
+                return Err(EngineError::Usage(format!(
+                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use unit = \"runs\""
+                )));
+            }
         }
-        _ => None,
-    });
-    unseen.map_or(Ok(()), |run| {
-        Err(EngineError::Usage(format!(
-            "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
-             set unit = \"runs\" in an experiment file for a program that ends, or use a built-in victim"
-        )))
-    })
+    }
+    Ok(())
 }
 
 struct Recording<'a> {

@@ -39,6 +39,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Usage(text) => Failure::Usage(text),
             EngineError::Failed(text) => Failure::Failed(text),
+            EngineError::Interrupted => Failure::Failed(error.to_string()),
         }
     }
 }

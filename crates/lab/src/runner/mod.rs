@@ -103,6 +103,7 @@ pub fn run(
                             return Ok((samples, Ended::Failed(error)));
                         }
                     }
+                    Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
                     Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
                 }
                 done += 1;
