@@ -13,6 +13,7 @@ pub mod fixtures;
 pub mod measure;
 pub mod placement;
 pub mod plan;
+pub mod prove;
 pub mod results;
 pub mod runner;
 pub mod sample;

@@ -109,6 +109,35 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
     plan.measured().into_iter().map(estimate).collect()
 }
 
+/// How much slower everybody but the metric's role is in one case than in another, life by life. Both
+/// must be measured cases of the same lives.
+pub fn co_runners_slowdown(
+    plan: &Plan,
+    samples: &[Sample],
+    case: usize,
+    than: usize,
+    level: f64,
+) -> Estimate {
+    let metric = plan.experiment.metric.as_str();
+    let mut lives: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| *sample.role != *metric && sample.case == sample.step_case) {
+        let side = match sample.case as usize {
+            number if number == than => 0,
+            number if number == case => 1,
+            _ => continue,
+        };
+        let nothing = [Window { units: 0.0, ns: 0.0 }; 2];
+        let window = &mut lives.entry(sample.life).or_insert(nothing)[side];
+        window.units += sample.units as f64;
+        window.ns += sample.busy_ns as f64;
+    }
+    // A life that was cut short may lack one side.
+    let both = lives.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
+    let pairs: Vec<Pair> =
+        both.map(|(life, [baseline, arm])| Pair { life, class: Class::Unprobed, baseline, arm }).collect();
+    estimate::slowdown(&pairs, level)
+}
+
 /// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
 pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
     let lives = plan.experiment.aa?;

@@ -110,6 +110,9 @@ pub struct Measure {
     /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
+    /// Stop at a look once it is known on which side of a limit an arm's slowdown lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<Decide>,
     /// The share of intervals that hold the truth.
     pub confidence: Share,
     /// No life begins after this time; absent: no limit.
@@ -127,10 +130,21 @@ impl Default for Measure {
             probe: Span::ms(2),
             margin: Share(0.01),
             precision: None,
+            decide: None,
             confidence: Share(0.95),
             budget: None,
         }
     }
+}
+
+/// A limit, and the arm that is held against it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// An arm with a baseline.
+    pub arm: String,
+    /// The largest slowdown that is allowed: 5% is a factor of 1.05.
+    pub slowdown: Share,
 }
 
 /// On which CPUs tasks run.
@@ -324,6 +338,11 @@ impl Experiment {
             if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
                 return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
             }
+        }
+        if let Some(Decide { arm, .. }) = &self.measure.decide
+            && !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+        {
+            return Some(format!("decide: '{arm}' is no arm with a baseline{}", hint(arm, &arms)));
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|lives| lives < 2 || lives > most) {

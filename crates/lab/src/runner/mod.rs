@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineError, Measured};
-use crate::estimate::{self, Class, Decision, Goal, Looks};
+use crate::estimate::{self, Class, Decision, Estimate, Goal, Looks};
 use crate::plan::{self, Plan};
 use crate::results;
 use crate::sample::Sample;
@@ -111,7 +111,7 @@ pub fn run(
             }
         }
         if let Some(look) = looks.lives().iter().position(|lives| *lives == life + 1)
-            && measure.precision.is_some()
+            && (measure.precision.is_some() || measure.decide.is_some())
             && life + 1 < most_lives
             && precise(plan, &samples, &looks, look)
         {
@@ -193,6 +193,14 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };
     let estimates = results::main_estimates(plan, samples, looks.level_at_each());
+    if let Some(decide) = &measure.decide {
+        let limit = 1.0 + decide.slowdown.0;
+        let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
+        let decided = |estimate: &Estimate| {
+            estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= limit || slowdown.low > limit)
+        };
+        return plan.measured().into_iter().zip(&estimates).all(|(case, e)| !of_arm(case) || decided(e));
+    }
     plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
         Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
         None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),

@@ -47,6 +47,25 @@ pub fn parse(text: &str) -> Result<Table, String> {
     Ok(table)
 }
 
+/// The text that a task's table stands for, as [`parse`] reads it. A program's other parameters
+/// have no place in it.
+pub fn print(table: &Table) -> String {
+    let workload = table.get("workload").and_then(Value::as_str).unwrap_or_default();
+    if workload == "command" {
+        return table.get("run").and_then(Value::as_str).unwrap_or_default().into();
+    }
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let word = |(key, value): (&String, &Value)| match value {
+        Value::Array(values) => format!(" {key}={}", values.iter().map(plain).collect::<Vec<_>>().join(",")),
+        one => format!(" {key}={}", plain(one)),
+    };
+    let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();
+    format!("{workload}{words}")
+}
+
 /// A parameter's value on a command line: one, or a list separated by commas.
 pub fn list(text: &str) -> Value {
     let mut values: Vec<Value> = text.split(',').map(scalar).collect();
@@ -78,6 +97,9 @@ mod tests {
             "workload = \"write\"\ninstruction = [\"clwb\", \"nt\"]\nblock = \"4KiB\"\nbatch = 2\n"
         );
         assert_eq!(parse("chase histogram=true").unwrap()["histogram"], Value::Boolean(true));
+        for text in ["write instruction=clwb,nt block=4KiB batch=2", "alu", "sh -c 'exit 1'"] {
+            assert_eq!(print(&parse(text).unwrap()), text);
+        }
         let program = parse("stress-ng --cache 1").unwrap();
         assert_eq!(program["workload"].as_str(), Some("command"));
         assert_eq!(program["run"].as_str(), Some("stress-ng --cache 1"));

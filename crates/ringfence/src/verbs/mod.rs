@@ -4,6 +4,7 @@ mod aa;
 mod experiment;
 mod look;
 mod neighbours;
+mod prove;
 mod show;
 mod survey;
 mod write;
@@ -22,6 +23,7 @@ use crate::failure::Failure;
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),
+        Verb::Prove(prove) => prove::run(&prove),
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Write(write) => write::run(&write),
