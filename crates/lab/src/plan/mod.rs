@@ -54,20 +54,24 @@ impl Plan {
             .roles
             .iter()
             .map(|role| Want {
+                role: role.name.clone(),
                 count: role.count.as_slice().iter().copied().max().unwrap_or(1),
                 cpus: role.cpus.clone(),
+                kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
-        let placed =
-            placement::place(topology, experiment.placement.kind, &wants, metric).map_err(ExperimentError)?;
+        let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
+        let arms: Vec<Vec<usize>> =
+            experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
+        let placed = placement::place(topology, &wants, metric, &arms).map_err(ExperimentError)?;
         let cases = cases(experiment, &variants).map_err(ExperimentError)?;
         let not_run = cases
             .iter()
             .enumerate()
             .filter_map(|(case, what)| {
                 let reason = what.active.iter().find_map(|active| {
-                    if placed.cpus[active.role].len() < active.count as usize {
-                        return placed.shortage.clone();
+                    if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
+                        return Some(shortage);
                     }
                     match &variants[active.role][active.variant].task {
                         Task::Write(write) => write.missing(),
