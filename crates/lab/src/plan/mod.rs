@@ -7,6 +7,7 @@ mod stored;
 pub use cases::{Active, Case, cases};
 pub use order::{Life, Step, life};
 
+use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,18 @@ impl Plan {
                     || !self.cases.iter().any(|other| other.baseline == Some(*case))
             })
             .collect()
+    }
+
+    /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
+    /// the first instance of each other role that runs, and of the metric's second.
+    pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
+        let first = |active: &Active| self.placed.cpus[active.role].first().copied();
+        let active = &self.cases[case].active;
+        let metric = active.iter().find(|active| active.role == self.metric);
+        let second = metric.filter(|metric| metric.count > 1);
+        let second = second.and_then(|metric| self.placed.cpus[metric.role].get(1).copied());
+        let others = active.iter().filter(|active| active.role != self.metric).filter_map(first);
+        metric.and_then(first).into_iter().chain(others).chain(second).collect()
     }
 
     /// The task of the metric's role in a case.
