@@ -8,7 +8,7 @@ use std::time::Instant;
 use ringfence_lab::dataset::{Dataset, Recorder};
 use ringfence_lab::estimate::Class;
 use ringfence_lab::experiment::Experiment;
-use ringfence_lab::placement::Placed;
+use ringfence_lab::placement::{Place, Placed};
 use ringfence_lab::plan::{Active, Case, Plan};
 use ringfence_lab::runner::Ended;
 use ringfence_lab::sample::Sample;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args().nth(1).ok_or("name a new folder")?;
     let active = vec![Active { role: 0, count: 1, variant: 0 }];
     let case = Case { arm: "alone".into(), label: String::new(), params: vec![], active, baseline: None };
-    let placed = Placed { cpus: vec![vec![0]], notes: vec![], shortage: None };
+    let placed = Placed { cpus: vec![vec![0]], places: vec![Place::Home], notes: vec![] };
     let plan = Plan::stored(Experiment::parse(EXPERIMENT)?, vec![case], vec![], placed)?;
     let mut recorder = Recorder::create(Path::new(&dir), &plan, &serde_json::Value::Null)?;
 

@@ -201,7 +201,11 @@ fn closest(proof: &Proof) -> String {
     let known = proof.tried.iter().filter_map(|tried| Some((tried, tried.victim.as_ref().ok()?)));
     let best = known.min_by(|a, b| a.1.value.total_cmp(&b.1.value));
     best.map_or(String::new(), |(tried, slowdown)| {
-        format!("; the closest is '{}', with {}", clean(&tried.offer.arm.name), slowdown_estimate(&Ok(*slowdown)))
+        format!(
+            "; the closest is '{}', with {}",
+            clean(&tried.offer.arm.name),
+            slowdown_estimate(&Ok(*slowdown))
+        )
     })
 }
 

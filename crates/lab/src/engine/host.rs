@@ -247,23 +247,16 @@ impl Engine for HostEngine<'_> {
         Ok(())
     }
 
-    fn probe(&mut self) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
         let length = self.plan.experiment.measure.probe.0;
-        let metric = self.plan.metric;
-        let cpus = &self.plan.placed.cpus;
-        let Some(&home) = cpus[metric].first() else { return Ok(None) };
-        let mut others: Vec<CpuId> = Vec::new();
-        for (role, cpus) in cpus.iter().enumerate() {
-            let other = if role == metric { cpus.get(1) } else { cpus.first() };
-            others.extend(other.filter(|other| **other != home));
-        }
+        let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
         if others.is_empty() || length.is_zero() {
             return Ok(None);
         }
         self.switch(&[])?;
         let share = length / others.len() as u32;
         let mut longest: Option<f64> = None;
-        for other in others {
+        for &other in others {
             // A probe that fails twice leaves the pair unprobed, which its class says.
             let mut tries = (0..2).map(|_| probe::ping_pong(home, other, share));
             if let Some(round) = tries.find_map(Result::ok) {

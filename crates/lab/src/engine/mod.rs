@@ -12,6 +12,8 @@ mod settle;
 pub(crate) mod shm;
 pub mod worker;
 
+use ringfence_machine::cpulist::CpuId;
+
 use crate::plan::Active;
 
 /// What one task did in one window.
@@ -74,12 +76,12 @@ pub trait Engine {
     /// Where a task cannot be started.
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError>;
 
-    /// Pauses everybody and measures the round trip between the CPUs in use, in ns; the largest where
-    /// there are several. `None` where only one CPU is in use or no probe is wanted.
+    /// Pauses everybody and measures the round trip between the first of these CPUs and the others, in
+    /// ns; the largest where there are several. `None` where there is but one CPU or no probe is wanted.
     ///
     /// # Errors
     /// Where a task does not pause.
-    fn probe(&mut self) -> Result<Option<f64>, EngineError>;
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
     ///

@@ -32,7 +32,9 @@
 //! baseline = "alone"
 //! ```
 //!
-//! Any parameter of a task may be a list; each combination becomes a case of its own.
+//! Any parameter of a task may be a list; each combination becomes a case of its own. A role may have a
+//! `placement` of its own: with `placement = "smt"` it runs on the victim's SMT sibling while others run
+//! elsewhere.
 
 pub mod nearest;
 
@@ -147,7 +149,7 @@ pub struct Decide {
     pub slowdown: Share,
 }
 
-/// On which CPUs tasks run.
+/// On which CPUs roles run that do not say it themselves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Placement {
@@ -181,7 +183,11 @@ pub struct Role {
     /// How many run at once, each on a CPU of its own; a list makes cases.
     #[serde(default, skip_serializing_if = "OneOrMany::is_default_count")]
     pub count: OneOrMany<u32>,
-    /// The CPUs it runs on, in order, instead of the placement.
+    /// How it lies to the metric's role, instead of what `[placement]` says. Roles that never run at
+    /// once may share CPUs: two of them with one task compare its places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementKind>,
+    /// The CPUs it runs on, in order, instead of a placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
     /// What it runs; each table may hold lists.
@@ -334,6 +340,18 @@ impl Experiment {
             let counts = role.count.as_slice();
             if counts.is_empty() || counts.contains(&0) {
                 return Some(format!("role '{}': count must be at least 1", role.name));
+            }
+            if role.placement.is_some() && role.name == self.metric {
+                return Some(format!(
+                    "role '{}': placement says how a role lies to the metric's, which this one is: leave it out",
+                    role.name
+                ));
+            }
+            if role.placement.is_some() && role.cpus.is_some() {
+                return Some(format!(
+                    "role '{}': placement and cpus exclude each other: leave one out",
+                    role.name
+                ));
             }
             if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
                 return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));

@@ -7,6 +7,7 @@ mod stored;
 pub use cases::{Active, Case, cases};
 pub use order::{Life, Step, life};
 
+use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -54,20 +55,24 @@ impl Plan {
             .roles
             .iter()
             .map(|role| Want {
+                role: role.name.clone(),
                 count: role.count.as_slice().iter().copied().max().unwrap_or(1),
                 cpus: role.cpus.clone(),
+                kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
-        let placed =
-            placement::place(topology, experiment.placement.kind, &wants, metric).map_err(ExperimentError)?;
+        let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
+        let arms: Vec<Vec<usize>> =
+            experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
+        let placed = placement::place(topology, &wants, metric, &arms).map_err(ExperimentError)?;
         let cases = cases(experiment, &variants).map_err(ExperimentError)?;
         let not_run = cases
             .iter()
             .enumerate()
             .filter_map(|(case, what)| {
                 let reason = what.active.iter().find_map(|active| {
-                    if placed.cpus[active.role].len() < active.count as usize {
-                        return placed.shortage.clone();
+                    if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
+                        return Some(shortage);
                     }
                     match &variants[active.role][active.variant].task {
                         Task::Write(write) => write.missing(),
@@ -98,6 +103,18 @@ impl Plan {
                     || !self.cases.iter().any(|other| other.baseline == Some(*case))
             })
             .collect()
+    }
+
+    /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
+    /// the first instance of each other role that runs, and of the metric's second.
+    pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
+        let first = |active: &Active| self.placed.cpus[active.role].first().copied();
+        let active = &self.cases[case].active;
+        let metric = active.iter().find(|active| active.role == self.metric);
+        let second = metric.filter(|metric| metric.count > 1);
+        let second = second.and_then(|metric| self.placed.cpus[metric.role].get(1).copied());
+        let others = active.iter().filter(|active| active.role != self.metric).filter_map(first);
+        metric.and_then(first).into_iter().chain(others).chain(second).collect()
     }
 
     /// The task of the metric's role in a case.

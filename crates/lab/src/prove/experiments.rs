@@ -69,6 +69,7 @@ fn experiment(
         name: name.into(),
         count: OneOrMany::One(count),
         cpus,
+        placement: None,
         task: OneOrMany::One(task.clone()),
     };
     let arm = |name: &str, active: &[&str], baseline: Option<&str>| Arm {

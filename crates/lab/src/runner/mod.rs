@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_machine::cpulist::CpuId;
+
 use crate::engine::{Engine, EngineError, Measured};
 use crate::estimate::{self, Class, Decision, Estimate, Goal, Looks};
 use crate::plan::{self, Plan};
@@ -83,20 +85,17 @@ pub fn run(
         if let Err(error) = engine.begin_life(life) {
             return if life == 0 { Err(error) } else { Ok((samples, Ended::Failed(error.to_string()))) };
         }
-        // Each ping-pong serves the step before it and the step after it.
-        let mut before = match engine.probe() {
-            Ok(round) => round,
-            Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
-        };
+        // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
+        let mut before = None;
         for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
             for (number, step) in steps.into_iter().enumerate() {
                 if stop.load(Ordering::Relaxed) {
                     return Ok((samples, Ended::Interrupted));
                 }
                 let place = Place { life, block: block as u32, step: number as u32 };
-                match measure_step(plan, engine, &step, place, before) {
+                match measure_step(plan, engine, &step, place, before.take()) {
                     Ok((of_step, after)) => {
-                        before = after;
+                        before = Some(after);
                         let kept = observer.samples(&of_step);
                         samples.extend(of_step);
                         if let Err(error) = kept {
@@ -128,18 +127,29 @@ struct Place {
     step: u32,
 }
 
+// A round trip, and the CPUs it went between.
+struct Probed {
+    cpus: Vec<CpuId>,
+    round_ns: Option<f64>,
+}
+
 fn measure_step(
     plan: &Plan,
     engine: &mut dyn Engine,
     step: &plan::Step,
     place: Place,
-    before: Option<f64>,
-) -> Result<(Vec<Sample>, Option<f64>), EngineError> {
+    before: Option<Probed>,
+) -> Result<(Vec<Sample>, Probed), EngineError> {
+    let cpus = plan.cpus_between(step.case);
+    let before = match before.filter(|probed| probed.cpus == cpus) {
+        Some(probed) => probed.round_ns,
+        None => engine.probe(&cpus)?,
+    };
     let mut windows: Vec<(usize, Vec<Measured>)> = Vec::new();
     for &case in &step.windows {
         windows.push((case, engine.window(&plan.cases[case].active)?));
     }
-    let after = engine.probe()?;
+    let after = engine.probe(&cpus)?;
     let class = estimate::classify(before, after);
     let samples = windows
         .into_iter()
@@ -149,7 +159,7 @@ fn measure_step(
             sample(plan, place, step.case, position, case, &task, class, before, after)
         })
         .collect();
-    Ok((samples, after))
+    Ok((samples, Probed { cpus, round_ns: after }))
 }
 
 #[allow(clippy::too_many_arguments)]

@@ -3,12 +3,14 @@ use std::time::Duration;
 use super::*;
 use crate::experiment::Experiment;
 use crate::plan::Active;
+use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 
 /// An engine without time: every window is 1 ms, and the victim does what the test says.
 struct Scripted {
     log: Vec<String>,
+    between: Vec<Vec<CpuId>>,
     // Units of the victim's next window, by whether the aggressor runs.
     rate: fn(u32, bool) -> u64,
     life: u32,
@@ -18,7 +20,7 @@ struct Scripted {
 
 impl Scripted {
     fn new(rate: fn(u32, bool) -> u64) -> Self {
-        Self { log: Vec::new(), rate, life: 0, fail_at: None, rounds: vec![Some(100.0)] }
+        Self { log: Vec::new(), between: Vec::new(), rate, life: 0, fail_at: None, rounds: vec![Some(100.0)] }
     }
 }
 
@@ -29,8 +31,9 @@ impl Engine for Scripted {
         Ok(())
     }
 
-    fn probe(&mut self) -> Result<Option<f64>, EngineError> {
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
         self.log.push("probe".into());
+        self.between.push(cpus.to_vec());
         let next = self.rounds.len() > 1;
         Ok(if next { self.rounds.remove(0) } else { self.rounds[0] })
     }
@@ -140,6 +143,56 @@ fn probes_class_the_pair_between_them() {
     assert_eq!((samples[0].ping_before_ns, samples[0].ping_after_ns), (Some(100.0), Some(120.0)));
 }
 
+const TWO_PLACES: &str = "
+schema = 1
+name = 'places'
+metric = 'victim'
+measure = { looks = [2], blocks = 4 }
+[[role]]
+name = 'victim'
+task = { workload = 'chase' }
+[[role]]
+name = 'near'
+placement = 'llc'
+count = 2
+task = { workload = 'alu' }
+[[role]]
+name = 'far'
+placement = 'remote'
+task = { workload = 'alu' }
+[[arm]]
+name = 'alone'
+active = ['victim']
+[[arm]]
+name = 'near'
+active = ['victim', 'near']
+baseline = 'alone'
+[[arm]]
+name = 'far'
+active = ['victim', 'far']
+baseline = 'alone'
+";
+
+#[test]
+fn the_cpus_of_the_case_are_probed_and_no_others() {
+    let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
+    let plan = Plan::new(&Experiment::parse(TWO_PLACES).unwrap(), &topology).unwrap();
+    let mut engine = Scripted::new(|_, _| 1000);
+    let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
+    let (near, far) = (vec![2, 4], vec![2, 1]);
+    assert!(engine.between.iter().all(|cpus| *cpus == near || *cpus == far), "{:?}", engine.between);
+    // A probe after every step; one before it at the beginning of a life and where the CPUs change.
+    let steps: std::collections::BTreeSet<(u32, u32, u32, u32)> =
+        samples.iter().map(|s| (s.life, s.block, s.step, s.step_case)).collect();
+    let mut changes = 0;
+    let mut last = None;
+    for (life, _, _, case) in &steps {
+        changes += usize::from(last != Some((*life, *case)));
+        last = Some((*life, *case));
+    }
+    assert_eq!(engine.between.len(), steps.len() + changes);
+}
+
 #[test]
 fn it_stops_at_a_look_once_precise_and_not_between_looks() {
     let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
@@ -183,8 +236,8 @@ fn a_budget_begins_no_life_that_would_not_fit() {
             std::thread::sleep(Duration::from_millis(20));
             self.0.begin_life(life)
         }
-        fn probe(&mut self) -> Result<Option<f64>, EngineError> {
-            self.0.probe()
+        fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+            self.0.probe(cpus)
         }
         fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
             self.0.window(active)

@@ -11,7 +11,6 @@ use ringfence_persist::{Flush, isa};
 use serde::Serialize;
 
 use super::Depth;
-use crate::experiment::PlacementKind;
 use crate::placement::{self, Want};
 
 /// The machine, as probed.
@@ -51,8 +50,8 @@ const MOST_PAIRS: usize = 8;
 pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
     let topology = &machine.topology;
     let mut failed = Vec::new();
-    let want = Want { count: 1, cpus: None };
-    let placed = placement::place(topology, PlacementKind::Auto, &[want.clone(), want], 0);
+    let wants = [Want::one("here"), Want::one("there")];
+    let placed = placement::place(topology, &wants, 0, &[vec![0, 1]]);
     let cpus: Vec<CpuId> = placed.map(|placed| placed.cpus.concat()).unwrap_or_default();
     let cpu = cpus.first().copied().unwrap_or(0);
     let scale = if depth == Depth::Full { 2 } else { 1 };

@@ -2,7 +2,7 @@
 
 use ringfence_lab::estimate::Class;
 use ringfence_lab::experiment::Experiment;
-use ringfence_lab::placement::Placed;
+use ringfence_lab::placement::{Place, Placed};
 use ringfence_lab::plan::{self, NotRun, Plan};
 use ringfence_lab::sample::Sample;
 use ringfence_lab::task::axes;
@@ -40,8 +40,8 @@ pub fn plan() -> Plan {
     let not_run = vec![NotRun { case: 2, reason: "this machine has no nt".into() }];
     let placed = Placed {
         cpus: vec![vec![2], vec![300]],
+        places: vec![Place::Home, Place::Remote],
         notes: vec!["co-runners are far away".into()],
-        shortage: None,
     };
     Plan::stored(experiment, cases, not_run, placed).unwrap()
 }

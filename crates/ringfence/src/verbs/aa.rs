@@ -34,7 +34,13 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
 fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
     let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
         let task = text::parse(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
-        Ok(Role { name: name.into(), count: OneOrMany::One(1), cpus: None, task: OneOrMany::One(task) })
+        Ok(Role {
+            name: name.into(),
+            count: OneOrMany::One(1),
+            placement: None,
+            cpus: None,
+            task: OneOrMany::One(task),
+        })
     };
     let mut roles = vec![role("victim", "victim", &args.victim)?];
     if let Some(beside) = &args.beside {

@@ -45,12 +45,14 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
             Role {
                 name: "victim".into(),
                 count: OneOrMany::One(1),
+                placement: None,
                 cpus: victim_cpu,
                 task: OneOrMany::One(victim),
             },
             Role {
                 name: "aggressor".into(),
                 count: one_or_many(&args.aggressors),
+                placement: None,
                 cpus: aggressor_cpus,
                 task: one_or_many(&aggressors),
             },

@@ -53,10 +53,9 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         output::print(&text)?;
     }
     match (&done.ended_early, done.proof.verdict) {
-        (Some(why), _) => Err(Failure::Failed(format!(
-            "{why}; go on with: ringfence prove --resume {0}",
-            dir.display()
-        ))),
+        (Some(why), _) => {
+            Err(Failure::Failed(format!("{why}; go on with: ringfence prove --resume {0}", dir.display())))
+        }
         (None, Verdict::NothingNeeded | Verdict::Met) => Ok(()),
         (None, Verdict::Missed | Verdict::Undecided) => Err(Failure::Missed),
     }
@@ -86,7 +85,8 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         (Some(text), None) => task("victim", text, args.victim_progress)?,
         (None, None) => unreachable!("required by the parser"),
     };
-    let mut aggressor = task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?;
+    let mut aggressor =
+        task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?;
     let mut victim = victim;
     let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
@@ -141,13 +141,17 @@ fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Fai
             "--{flag}-progress: '{text}' is a built-in workload, whose progress is seen; leave it out"
         )));
     }
-    program(flag, text, Some(match progress {
-        Progress::Instructions => "instructions",
-        Progress::Lines => "lines",
-        Progress::Counter => "counter",
-        Progress::Runs => "runs",
-        Progress::CpuTime => "cpu-time",
-    }))
+    program(
+        flag,
+        text,
+        Some(match progress {
+            Progress::Instructions => "instructions",
+            Progress::Lines => "lines",
+            Progress::Counter => "counter",
+            Progress::Runs => "runs",
+            Progress::CpuTime => "cpu-time",
+        }),
+    )
 }
 
 fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {

@@ -47,7 +47,7 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
         aa: None,
         measure: Measure { looks: vec![10], blocks: 1, probe: Span::ms(0), ..Measure::default() },
         placement: Placement::default(),
-        roles: vec![Role { name: "writer".into(), count, cpus, task: OneOrMany::One(task) }],
+        roles: vec![Role { name: "writer".into(), count, placement: None, cpus, task: OneOrMany::One(task) }],
         arms: vec![Arm {
             name: "write".into(),
             active: vec!["writer".into()],

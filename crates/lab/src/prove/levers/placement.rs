@@ -7,7 +7,7 @@ use ringfence_machine::cpulist::CpuSet;
 use crate::experiment::{Arm, PlacementKind, Role};
 use crate::placement::{self, Want};
 use crate::prove::lever::{Lever, Offer, Scene};
-use crate::prove::{ALONE, VICTIM};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 use crate::task::{Task, text};
 
 pub struct OtherPlacement;
@@ -39,8 +39,9 @@ impl OtherPlacement {
         let victims: CpuSet = scene.look.placed.cpus[metric].iter().copied().collect();
         let present: CpuSet = scene.look.placed.cpus.iter().flatten().copied().collect();
         let count = scene.role.count.as_slice().iter().copied().max().unwrap_or(1);
-        let wants = [Want { count: victims.len() as u32, cpus: Some(victims) }, Want { count, cpus: None }];
-        let placed = placement::place(scene.topology, kind, &wants, 0).ok()?;
+        let home = Want { count: victims.len() as u32, cpus: Some(victims), ..Want::one(VICTIM) };
+        let wants = [home, Want { count, kind, ..Want::one(AGGRESSOR) }];
+        let placed = placement::place(scene.topology, &wants, 0, &[vec![0, 1]]).ok()?;
         let cpus: CpuSet = placed.cpus[1].iter().copied().collect();
         if cpus.len() < count as usize || cpus.iter().any(|cpu| present.contains(cpu)) {
             return None;
