@@ -4,6 +4,7 @@ mod aa;
 mod experiment;
 mod look;
 mod neighbours;
+mod resume;
 mod show;
 mod survey;
 mod write;
