@@ -1,11 +1,13 @@
 //! From an experiment to a dataset on this machine: plan, engine, runner and recorder together.
 
+mod resume;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
 
-use crate::dataset::Recorder;
+use crate::dataset::{DatasetError, Recorder};
 use crate::engine::EngineError;
 use crate::engine::host::HostEngine;
 use crate::experiment::Experiment;
@@ -14,6 +16,8 @@ use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
 use crate::task::{Command, ProgramUnit, Task};
 use crate::workload::command::instructions_are_counted;
+
+pub use resume::{continue_or_begin, resume};
 
 /// What was measured.
 pub struct Measurement {
@@ -25,6 +29,8 @@ pub struct Measurement {
     pub ended: Ended,
     /// Per role of the plan, the latencies that its first instance counted in its last life.
     pub histograms: Vec<Option<Vec<u64>>>,
+    /// How many of its steps an earlier run had measured.
+    pub steps_before: u64,
 }
 
 /// Measures an experiment on this machine and records it in `dir`, which is made with the first
@@ -48,7 +54,13 @@ pub fn measure(
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
         recording.finish(&Ended::Complete).map_err(EngineError::Failed)?;
-        return Ok(Measurement { samples: Vec::new(), ended: Ended::Complete, histograms: Vec::new(), plan });
+        return Ok(Measurement {
+            samples: Vec::new(),
+            ended: Ended::Complete,
+            histograms: Vec::new(),
+            plan,
+            steps_before: 0,
+        });
     }
     progress_can_be_seen(&plan)?;
     let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
@@ -65,7 +77,7 @@ pub fn measure(
     let finished = recording.finish(&ended);
     let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;
-    Ok(Measurement { samples, ended, histograms, plan })
+    Ok(Measurement { samples, ended, histograms, plan, steps_before: 0 })
 }
 
 // What a program's work is counted in is decided here, and so stands in the dataset.
@@ -144,5 +156,11 @@ impl Observer for Recording<'_> {
 
     fn progress(&mut self, progress: Progress) {
         (self.progress)(progress);
+    }
+}
+
+impl From<DatasetError> for EngineError {
+    fn from(error: DatasetError) -> Self {
+        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
 }

@@ -337,10 +337,21 @@ pub struct Prove {
 
 /// `run`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  ringfence run experiment.toml --budget 60s
+  ringfence run --resume ringfence-neighbours-20260509-072933
+
+What was interrupted, killed or ended at its time budget goes on where it stopped, as it was planned;
+only --budget, --quiet, --json and --no-deep-idle can be given anew then. A dataset that is complete
+is shown.")]
 pub struct Run {
     /// The experiment
     #[arg(value_name = "FILE.toml")]
-    pub file: PathBuf,
+    pub file: Option<PathBuf>,
+    /// Go on with this dataset where it was cut short, instead of running a file
+    #[arg(long, value_name = "DATASET")]
+    pub resume: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

@@ -11,7 +11,7 @@
 //! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program
 //! loses nothing that it had recorded; a system that loses power may lose the last seconds. At the end
 //! the journal becomes the Parquet file, and only then is the manifest changed to say so: at any
-//! instant [`Dataset::open`] reads either the one or the other.
+//! instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`] goes the same way back.
 //!
 //! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
 
@@ -21,14 +21,16 @@ mod error;
 mod files;
 mod folder;
 mod journal;
+mod lock;
 mod manifest;
 mod open;
 mod parquet_file;
 mod recorder;
 
 pub use error::DatasetError;
-pub use folder::{default_dir, list};
-pub use manifest::{CaseEntry, Manifest, RoleEntry, SamplesFile, State, TaskEntry};
+pub use folder::{default_dir, is_dataset, list};
+pub use lock::Lock;
+pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
 pub use open::Dataset;
 pub use recorder::Recorder;
 

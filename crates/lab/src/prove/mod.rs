@@ -17,9 +17,9 @@ mod question;
 mod run;
 
 pub use choice::{Price, Tried};
-pub use proof::{Confirmation, Proof, Verdict};
+pub use proof::{Confirmation, Proof, Stage, Verdict};
 pub use question::{Files, Question, Record};
-pub use run::{plan_of_look, run};
+pub use run::{Proved, plan_of_look, run};
 
 /// Confirmations at most.
 pub const ATTEMPTS: usize = 2;

@@ -121,8 +121,8 @@ impl Stages<'_> {
     ) -> Result<Measurement, EngineError> {
         self.watch.stage(name, self.number, 3.max(self.number + 1), Duration::ZERO, Duration::ZERO);
         self.number += 1;
-        let done =
-            measure::measure(experiment, self.machine, dir, self.stop, &mut |p| self.watch.progress(p))?;
+        let mut progress = |p| self.watch.progress(p);
+        let done = measure::continue_or_begin(experiment, self.machine, dir, self.stop, &mut progress)?;
         match &done.ended {
             Ended::Failed(why) => self.ended_early = Some(why.clone()),
             Ended::Interrupted => self.ended_early = Some("interrupted".into()),

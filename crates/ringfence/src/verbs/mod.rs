@@ -5,6 +5,7 @@ mod experiment;
 mod look;
 mod neighbours;
 mod prove;
+mod resume;
 mod show;
 mod survey;
 mod write;

@@ -1,5 +1,7 @@
 //! `show`: a dataset again, from its samples.
 
+use std::path::Path;
+
 use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::results;
 use serde_json::json;
@@ -11,6 +13,13 @@ use crate::output;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
+    if kind(&args.dataset).as_deref() == Some("prove") {
+        let proof = super::prove::show(&args.dataset)?;
+        return match args.json {
+            true => output::print_json(&json!({ "schema": 1, "dataset": args.dataset, "proof": proof })),
+            false => output::print(&ringfence_report::prove(&proof, &style)),
+        };
+    }
     let mut text = String::new();
     let mut all = Vec::new();
     for dir in dataset::list(&args.dataset)? {
@@ -45,4 +54,11 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));
     }
     output::print(&text)
+}
+
+/// The verb whose answer a folder holds, where it is more than a dataset or several.
+pub fn kind(dir: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(dir.join("question.json")).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(value.get("kind")?.as_str()?.to_owned())
 }
