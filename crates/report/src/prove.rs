@@ -166,6 +166,18 @@ fn verdict(out: &mut String, proof: &Proof, budget: &str, style: &Style) {
             if let Some(caveat) = &tried.offer.caveat {
                 hanging(out, "  note: ", None, &clean(caveat), style);
             }
+            if confirmation
+                .beside
+                .as_ref()
+                .is_ok_and(|beside| beside.high <= 1.0 + proof.record.question.budget.0)
+            {
+                let text = format!(
+                    "on the same lives the aggressor as it is was within the budget too, {}: what the look saw was not there \
+                     again",
+                    slowdown_estimate(&confirmation.beside)
+                );
+                hanging(out, "  note: ", None, &text, style);
+            }
         }
         (Verdict::Missed, None) => {
             let closest = closest(proof);

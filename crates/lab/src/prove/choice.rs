@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::lever::Offer;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, serialize_estimate};
 
 /// What the aggressor pays.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Price {
     /// Its slowdown against running beside the victim as it is: 1.00 is nothing.
-    Slowdown(Estimate),
+    Slowdown(#[serde(serialize_with = "serialize_estimate")] Estimate),
     /// It cannot be seen, because.
     Unseen(String),
 }
@@ -21,6 +21,7 @@ pub struct Tried {
     /// The setting.
     pub offer: Offer,
     /// The victim's slowdown against alone.
+    #[serde(serialize_with = "serialize_estimate")]
     pub victim: Estimate,
     /// What the aggressor pays.
     pub price: Price,
@@ -91,6 +92,6 @@ mod tests {
         ];
         assert_eq!(candidates(&all, 0.05), [7, 3, 4, 2, 1]);
         assert_eq!(candidates(&all, 0.005), [1]);
-        assert_eq!(candidates(&all[..1], 0.05), []);
+        assert!(candidates(&all[..1], 0.05).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use super::choice::{self, Price, Tried};
 use super::lever::Offer;
 use super::{BESIDE, Record};
 use crate::dataset::Dataset;
-use crate::estimate::{Estimate, Looks};
+use crate::estimate::{Estimate, Looks, serialize_estimate};
 use crate::plan::Plan;
 use crate::results;
 use crate::sample::Sample;
@@ -33,6 +33,7 @@ pub struct Confirmation {
     /// What was found on the fresh lives.
     pub tried: Tried,
     /// The victim beside the aggressor as it is, on the same lives.
+    #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
     /// Whether the budget is met, missed, or neither is known.
     pub met: Option<bool>,
@@ -62,6 +63,7 @@ pub struct Proof {
     /// Where the victim ran, then the aggressors.
     pub cpus: [Vec<u32>; 2],
     /// The victim beside the aggressor as it is, from the look.
+    #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
     /// All offers, from the levers' experiment.
     pub tried: Vec<Tried>,
@@ -199,3 +201,6 @@ fn unseen(plan: &Plan, case: usize, offer: &Offer) -> Option<String> {
     });
     blind.then(|| "it only shows its CPU time".to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,13 @@ impl Files {
         self.0.join(format!("confirm-{}", number + 1))
     }
 
+    /// Removes the record, and the folder if nothing else is in it.
+    pub(super) fn remove(&self) {
+        // What cannot be removed stays; the error that led here is what counts.
+        let _ = std::fs::remove_file(self.record());
+        let _ = std::fs::remove_dir(&self.0);
+    }
+
     /// Reads the record.
     ///
     /// # Errors

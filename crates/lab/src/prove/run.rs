@@ -70,9 +70,15 @@ pub fn run(
     let mut record = Record::new(question);
     let mut stages = Stages { machine, stop, watch, number: 0, ended_early: None };
 
-    let look = stages.measure("look", &experiments::look(question, whole), &files.look())?;
-    // Only now: what cannot be begun leaves nothing behind.
+    // Before anything is measured, so that whoever is killed can go on; what cannot be begun leaves
+    // nothing behind.
+    let begun = files.record().exists();
     files.write(&record).map_err(EngineError::Failed)?;
+    let look = stages.measure("look", &experiments::look(question, whole), &files.look());
+    if look.is_err() && !begun && !files.look().exists() {
+        files.remove();
+    }
+    let look = look?;
     let mut proof = Proof::new(&record, stage(&look), None, &[]);
     if stages.ended_early.is_some() || !proof.needs_levers() {
         return Ok(Proved { proof, ended_early: stages.ended_early });
