@@ -11,6 +11,7 @@ pub mod experiment;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod measure;
+pub mod pair;
 pub mod placement;
 pub mod plan;
 pub mod prove;

@@ -99,6 +99,13 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
     all
 }
 
+/// The pairs of windows of each measured case that has a baseline, by the case's number.
+pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<Pair>> {
+    let windows = metric_windows(plan, samples);
+    let compared = plan.measured().into_iter().filter(|case| plan.cases[*case].baseline.is_some());
+    compared.map(|case| (case, pairs(&windows, case))).collect()
+}
+
 /// The main figure of each measured case: the slowdown where it has a baseline, else the cost.
 pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estimate> {
     let windows = metric_windows(plan, samples);

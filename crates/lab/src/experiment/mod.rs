@@ -208,6 +208,9 @@ pub struct Arm {
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Table>,
+    /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, OneOrMany<u32>>,
 }
 
 /// A value, or a list of them.
@@ -314,6 +317,23 @@ impl Experiment {
                     "arm '{}' sets parameters of '{unknown}', which it does not run",
                     arm.name
                 ));
+            }
+            if let Some(unknown) = arm.only.keys().find(|name| !arm.active.contains(name)) {
+                return Some(format!(
+                    "arm '{}' picks a task of '{unknown}', which it does not run",
+                    arm.name
+                ));
+            }
+            for role in &self.roles {
+                let tasks = role.task.as_slice().len();
+                let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
+                if let Some(number) = picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
+                {
+                    return Some(format!(
+                        "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
+                        arm.name, role.name
+                    ));
+                }
             }
             let mut values = arm.set.values().flatten();
             if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {

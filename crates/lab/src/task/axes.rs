@@ -21,6 +21,8 @@ pub struct Variant {
     /// Its number among the variants of that arm: those of two arms with the same number differ only
     /// in what the arms set.
     pub number: usize,
+    /// The place of its table in the role's list, from 0.
+    pub table: usize,
 }
 
 /// Expands a table into its variants, the last list varying fastest, each checked.
@@ -56,7 +58,7 @@ pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
     }
     let variant = |(mut table, varied): (Table, _)| {
         let quota = table.remove(QUOTA).map(|value| quota(&value)).transpose()?;
-        Ok(Variant { task: concrete(table)?, quota, varied, arm: None, number: 0 })
+        Ok(Variant { task: concrete(table)?, quota, varied, arm: None, number: 0, table: 0 })
     };
     combinations.into_iter().map(variant).collect()
 }
@@ -70,12 +72,12 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
     let mut all = Vec::new();
     for (arm, set) in std::iter::once((None, &Table::new())).chain(setters) {
         let mut number = 0;
-        for table in role.task.as_slice() {
+        for (place, table) in role.task.as_slice().iter().enumerate() {
             let mut table = table.clone();
             table.extend(set.clone());
             let expanded = expand(&table).map_err(|error| format!("role '{}': {error}", role.name))?;
             for variant in expanded {
-                all.push(Variant { arm: arm.cloned(), number, ..variant });
+                all.push(Variant { arm: arm.cloned(), number, table: place, ..variant });
                 number += 1;
             }
         }
