@@ -253,6 +253,32 @@ impl OneOrMany<u32> {
     }
 }
 
+impl Role {
+    /// One instance, placed as the experiment says.
+    pub fn new(name: &str, task: Table) -> Self {
+        Self {
+            name: name.into(),
+            count: OneOrMany::One(1),
+            cpus: None,
+            placement: None,
+            task: OneOrMany::One(task),
+        }
+    }
+}
+
+impl Arm {
+    /// An arm that sets nothing.
+    pub fn new(name: &str, active: &[&str], baseline: Option<&str>) -> Self {
+        Self {
+            name: name.into(),
+            active: active.iter().map(|role| (*role).into()).collect(),
+            baseline: baseline.map(str::to_owned),
+            set: BTreeMap::new(),
+            only: BTreeMap::new(),
+        }
+    }
+}
+
 impl Experiment {
     /// Reads and checks an experiment file's text.
     ///

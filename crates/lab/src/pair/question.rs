@@ -147,12 +147,7 @@ impl Question {
         pairs: impl Iterator<Item = (usize, usize)>,
     ) -> Experiment {
         let tasks = OneOrMany::Many(kinds.iter().map(|kind| kind.table.clone()).collect());
-        let role = |name: &str| Role {
-            name: name.into(),
-            count: OneOrMany::default(),
-            cpus: None,
-            task: tasks.clone(),
-        };
+        let role = |name: &str| Role { task: tasks.clone(), ..Role::new(name, Default::default()) };
         let pairs: Vec<(usize, usize)> = pairs.collect();
         // A task that nobody is measured beside need not be measured alone.
         let first: BTreeSet<u32> = pairs.iter().map(|pair| pair.0 as u32 + 1).collect();

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use toml::Table;
-
 use super::lever::Offer;
 use super::{AGGRESSOR, ALONE, ATTEMPTS, BESIDE, Question, VICTIM};
 use crate::experiment::{Arm, Decide, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
@@ -65,24 +63,15 @@ fn experiment(
     measure: Measure,
     offers: &[Offer],
 ) -> Experiment {
-    let role = |name: &str, count: u32, cpus, task: &Table| Role {
-        name: name.into(),
-        count: OneOrMany::One(count),
-        cpus,
-        placement: None,
-        task: OneOrMany::One(task.clone()),
+    let aggressor = Role {
+        count: OneOrMany::One(question.aggressors),
+        cpus: question.aggressor_cpus.clone(),
+        ..Role::new(AGGRESSOR, question.aggressor.clone())
     };
-    let arm = |name: &str, active: &[&str], baseline: Option<&str>| Arm {
-        name: name.into(),
-        active: active.iter().map(|role| (*role).into()).collect(),
-        baseline: baseline.map(str::to_owned),
-        set: Default::default(),
-    };
-    let mut roles = vec![
-        role(VICTIM, 1, question.victim_cpus.clone(), &question.victim),
-        role(AGGRESSOR, question.aggressors, question.aggressor_cpus.clone(), &question.aggressor),
-    ];
-    let mut arms = vec![arm(ALONE, &[VICTIM], None), arm(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
+    let victim = Role { cpus: question.victim_cpus.clone(), ..Role::new(VICTIM, question.victim.clone()) };
+    let mut roles = vec![victim, aggressor];
+    let mut arms =
+        vec![Arm::new(ALONE, &[VICTIM], None), Arm::new(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
     roles.extend(offers.iter().filter_map(|offer| offer.role.clone()));
     arms.extend(offers.iter().map(|offer| offer.arm.clone()));
     Experiment {

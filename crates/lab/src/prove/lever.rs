@@ -1,7 +1,5 @@
 //! What a lever is: something that can be done to the aggressor, or to where it runs.
 
-use std::collections::BTreeMap;
-
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -66,12 +64,8 @@ pub struct Offer {
 impl Offer {
     /// An offer whose arm sets parameters of the aggressor.
     pub fn set(lever: &dyn Lever, words: String, set: Table, keep: String) -> Self {
-        let arm = Arm {
-            name: words,
-            active: vec![VICTIM.into(), AGGRESSOR.into()],
-            baseline: Some(ALONE.into()),
-            set: BTreeMap::from([(AGGRESSOR.into(), set)]),
-        };
+        let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
+        arm.set.insert(AGGRESSOR.into(), set);
         Self { lever: lever.name().into(), arm, role: None, keep, caveat: None, price_in_cpu_time: false }
     }
 }

@@ -1,7 +1,5 @@
 //! Another place: the aggressor where it shares less with the victim.
 
-use std::collections::BTreeMap;
-
 use ringfence_machine::cpulist::CpuSet;
 
 use crate::experiment::{Arm, PlacementKind, Role};
@@ -57,15 +55,11 @@ impl OtherPlacement {
             Task::Command(_) => text::print(scene.table),
             _ => "COMMAND".into(),
         };
-        let role = Role { name: name.clone(), cpus: Some(cpus.clone()), ..scene.role.clone() };
+        let role =
+            Role { name: name.clone(), placement: None, cpus: Some(cpus.clone()), ..scene.role.clone() };
         Some(Offer {
             lever: self.name().into(),
-            arm: Arm {
-                name: format!("placement {word} (CPUs {cpus})"),
-                active: vec![VICTIM.into(), name],
-                baseline: Some(ALONE.into()),
-                set: BTreeMap::new(),
-            },
+            arm: Arm::new(&format!("placement {word} (CPUs {cpus})"), &[VICTIM, &name], Some(ALONE)),
             role: Some(role),
             keep: format!("taskset -c {cpus} {command}"),
             caveat: None,
