@@ -124,7 +124,7 @@ pub(super) fn t_quantile(p: f64, lives: u32) -> f64 {
 }
 
 /// Writes the interval's fields, or those of the reason: readers tell them apart by the field `reason`.
-pub(super) fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
     match estimate {
         Ok(interval) => interval.serialize(to),
         Err(reason) => reason.serialize(to),

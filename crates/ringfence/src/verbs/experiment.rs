@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
+use ringfence_lab::dataset::{self, Histogram};
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
-use ringfence_lab::measure::{self, Measurement};
+use ringfence_lab::measure;
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results;
 use ringfence_lab::runner::Ended;
@@ -78,7 +78,7 @@ fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Res
         if let Some(aa) = &aa {
             text += &format!("\n{}", ringfence_report::aa(aa, &style));
         }
-        text += &histograms(&done, &style);
+        text += &histograms(&done.histograms, &style);
         let seconds = started.elapsed().as_secs_f64();
         text += &format!("\n{} samples in {seconds:.0} s; dataset: {}\n", done.samples.len(), dir.display());
         output::print(&text)?;
@@ -86,16 +86,12 @@ fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Res
     finish(&done.ended, &dir)
 }
 
-fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
-    let roles = done.plan.experiment.roles.iter().zip(&done.histograms);
+/// The latencies that tasks counted.
+pub fn histograms(all: &[Histogram], style: &ringfence_report::Style) -> String {
     let mut text = String::new();
-    for (role, buckets) in roles {
-        let counted: Vec<(u64, u64)> =
-            ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
-        if counted.iter().any(|(_, count)| *count > 0) {
-            text += &format!("\nlatency of single loads, {}, last life\n", role.name);
-            text += &ringfence_report::histogram(&counted, style);
-        }
+    for histogram in all {
+        text += &format!("\n{}, {}\n", histogram.what, histogram.role);
+        text += &ringfence_report::histogram(&histogram.buckets, style);
     }
     text
 }
