@@ -146,6 +146,18 @@ pub fn frontier(plan: &Plan, samples: &[Sample], level: f64) -> Frontier {
     Frontier { victim, reached: if durable { Reached::Durable } else { Reached::Flushed }, points }
 }
 
+/// One frontier of several experiments with the same victim, such as one at full rate and one paced.
+/// None of none.
+pub fn merged(several: &[&Frontier]) -> Option<Frontier> {
+    let first = several.first()?;
+    let mut points: Vec<Point> = several.iter().flat_map(|one| one.points.clone()).collect();
+    judge(&mut points);
+    let durable = several.iter().all(|one| one.reached == Reached::Durable);
+    let victim = several.iter().find_map(|one| one.victim.clone());
+    let reached = if durable { first.reached } else { Reached::Flushed };
+    Some(Frontier { victim, reached, points })
+}
+
 /// Says of each point where it stands among all given; they may come from several experiments that
 /// measured the same victim.
 pub fn judge(points: &mut [Point]) {

@@ -4,6 +4,7 @@ mod aa;
 mod experiment;
 mod look;
 mod neighbours;
+mod report;
 mod show;
 mod survey;
 mod write;
@@ -29,6 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
+        Verb::Report(report) => report::run(&report),
     }
 }
 
