@@ -8,6 +8,10 @@
 //! A way is *fenced* when its bytes have left the caches before the writer goes on: by a flush instruction
 //! or non-temporal stores with a fence, or by `msync`. Only fenced ways are compared with each other: a
 //! writer that does not wait is fast, and has promised nothing.
+//!
+//! Among them the *efficient* ones are marked: no other writes more and disturbs less (Pareto). Where two
+//! slowdowns cannot be told apart, noise would make a slow way look gentle: it counts as gentler only where
+//! the intervals say so.
 
 use std::collections::BTreeMap;
 
@@ -74,11 +78,11 @@ pub struct Writer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// No fenced way writes more and disturbs less.
+    /// The fastest, or gentler than every faster one beyond both intervals.
     Efficient,
-    /// Another one does, but by no more than the intervals leave open.
+    /// Some way writes more, and the intervals do not bear out that this one is gentler.
     Close,
-    /// Another one does, and is better in one of the two beyond its interval.
+    /// Some way writes more and disturbs less, one of the two beyond both intervals.
     Beaten,
     /// Nothing is promised when it goes on: compared with nobody.
     Unfenced,
@@ -173,17 +177,19 @@ pub fn judge(points: &mut [Point]) {
 }
 
 fn standing((rate, slowdown): (Interval, Interval), all: &[(Interval, Interval)]) -> Standing {
-    let better = |(r, s): &&(Interval, Interval)| {
-        r.value >= rate.value
-            && s.value <= slowdown.value
-            && (r.value > rate.value || s.value < slowdown.value)
+    let more = |r: &Interval, s: &Interval| {
+        r.value > rate.value || (r.value == rate.value && s.value < slowdown.value)
     };
-    let beyond = |(r, s): &(Interval, Interval)| r.low > rate.high || s.high < slowdown.low;
-    let better: Vec<&(Interval, Interval)> = all.iter().filter(better).collect();
-    match &better[..] {
-        [] => Standing::Efficient,
-        better if better.iter().any(|other| beyond(other)) => Standing::Beaten,
-        _ => Standing::Close,
+    let faster: Vec<&(Interval, Interval)> = all.iter().filter(|(r, s)| more(r, s)).collect();
+    let beats = |(r, s): &&&(Interval, Interval)| {
+        s.value <= slowdown.value && (r.low > rate.high || s.high < slowdown.low)
+    };
+    if faster.iter().any(|other| beats(&other)) {
+        Standing::Beaten
+    } else if faster.iter().all(|(_, s)| slowdown.high < s.low) {
+        Standing::Efficient
+    } else {
+        Standing::Close
     }
 }
 

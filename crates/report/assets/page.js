@@ -48,8 +48,8 @@
       return axis({ type: "value", scale: true, min: low - room, max: high + room, splitNumber: 5, ...more,
         axisLabel: { ...text(), hideOverlap: true, formatter: percent, showMinLabel: false, showMaxLabel: false } });
     }
-    return axis({ type: "log", logBase: 2, min: low / 1.08, max: high * 1.12, ...more,
-      axisLabel: { ...text(), hideOverlap: true, formatter: factor } });
+    return axis({ type: "log", logBase: high / low > 5 ? 2 : 1.25, min: low / 1.08, max: high * 1.12, ...more,
+      axisLabel: { ...text(), hideOverlap: true, formatter: factor, showMinLabel: false, showMaxLabel: false } });
   };
   const extent = (values) => [Math.min(...values), Math.max(...values)];
 
@@ -158,7 +158,7 @@
       return {
         grid: { left: 52, right: 14, top: 12, bottom: 26 },
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
-        xAxis: axis({ type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: (s) => digits(s) + " s" } }),
+        xAxis: axis({ type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } }),
         yAxis: ratios(low, high),
         series: series.flatMap(({ name, own }) => [
           { type: "custom", silent: true, data: own.filter((p) => p[6] > 1).map((p) => ({ value: [p[0], p[1], p[3]] })), encode: { x: 0, y: [1, 2] },

@@ -103,7 +103,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     Some(
         Figure {
             title: &title,
-            explanation: "Up is more written, left is gentler. Bars are intervals.",
+            explanation: "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.",
             chart: &chart,
             height,
             legend: legend(entries),
@@ -143,8 +143,8 @@ fn how(writer: &Writer) -> String {
 fn standing(standing: Standing) -> &'static str {
     match standing {
         Standing::Efficient => "efficient",
-        Standing::Close => "another one is better in both, within the intervals",
-        Standing::Beaten => "another one is better in both",
+        Standing::Close => "a faster one may be as gentle",
+        Standing::Beaten => "another one writes more and is gentler",
         Standing::Unfenced => "not flushed when the writer goes on",
         Standing::Incomplete => "a figure is missing",
     }

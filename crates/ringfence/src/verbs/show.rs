@@ -2,6 +2,7 @@
 
 use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::results;
+use ringfence_lab::survey::Survey;
 use serde_json::json;
 
 use super::experiment;
@@ -11,6 +12,10 @@ use crate::output;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
+    if !args.json && Survey::is_at(&args.dataset) {
+        let survey = Survey::open(&args.dataset, |_| {})?;
+        return output::print(&ringfence_report::survey(&survey, &style));
+    }
     let mut text = String::new();
     let mut all = Vec::new();
     for dir in dataset::list(&args.dataset)? {
@@ -40,6 +45,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
+        text += &experiment::histograms(&dataset::histograms(&dir)?, &style);
     }
     if args.json {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));
