@@ -10,6 +10,7 @@ pub mod estimate;
 pub mod experiment;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+pub mod frontier;
 pub mod measure;
 pub mod pair;
 pub mod placement;
@@ -20,5 +21,6 @@ pub mod runner;
 pub mod sample;
 pub mod survey;
 pub mod task;
+pub mod timeline;
 pub mod units;
 pub mod workload;

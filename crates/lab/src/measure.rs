@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
 
-use crate::dataset::{DatasetError, Recorder};
-use crate::engine::EngineError;
+use crate::dataset::{self, DatasetError, Histogram, Recorder};
 use crate::engine::host::HostEngine;
+use crate::engine::{EngineError, latencies};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::runner::{self, Ended, Observer, Progress};
@@ -27,8 +27,9 @@ pub struct Measurement {
     pub samples: Vec<Sample>,
     /// Why it ended.
     pub ended: Ended,
-    /// Per role of the plan, the latencies that its first instance counted in its last life.
-    pub histograms: Vec<Option<Vec<u64>>>,
+    /// The latencies that the first instance of each role counted in its last life, where it did; also in
+    /// the dataset.
+    pub histograms: Vec<Histogram>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
 }
@@ -75,9 +76,21 @@ pub fn measure(
         }
     }
     let finished = recording.finish(&ended);
-    let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;
+    let histograms = histograms(&plan, |role| engine.histogram(role));
+    dataset::write_histograms(dir, &histograms)?;
     Ok(Measurement { samples, ended, histograms, plan, steps_before: 0 })
+}
+
+fn histograms(plan: &Plan, of_role: impl Fn(usize) -> Option<Vec<u64>>) -> Vec<Histogram> {
+    let roles = plan.experiment.roles.iter().enumerate();
+    roles
+        .filter_map(|(number, role)| {
+            let buckets = latencies(&of_role(number)?);
+            let what = "latency of single loads, last life".into();
+            (!buckets.is_empty()).then(|| Histogram { role: role.name.clone(), what, buckets })
+        })
+        .collect()
 }
 
 // What a program's work is counted in is decided here, and so stands in the dataset.

@@ -1,4 +1,4 @@
-//! What people look at: terminal tables.
+//! What people look at: terminal tables, and [`html`] pages.
 //!
 //! Every function here is a pure function from a value and a [`Style`] to text; nothing prints,
 //! asks the terminal or reads the environment. Texts end in a newline, no line is wider than
@@ -19,6 +19,7 @@ mod cases;
 mod classes;
 mod doctor;
 mod histogram;
+pub mod html;
 pub mod numbers;
 mod prove;
 mod style;

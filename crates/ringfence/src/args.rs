@@ -36,6 +36,8 @@ pub enum Verb {
     Aa(Box<Aa>),
     /// Show a dataset again
     Show(Show),
+    /// Write a dataset's figures as an HTML page that opens offline
+    Report(Report),
 }
 
 /// Flags of verbs that only look.
@@ -383,4 +385,15 @@ pub struct Show {
     /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `report`.
+#[derive(Debug, ClapArgs)]
+pub struct Report {
+    /// The dataset, or a survey's folder of datasets
+    #[arg(value_name = "DATASET")]
+    pub dataset: PathBuf,
+    /// The file to write [default: report.html in the dataset's folder]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }

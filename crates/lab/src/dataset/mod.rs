@@ -6,6 +6,7 @@
 //! | `manifest.json` | [`Manifest`]: what the case numbers mean, the placement, who measured, how it ended |
 //! | `experiment.toml` | the experiment, complete: it reruns |
 //! | `machine.json` | what the machine is |
+//! | `histograms.json` | latencies that tasks counted, where one was asked to |
 //! | `samples.journal` | the samples, while measuring and after the program was killed |
 //!
 //! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program
@@ -18,8 +19,9 @@
 mod columns;
 mod date;
 mod error;
-mod files;
+pub(crate) mod files;
 mod folder;
+mod histograms;
 mod journal;
 mod lock;
 mod manifest;
@@ -29,6 +31,7 @@ mod recorder;
 
 pub use error::DatasetError;
 pub use folder::{default_dir, is_dataset, list};
+pub use histograms::{Histogram, histograms, write_histograms};
 pub use lock::Lock;
 pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
 pub use open::Dataset;
@@ -42,3 +45,4 @@ const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "samples.journal";
+const HISTOGRAMS: &str = "histograms.json";

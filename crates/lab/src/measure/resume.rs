@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 
-use super::{Measurement, Recording, decided, progress_can_be_seen};
+use super::{Measurement, Recording, decided, histograms, progress_can_be_seen};
 use crate::dataset::{self, Dataset, Lock, Recorder};
 use crate::engine::EngineError;
 use crate::engine::host::HostEngine;
@@ -57,8 +57,9 @@ pub fn resume(
         Recording { plan: &dataset.plan, machine, dir: dir.into(), recorder: Some(recorder), progress };
     let (samples, ended) = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording)?;
     let finished = recording.finish(&ended);
-    let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
+    let histograms = histograms(&plan, |role| engine.histogram(role));
     finished.map_err(EngineError::Failed)?;
+    dataset::write_histograms(dir, &histograms)?;
     Ok(Measurement { samples, ended, histograms, plan: dataset.plan, steps_before })
 }
 
@@ -91,14 +92,14 @@ pub fn continue_or_begin(
 }
 
 fn done(dataset: Dataset) -> Measurement {
-    let Dataset { plan, samples, manifest, .. } = dataset;
+    let Dataset { dir, plan, samples, manifest, .. } = dataset;
     let steps_before =
         samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)).count();
     Measurement {
         plan,
         samples,
         ended: manifest.ended.unwrap_or(Ended::Complete),
-        histograms: Vec::new(),
+        histograms: dataset::histograms(&dir).unwrap_or_default(),
         steps_before: steps_before as u64,
     }
 }

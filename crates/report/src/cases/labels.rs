@@ -79,13 +79,13 @@ fn value<'a>(result: &'a CaseResult, key: &str) -> Option<&'a str> {
 }
 
 /// A case in a few words: its label, or its arm where it has none.
-pub(super) fn words(plan: &Plan, case: usize) -> String {
+pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let Some(case) = plan.cases.get(case) else { return format!("case {case}") };
     if case.label.is_empty() { case.arm.clone() } else { case.label.clone() }
 }
 
 /// A unit in the singular.
-pub(super) fn one(unit: &str) -> &str {
+pub(crate) fn one(unit: &str) -> &str {
     match unit {
         "arcs priced" => "arc priced",
         "instructions or ns of CPU time" => "instruction or ns of CPU time",

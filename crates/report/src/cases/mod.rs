@@ -12,6 +12,9 @@ mod slowdowns;
 
 use std::collections::BTreeSet;
 
+pub(crate) use labels::{one, words};
+pub(crate) use not_run::refusals;
+
 use ringfence_lab::estimate::Class;
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::CaseResult;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
+use ringfence_lab::dataset::{self, Histogram};
 use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_lab::measure::{self, Measurement};
@@ -121,7 +121,7 @@ fn present(
     if let Some(aa) = &aa {
         text += &format!("\n{}", ringfence_report::aa(aa, &style));
     }
-    text += &histograms(done, &style);
+    text += &histograms(&done.histograms, &style);
     let seconds = started.elapsed().as_secs_f64();
     let before = match done.steps_before {
         0 => String::new(),
@@ -132,16 +132,12 @@ fn present(
     output::print(&text)
 }
 
-fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
-    let roles = done.plan.experiment.roles.iter().zip(&done.histograms);
+/// The latencies that tasks counted.
+pub fn histograms(all: &[Histogram], style: &ringfence_report::Style) -> String {
     let mut text = String::new();
-    for (role, buckets) in roles {
-        let counted: Vec<(u64, u64)> =
-            ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
-        if counted.iter().any(|(_, count)| *count > 0) {
-            text += &format!("\nlatency of single loads, {}, last life\n", role.name);
-            text += &ringfence_report::histogram(&counted, style);
-        }
+    for histogram in all {
+        text += &format!("\n{}, {}\n", histogram.what, histogram.role);
+        text += &ringfence_report::histogram(&histogram.buckets, style);
     }
     text
 }

@@ -5,6 +5,7 @@ mod experiment;
 mod look;
 mod neighbours;
 mod prove;
+mod report;
 mod resume;
 mod show;
 mod survey;
@@ -32,6 +33,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
+        Verb::Report(report) => report::run(&report),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::results;
+use ringfence_lab::survey::Survey;
 use serde_json::json;
 
 use super::experiment;
@@ -19,6 +20,10 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             true => output::print_json(&json!({ "schema": 1, "dataset": args.dataset, "proof": proof })),
             false => output::print(&ringfence_report::prove(&proof, &style)),
         };
+    }
+    if !args.json && Survey::is_at(&args.dataset) {
+        let survey = Survey::open(&args.dataset, |_| {})?;
+        return output::print(&ringfence_report::survey(&survey, &style));
     }
     let mut text = String::new();
     let mut all = Vec::new();
@@ -49,6 +54,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
+        text += &experiment::histograms(&dataset::histograms(&dir)?, &style);
     }
     if args.json {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));
