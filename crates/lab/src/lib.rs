@@ -22,5 +22,6 @@ pub mod sample;
 pub mod survey;
 pub mod task;
 pub mod timeline;
+pub mod tune;
 pub mod units;
 pub mod workload;

@@ -159,7 +159,7 @@ mod tests {
             active: active.clone(),
             baseline: None,
         };
-        let placed = Placed { cpus: vec![vec![0]], notes: vec![], shortage: None };
+        let placed = Placed { cpus: vec![vec![0]], notes: vec![], places: vec![] };
         Plan::stored(Experiment::parse(text).unwrap(), vec![case("a"), case("b")], vec![], placed).unwrap()
     }
 

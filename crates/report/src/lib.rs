@@ -28,6 +28,7 @@ mod table;
 mod targets;
 mod text;
 mod topology;
+mod tune;
 
 pub use aa::aa;
 pub use cases::cases;
@@ -39,3 +40,4 @@ pub use style::{NARROWEST, Style};
 pub use survey::{machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;
+pub use tune::tune;

@@ -22,6 +22,8 @@ pub enum Verb {
     Survey(Survey),
     /// Prove that an aggressor does not slow a victim down beyond a budget, or find what helps
     Prove(Box<Prove>),
+    /// Find the cheapest way to make stores durable on a target, and write it as a policy file
+    Tune(Tune),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes
     Topology(Look),
     /// Say what spoils measurements here, and what to do about it
@@ -332,6 +334,45 @@ pub struct Prove {
     #[arg(long, value_name = "DIR", help_heading = "Output",
           conflicts_with_all = ["victim", "victim_run", "aggressor", "out"])]
     pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
+}
+
+/// `tune`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  ringfence tune dram
+  ringfence tune dax:/mnt/pmem/file --victim 'chase footprint=4MiB' --budget 2%")]
+pub struct Tune {
+    /// dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y, node:N
+    #[arg(value_name = "TARGET", default_value = "dram")]
+    pub target: String,
+    /// A task that the writer must not slow down beyond the budget
+    #[arg(long, value_name = "TASK")]
+    pub victim: Option<String>,
+    /// The slowdown of the victim that is allowed [default: 2%]
+    #[arg(long, value_name = "SHARE")]
+    pub budget: Option<String>,
+    /// The block that is written beside the victim [default: 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub block: Option<String>,
+    /// How the writer lies to the victim
+    #[arg(long, value_enum, default_value = "auto")]
+    pub placement: Placement,
+    /// Bytes of the target that are written over and over [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// Lives of the costs and of the confirmation
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Measuring")]
+    pub lives: u32,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring")]
+    pub seed: u64,
+    /// The policy file; it must not exist [default: ringfence-policy.toml]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub policy: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: Output,

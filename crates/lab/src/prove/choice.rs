@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
-        let arm = Arm { name: name.into(), active: vec![], baseline: None, set: Default::default() };
+        let arm = Arm::new(name, &[], None);
         let offer = Offer {
             lever: name.into(),
             arm,

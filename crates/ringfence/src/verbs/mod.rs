@@ -9,6 +9,7 @@ mod report;
 mod resume;
 mod show;
 mod survey;
+mod tune;
 mod write;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),
         Verb::Prove(prove) => prove::run(&prove),
+        Verb::Tune(tune) => tune::run(&tune),
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Write(write) => write::run(&write),
