@@ -34,6 +34,8 @@ pub enum Verb {
     Aa(Box<Aa>),
     /// Show a dataset again
     Show(Show),
+    /// Compare one experiment's results from two machines, kernels or days
+    Compare(Compare),
 }
 
 /// Flags of verbs that only look.
@@ -267,4 +269,24 @@ pub struct Show {
     /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Two datasets of one experiment, or two surveys, which are compared dataset by dataset. To measure again
+what a dataset holds: ringfence run DATASET/experiment.toml")]
+pub struct Compare {
+    /// The dataset, or survey, that came first
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The dataset, or survey, to compare it with
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write it as a page into this file, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

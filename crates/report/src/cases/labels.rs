@@ -85,7 +85,7 @@ pub(super) fn words(plan: &Plan, case: usize) -> String {
 }
 
 /// A unit in the singular.
-pub(super) fn one(unit: &str) -> &str {
+pub(crate) fn one(unit: &str) -> &str {
     match unit {
         "arcs priced" => "arc priced",
         "instructions or ns of CPU time" => "instruction or ns of CPU time",

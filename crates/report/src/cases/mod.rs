@@ -10,6 +10,8 @@ mod notes;
 mod reading;
 mod slowdowns;
 
+pub(crate) use labels::one;
+
 use std::collections::BTreeSet;
 
 use ringfence_lab::estimate::Class;

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod aa;
+mod compare;
 mod experiment;
 mod look;
 mod neighbours;
@@ -29,6 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
+        Verb::Compare(compare) => compare::run(&compare),
     }
 }
 
