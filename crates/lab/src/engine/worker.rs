@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::fd::RawFd;
 
 use ringfence_machine::clock::Clock;
-use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::probe::pin;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub fn main(fd: RawFd) -> ! {
     if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
         let slot = shared.slot(spec.slot);
         let failure = match prepare(&spec, slot) {
-            Ok(runners) => serve(slot, runners),
+            Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,
         };
         slot.fail(&serde_json::to_string(&failure).unwrap_or_default());
@@ -76,7 +76,38 @@ pub(super) fn die_with_parent() {
     }
 }
 
-fn prepare(spec: &Spec, slot: &Slot) -> Result<Vec<Option<Runner>>, Failure> {
+/// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.
+struct Seat {
+    cpu: CpuId,
+    anywhere: CpuSet,
+    pinned: Vec<bool>,
+    at_home: bool,
+}
+
+impl Seat {
+    fn of(spec: &Spec) -> Self {
+        let pinned = spec.tasks.iter().map(|task| task.as_ref().is_none_or(Task::pinned)).collect();
+        // Without an answer nothing but its CPU is known to be allowed.
+        let anywhere = pin::affinity().unwrap_or_else(|_| CpuSet::single(spec.cpu));
+        Self { cpu: spec.cpu, anywhere, pinned, at_home: true }
+    }
+
+    fn take(&mut self, variant: usize) -> Result<(), pin::PinError> {
+        let home = self.pinned[variant];
+        if home != self.at_home {
+            if home {
+                pin::pin_current_thread(self.cpu)?
+            } else {
+                pin::set_affinity(&self.anywhere)?
+            }
+            self.at_home = home;
+        }
+        Ok(())
+    }
+}
+
+fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Failure> {
+    let seat = Seat::of(spec);
     pin::pin_current_thread(spec.cpu)
         .map_err(|error| Failure { usage: true, text: format!("CPU {}: {error}", spec.cpu) })?;
     Clock::host();
@@ -106,7 +137,7 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<Vec<Option<Runner>>, Failure> {
         };
         runners.push(Some(runner));
     }
-    Ok(runners)
+    Ok((runners, seat))
 }
 
 /// Units done so far and the number of the last report.
@@ -125,7 +156,7 @@ impl Tally {
     }
 }
 
-fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>) -> Failure {
+fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failure {
     let clock = Clock::host();
     let mut tally = Tally::default();
     let mut amounts = vec![1u64; runners.len()];
@@ -142,6 +173,9 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>) -> Failure {
         let Some(Some(runner)) = runners.get_mut(variant) else {
             return Failure { usage: false, text: format!("there is no variant {variant} to run") };
         };
+        if let Err(error) = seat.take(variant) {
+            return Failure { usage: false, text: error.to_string() };
+        }
         // A report of the present, so that no window begins with one from before the pause.
         match runner {
             Runner::Steady(workload) => {
@@ -211,6 +245,29 @@ fn steady(slot: &Slot, ordered: u32, workload: &mut dyn Workload, amount: &mut u
             *amount = (*amount * 2).min(1 << 20);
         } else if took > target * 2 && *amount > 1 {
             *amount /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variants_that_are_not_pinned_leave_their_cpu() {
+        let before = pin::affinity().unwrap();
+        let task = |text: &str| {
+            let table = text.parse().expect("a table");
+            Some(crate::task::axes::expand(&table).expect("a task")[0].task.clone())
+        };
+        let cpu = before.first().expect("this thread runs somewhere");
+        let free = task("workload = 'write'\npinned = false");
+        let spec = Spec { slot: 0, cpu, seed: 0, tasks: vec![task("workload = 'write'"), free, None] };
+        let mut seat = Seat::of(&spec);
+        pin::pin_current_thread(cpu).unwrap();
+        for (variant, expected) in [(0, CpuSet::single(cpu)), (1, before.clone()), (0, CpuSet::single(cpu))] {
+            seat.take(variant).unwrap();
+            assert_eq!(pin::affinity().unwrap(), expected, "variant {variant}");
         }
     }
 }
