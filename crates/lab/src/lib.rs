@@ -4,6 +4,7 @@
 //! [`engine::Engine`] measures window by window, a [`sample::Sample`] is one window of one task, a
 //! [`dataset`] keeps them, and [`estimate`] turns samples into figures with intervals.
 
+pub mod compare;
 pub mod dataset;
 pub mod engine;
 pub mod estimate;

@@ -47,8 +47,8 @@ pub fn measure(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
-    let plan = Plan::new(&decided(experiment), &machine.topology)
-        .map_err(|error| EngineError::Usage(error.to_string()))?;
+    let plan =
+        Plan::on(&decided(experiment), machine).map_err(|error| EngineError::Usage(error.to_string()))?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
     let mut recording = Recording { plan: &plan, machine, dir: dir.into(), recorder: None, progress };

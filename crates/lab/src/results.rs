@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{self, AaSummary, ByClass, Class, Diagnostics, Estimate, Finding, Pair, Window};
+use crate::estimate::{
+    self, AaSummary, ByClass, Class, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window,
+};
 use crate::plan::Plan;
 use crate::sample::Sample;
 
@@ -147,6 +149,16 @@ pub fn co_runners_slowdown(
     estimate::slowdown(&pairs, level)
 }
 
+/// What [`main_estimates`] rests on, for each measured case by number: the log of every life's figure.
+pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
+    let windows = metric_windows(plan, samples);
+    let logs = |case: usize| match plan.cases[case].baseline {
+        Some(_) => estimate::slowdown_logs(&pairs(&windows, case)),
+        None => estimate::rate_logs(&own(&windows, case)),
+    };
+    plan.measured().into_iter().map(|case| (case, logs(case))).collect()
+}
+
 /// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
 pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
     let lives = plan.experiment.aa?;
@@ -206,9 +218,12 @@ fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
 }
 
 fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
+    estimate::rate(&own(windows, case), level)
+}
+
+fn own(windows: &[Vec<MetricWindow>], case: usize) -> Vec<(u32, Window)> {
     let own = windows[case].iter().filter(|window| window.case == case);
-    let windows: Vec<(u32, Window)> = own.map(|window| (window.life, window.window)).collect();
-    estimate::rate(&windows, level)
+    own.map(|window| (window.life, window.window)).collect()
 }
 
 // What every role but the metric did, by case and role, in one pass.

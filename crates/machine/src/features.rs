@@ -51,6 +51,9 @@ pub struct Identity {
     pub stepping: Option<u32>,
     /// The name on the box.
     pub brand: Option<String>,
+    /// Version of its microcode as the kernel tells it, such as `0x5003604`; the instruction that
+    /// identifies processors does not.
+    pub microcode: Option<String>,
 }
 
 /// Cache and bandwidth control that the processor offers. The kernel may still lack or disable
@@ -113,6 +116,7 @@ impl Identity {
             model: info.as_ref().map(|info| info.model_id().into()),
             stepping: info.as_ref().map(|info| info.stepping_id().into()),
             brand: cpuid.get_processor_brand_string().map(|brand| brand.as_str().trim().to_string()),
+            microcode: None,
         }
     }
 
@@ -128,6 +132,7 @@ impl Identity {
             model: number("model"),
             stepping: number("stepping"),
             brand: value("model name"),
+            microcode: value("microcode"),
         }
     }
 }

@@ -291,6 +291,18 @@ impl Region {
         self.file.is_some()
     }
 
+    /// Gives every page back to the kernel: the next store to each is the first one again, with its page
+    /// fault, allocation and zeroing. What the region held is lost.
+    ///
+    /// # Errors
+    /// What the kernel reports; devices and some file systems cannot give pages back.
+    pub fn discard(&self) -> io::Result<()> {
+        let advice = if self.is_file() { libc::MADV_REMOVE } else { libc::MADV_DONTNEED };
+        // SAFETY: the range is ours, and raw memory of any content is still a region.
+        let status = unsafe { libc::madvise(self.base.cast(), self.len, advice) };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Waits until the bytes in the range are on the file's medium (`msync(MS_SYNC)`); the range is
     /// widened to whole pages.
     ///
@@ -435,6 +447,32 @@ mod tests {
         assert_eq!(region.msync(8000, 500).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert!(region.msync(usize::MAX, 2).is_err());
         std::fs::remove_dir(&dir).unwrap();
+    }
+
+    #[test]
+    fn pages_given_back_are_fresh_ones() {
+        let regions = [
+            Region::map(&Request::dram(8192)).unwrap(),
+            Region::map(&request(Medium::File("/dev/shm".into()), 8192)).unwrap(),
+        ];
+        for region in regions {
+            // SAFETY: the region's last byte, which nobody else uses.
+            let last = unsafe {
+                let p = region.base().add(8191);
+                p.write_volatile(7);
+                p
+            };
+            region.discard().unwrap();
+            // SAFETY: as above.
+            assert_eq!(unsafe { last.read_volatile() }, 0);
+        }
+        let device = Region::of_file(
+            OpenOptions::new().read(true).write(true).open("/dev/zero").unwrap(),
+            4096,
+            Path::new("/dev/zero"),
+            libc::MAP_PRIVATE,
+        );
+        assert!(device.unwrap().discard().is_err(), "a device has no pages to give back");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 mod aa;
 mod cases;
 mod classes;
+mod compare;
 mod doctor;
 mod histogram;
 pub mod html;
@@ -33,6 +34,7 @@ mod tune;
 pub use aa::aa;
 pub use cases::cases;
 pub use classes::classes_legend;
+pub use compare::{compare, compare_answer, compare_html, compare_page, paragraphs_html};
 pub use doctor::{doctor, doctor_brief};
 pub use histogram::histogram;
 pub use prove::prove;

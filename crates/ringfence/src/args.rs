@@ -40,6 +40,8 @@ pub enum Verb {
     Show(Show),
     /// Write a dataset's figures as an HTML page that opens offline
     Report(Report),
+    /// Compare one experiment's results from two machines, kernels or days
+    Compare(Compare),
 }
 
 /// Flags of verbs that only look.
@@ -437,4 +439,24 @@ pub struct Report {
     /// The file to write [default: report.html in the dataset's folder]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Two datasets of one experiment, or two surveys, which are compared dataset by dataset. To measure again
+what a dataset holds: ringfence run DATASET/experiment.toml")]
+pub struct Compare {
+    /// The dataset, or survey, that came first
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The dataset, or survey, to compare it with
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write it as a page into this file, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

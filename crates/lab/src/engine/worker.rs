@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use ringfence_machine::clock::Clock;
-use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::probe::pin;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ pub fn main(fd: RawFd) -> ! {
     if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
         let slot = shared.slot(spec.slot);
         let failure = match prepare(&spec, slot) {
-            Ok(runners) => serve(slot, runners),
+            Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,
         };
         slot.fail(&serde_json::to_string(&failure).unwrap_or_default());
@@ -92,7 +92,42 @@ pub(super) fn die_with_parent() {
     }
 }
 
-fn prepare(spec: &Spec, slot: &Slot) -> Result<Vec<Option<Runner>>, Failure> {
+/// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.
+struct Seat {
+    cpu: CpuId,
+    anywhere: CpuSet,
+    pinned: Vec<bool>,
+    at_home: bool,
+}
+
+impl Seat {
+    fn of(spec: &Spec) -> Self {
+        let pinned = spec
+            .tasks
+            .iter()
+            .map(|task| task.as_ref().is_none_or(|assigned| assigned.task.pinned()))
+            .collect();
+        // Without an answer nothing but its CPU is known to be allowed.
+        let anywhere = pin::affinity().unwrap_or_else(|_| CpuSet::single(spec.cpu));
+        Self { cpu: spec.cpu, anywhere, pinned, at_home: true }
+    }
+
+    fn take(&mut self, variant: usize) -> Result<(), pin::PinError> {
+        let home = self.pinned[variant];
+        if home != self.at_home {
+            if home {
+                pin::pin_current_thread(self.cpu)?
+            } else {
+                pin::set_affinity(&self.anywhere)?
+            }
+            self.at_home = home;
+        }
+        Ok(())
+    }
+}
+
+fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Failure> {
+    let seat = Seat::of(spec);
     pin::pin_current_thread(spec.cpu)
         .map_err(|error| Failure { usage: true, text: format!("CPU {}: {error}", spec.cpu) })?;
     Clock::host();
@@ -124,7 +159,7 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<Vec<Option<Runner>>, Failure> {
         };
         runners.push(Some(runner));
     }
-    Ok(runners)
+    Ok((runners, seat))
 }
 
 /// Units done so far and the number of the last report.
@@ -148,7 +183,7 @@ impl Tally {
     }
 }
 
-fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>) -> Failure {
+fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failure {
     let clock = Clock::host();
     let mut tally = Tally::default();
     let mut amounts = vec![1u64; runners.len()];
@@ -165,6 +200,9 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>) -> Failure {
         let Some(Some(runner)) = runners.get_mut(variant) else {
             return Failure { usage: false, text: format!("there is no variant {variant} to run") };
         };
+        if let Err(error) = seat.take(variant) {
+            return Failure { usage: false, text: error.to_string() };
+        }
         // A report of the present, so that no window begins with one from before the pause.
         match runner {
             Runner::Steady(workload, quota) => {
@@ -314,5 +352,30 @@ impl Turn {
         // A turn that a long piece of work has used up is left out.
         let now = clock.now().max(next);
         self.until = next + (now - next) / self.period * self.period + self.run;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variants_that_are_not_pinned_leave_their_cpu() {
+        let before = pin::affinity().unwrap();
+        let task = |text: &str| {
+            let table = text.parse().expect("a table");
+            let task = crate::task::axes::expand(&table).expect("a task")[0].task.clone();
+            Some(Assigned { task, quota: None })
+        };
+        let cpu = before.first().expect("this thread runs somewhere");
+        let free = task("workload = 'write'\npinned = false");
+        let spec =
+            Spec { slot: 0, cpu, seed: 0, tasks: vec![task("workload = 'write'"), free, None], cgroup: None };
+        let mut seat = Seat::of(&spec);
+        pin::pin_current_thread(cpu).unwrap();
+        for (variant, expected) in [(0, CpuSet::single(cpu)), (1, before.clone()), (0, CpuSet::single(cpu))] {
+            seat.take(variant).unwrap();
+            assert_eq!(pin::affinity().unwrap(), expected, "variant {variant}");
+        }
     }
 }

@@ -73,7 +73,10 @@ pub enum NotEstimable {
 
 impl Interval {
     /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
-    pub(crate) fn over_lives(logs: &[f64], level: f64) -> Estimate {
+    ///
+    /// # Errors
+    /// Fewer than two lives, a level outside of 0..1, lives too far apart to be expressed.
+    pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
         if !(level > 0.0 && level < 1.0) {
             return Err(NotEstimable::InvalidLevel);
         }
@@ -136,7 +139,11 @@ pub(super) fn t_two_sided(level: f64, lives: u32) -> f64 {
 
 /// Quantile of Student's t with `lives - 1` degrees of freedom.
 pub(super) fn t_quantile(p: f64, lives: u32) -> f64 {
-    let freedom = f64::from(lives.max(2) - 1);
+    t_quantile_at(p, f64::from(lives.max(2) - 1))
+}
+
+/// Quantile of Student's t with so many degrees of freedom, above zero and not always whole.
+pub(super) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).expect("scale and freedom are positive").inverse_cdf(p)
 }
 

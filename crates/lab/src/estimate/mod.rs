@@ -25,10 +25,14 @@
 //! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
 //! interval at [`Looks::level_at_each`], whichever look was the last one.
 //!
+//! The same figure of two datasets is compared by [`ratio_between`]: their lives have nothing to do with each
+//! other, so it is Welch's t over both groups of lives.
+//!
 //! A figure that cannot be had is a [`NotEstimable`] with its reason; no function here returns NaN or
 //! infinity.
 
 mod aa;
+mod between;
 mod by_class;
 mod class;
 mod diagnostics;
@@ -43,6 +47,7 @@ mod verdict;
 mod window;
 
 pub use aa::{AaSummary, POWER, Proportion};
+pub use between::ratio_between;
 pub use by_class::{ByClass, ClassEstimate, by_class};
 pub use class::{APART_ABOVE_NS, Class, MOVED_BY, SHARING_BELOW_NS, classify};
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
@@ -51,7 +56,7 @@ pub(crate) use interval::serialize_estimate;
 pub use interval::{Estimate, Interval, NotEstimable};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
-pub use rate::rate;
-pub use slowdown::slowdown;
+pub use rate::{rate, rate_logs};
+pub use slowdown::{slowdown, slowdown_logs};
 pub use verdict::{Finding, MOST_LIVES, Verdict, lives_needed};
 pub use window::{Pair, Window};

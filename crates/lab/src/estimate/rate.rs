@@ -13,9 +13,15 @@ use super::{Estimate, Interval, NotEstimable, Window};
 ///
 /// [`NotEstimable::NoWork`] if there are lives in which no unit was done.
 pub fn rate(windows: &[(u32, Window)], level: f64) -> Estimate {
-    let lives = totals(windows)?;
-    let logs: Vec<f64> = lives.values().map(Total::log_ns_per_unit).collect();
-    Interval::over_lives(&logs, level)
+    Interval::over_lives(&rate_logs(windows)?, level)
+}
+
+/// The log of each life's ns per unit, in the order of the lives' numbers: what the interval rests on.
+///
+/// # Errors
+/// As [`rate`].
+pub fn rate_logs(windows: &[(u32, Window)]) -> Result<Vec<f64>, NotEstimable> {
+    Ok(totals(windows)?.values().map(Total::log_ns_per_unit).collect())
 }
 
 /// The work and the time of each life, none of them without work.

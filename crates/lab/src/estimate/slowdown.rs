@@ -24,6 +24,18 @@ pub fn slowdown(pairs: &[Pair], level: f64) -> Estimate {
 }
 
 pub(super) fn slowdown_of<'a>(pairs: impl Iterator<Item = &'a Pair>, level: f64) -> Estimate {
+    Interval::over_lives(&logs(pairs)?, level)
+}
+
+/// The log of each life's slowdown, in the order of the lives' numbers: what the interval rests on.
+///
+/// # Errors
+/// As [`slowdown`].
+pub fn slowdown_logs(pairs: &[Pair]) -> Result<Vec<f64>, NotEstimable> {
+    logs(pairs.iter())
+}
+
+fn logs<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Result<Vec<f64>, NotEstimable> {
     let mut lives = BTreeMap::<u32, [Total; 2]>::new();
     for pair in pairs {
         if !(pair.baseline.is_valid() && pair.arm.is_valid()) {
@@ -38,9 +50,7 @@ pub(super) fn slowdown_of<'a>(pairs: impl Iterator<Item = &'a Pair>, level: f64)
     if baseline + arm > 0 {
         return Err(NotEstimable::Stalled { baseline, arm, of: lives.len() as u32 });
     }
-    let logs: Vec<f64> =
-        lives.values().map(|[baseline, arm]| arm.log_ns_per_unit() - baseline.log_ns_per_unit()).collect();
-    Interval::over_lives(&logs, level)
+    Ok(lives.values().map(|[baseline, arm]| arm.log_ns_per_unit() - baseline.log_ns_per_unit()).collect())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
 
 mod cases;
+mod lacks;
 mod order;
 mod stored;
 
 pub use cases::{Active, Case, cases};
+pub use lacks::{can_be_started, lacks};
 pub use order::{Life, Step, life};
 
 use ringfence_machine::cpulist::CpuId;

@@ -72,6 +72,11 @@ impl Task {
         }
     }
 
+    /// Whether it stays on its CPU.
+    pub fn pinned(&self) -> bool {
+        !matches!(self, Task::Write(Write { pinned: false, .. }))
+    }
+
     /// Checks what the types cannot: ranges and combinations.
     ///
     /// # Errors

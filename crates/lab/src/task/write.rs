@@ -36,6 +36,11 @@ pub struct Write {
     /// At most so many bytes a second, the rest of the time spent in `pause`; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
+    /// Whether every page is touched before it is measured; if not, all pages are given back after
+    /// each pass over the target, so that every first store to a page is measured with its fault.
+    pub prefault: bool,
+    /// Whether it stays on its CPU; if not, the scheduler may move it to any that is allowed.
+    pub pinned: bool,
 }
 
 impl Default for Write {
@@ -53,6 +58,8 @@ impl Default for Write {
             target: Target::Dram,
             pages: PageSize::Base,
             pace: None,
+            prefault: true,
+            pinned: true,
         }
     }
 }
@@ -92,6 +99,14 @@ impl Write {
                 "pages = \"{}\" needs a dram or node: target",
                 serde_name(&self.pages).unwrap_or_default()
             ));
+        }
+        let plain =
+            self.pattern == Pattern::Sequential && self.line == LineState::AsIs && self.pace.is_none();
+        if !self.prefault && (!plain || matches!(self.target, Target::DevDax(_))) {
+            return Err(
+                "prefault = false needs sequential blocks, line = \"as-is\", no pace, and a target other than devdax:"
+                    .into(),
+            );
         }
         Ok(())
     }
@@ -262,6 +277,7 @@ mod tests {
             (Write { batch: 0, ..Write::default() }, "never fence"),
             (Write { batch: 2, fence_at: FenceAt::Line, ..Write::default() }, "only with fence_at"),
             (Write { instruction: Instruction::Msync, ..Write::default() }, "needs a file"),
+            (Write { prefault: false, line: LineState::Cold, ..Write::default() }, "prefault = false needs"),
             (
                 Write {
                     pages: PageSize::Huge2M,

@@ -1,6 +1,7 @@
 //! The estimators against simulated machines: does 95 % mean 95 %, and can no input break them?
 
 mod any_input;
+mod between;
 mod controls;
 mod coverage;
 mod noise;

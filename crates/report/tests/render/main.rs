@@ -1,6 +1,7 @@
 //! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
 
 mod cases;
+mod compare;
 mod golden;
 mod machine;
 mod survey;

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod aa;
+mod compare;
 mod experiment;
 mod look;
 mod neighbours;
@@ -36,6 +37,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
         Verb::Report(report) => report::run(&report),
+        Verb::Compare(compare) => compare::run(&compare),
     }
 }
 

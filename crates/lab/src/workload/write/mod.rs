@@ -15,15 +15,24 @@ use crate::task::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern,
 
 /// Targets already mapped, for writers that differ in nothing that concerns the mapping.
 #[derive(Default)]
-pub struct Regions(Vec<(Target, PageSize, u64, Arc<Region>)>);
+pub struct Regions(Vec<Mapped>);
+
+struct Mapped {
+    target: Target,
+    pages: PageSize,
+    size: u64,
+    prefault: bool,
+    region: Arc<Region>,
+}
 
 impl Regions {
     fn get(&mut self, task: &Write) -> Result<Arc<Region>, SetupError> {
-        let same = |(target, pages, size, _): &&(Target, PageSize, u64, Arc<Region>)| {
-            *target == task.target && *pages == task.pages && *size == task.size.0
+        let same = |known: &&Mapped| {
+            (known.pages, known.size, known.prefault) == (task.pages, task.size.0, task.prefault)
+                && known.target == task.target
         };
-        if let Some((.., region)) = self.0.iter().find(same) {
-            return Ok(region.clone());
+        if let Some(known) = self.0.iter().find(same) {
+            return Ok(known.region.clone());
         }
         if let Target::Tmpfs(folder) = &task.target {
             on_tmpfs(folder).map_err(SetupError::Other)?;
@@ -32,7 +41,16 @@ impl Regions {
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
         let region = Arc::new(Region::map(&request)?);
-        self.0.push((task.target.clone(), task.pages, task.size.0, region.clone()));
+        if !task.prefault {
+            region.discard().map_err(|error| {
+                SetupError::Other(format!(
+                    "prefault = false: {} cannot give its pages back: {error}; use another target",
+                    task.target
+                ))
+            })?;
+        }
+        let (target, pages, size) = (task.target.clone(), task.pages, task.size.0);
+        self.0.push(Mapped { target, pages, size, prefault: task.prefault, region: region.clone() });
         Ok(region)
     }
 }
@@ -71,6 +89,7 @@ pub struct Writer {
     run: Loop,
     line: LineState,
     sync: bool,
+    prefault: bool,
     pace: Option<Pace>,
     clock: &'static Clock,
 }
@@ -122,7 +141,8 @@ impl Writer {
             }
         });
         let sync = task.instruction == Instruction::Msync;
-        Ok(Self { region, _source: source, walk, run, line: task.line, sync, pace, clock: Clock::host() })
+        let (line, prefault, clock) = (task.line, task.prefault, Clock::host());
+        Ok(Self { region, _source: source, walk, run, line, sync, prefault, pace, clock })
     }
 
     /// What it writes to. Whoever reads or writes there does so between two calls of
@@ -145,6 +165,13 @@ impl Writer {
             // SAFETY: as above.
             unsafe { (self.run)(&mut self.walk, blocks) };
         }
+    }
+
+    // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that took.
+    fn give_back(&self) -> u64 {
+        let start = self.clock.now();
+        self.region.discard().expect("it was done once at the start");
+        self.clock.now() - start
     }
 
     // Brings the lines of the next blocks into the state asked for; returns the ticks that took.
@@ -189,6 +216,16 @@ impl Workload for Writer {
                 pace.wait(blocks, self.clock);
             }
             self.pace = Some(pace);
+        } else if !self.prefault {
+            let mut left = amount;
+            while left > 0 {
+                let blocks = left.min(self.walk.blocks - self.walk.index);
+                self.write(blocks);
+                left -= blocks;
+                if self.walk.index == 0 {
+                    untimed += self.give_back();
+                }
+            }
         } else if self.line == LineState::AsIs {
             self.write(amount);
         } else {
@@ -208,6 +245,11 @@ impl Workload for Writer {
     }
 
     fn resumed(&mut self) {
+        // Somebody else may have touched the pages since.
+        if !self.prefault {
+            self.give_back();
+            self.walk.index = 0;
+        }
         if let Some(pace) = &mut self.pace {
             pace.due = 0.0;
         }

@@ -96,3 +96,30 @@ fn writers_to_one_target_share_its_mapping() {
     assert_eq!(first.region.base(), second.region.base());
     assert_ne!(first.region.base(), third.region.base());
 }
+
+#[test]
+fn without_prefaulting_every_pass_meets_fresh_pages() {
+    for target in [Target::Dram, Target::Tmpfs("/dev/shm".into())] {
+        let task = Write {
+            prefault: false,
+            size: Bytes::kib(64),
+            instruction: Instruction::None,
+            target,
+            ..Write::default()
+        };
+        let mut writer = Writer::new(&task, 1, &mut Regions::default()).unwrap();
+        let written =
+            |writer: &Writer| contents(writer).iter().step_by(4096).filter(|byte| **byte != 0).count();
+        assert_eq!(written(&writer), 0);
+        // Sixteen blocks make a pass; the pages are given back at its end, untimed.
+        assert_eq!(writer.work(10, &Ignore), Work { units: 640, untimed: 0 });
+        assert_eq!(written(&writer), 10);
+        let around = writer.work(9, &Ignore);
+        assert!(around.units == 576 && around.untimed > 0, "{around:?}");
+        assert_eq!(written(&writer), 3);
+        writer.resumed();
+        assert_eq!(written(&writer), 0);
+        assert_eq!(writer.work(1, &Ignore).untimed, 0);
+        assert_eq!(written(&writer), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a machine lacks for a task besides CPUs: memory targets and programs.
+
+use std::path::Path;
+
+use ringfence_machine::Machine;
+use ringfence_machine::targets::TargetKind;
+use ringfence_machine::topology::Topology;
+
+use super::{NotRun, Plan};
+use crate::experiment::{Experiment, ExperimentError};
+use crate::task::{Target, Task};
+
+impl Plan {
+    /// As [`Plan::new`], and cases whose memory target or program this machine does not have are not run.
+    /// `has_program` says whether a program's name can be started.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn without_missing(
+        experiment: &Experiment,
+        machine: &Machine,
+        has_program: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, ExperimentError> {
+        let mut plan = Self::new(experiment, &machine.topology)?;
+        for (case, what) in plan.cases.iter().enumerate() {
+            if plan.not_run.iter().any(|known| known.case == case) {
+                continue;
+            }
+            let reason = what.active.iter().find_map(|active| {
+                lacks(&plan.variants[active.role][active.variant].task, machine, has_program)
+            });
+            plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
+        }
+        Ok(plan)
+    }
+
+    /// As [`Plan::without_missing`] on this machine; but where nothing would be left to measure, the plan
+    /// is that of [`Plan::new`]: whoever asked for just that is told by the failure what is wrong.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn on(experiment: &Experiment, machine: &Machine) -> Result<Self, ExperimentError> {
+        let plan = Self::without_missing(experiment, machine, &can_be_started)?;
+        if plan.measured().is_empty() { Self::new(experiment, &machine.topology) } else { Ok(plan) }
+    }
+}
+
+/// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
+/// trying, such as room or permissions, is not looked at.
+pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool) -> Option<String> {
+    match task {
+        Task::Write(write) => lacks_target(&write.target, machine),
+        Task::Command(command) => {
+            let program = command.argv()?.into_iter().next()?;
+            (!has_program(&program)).then(|| format!("there is no program '{program}' here"))
+        }
+        _ => None,
+    }
+}
+
+fn lacks_target(target: &Target, machine: &Machine) -> Option<String> {
+    let of_kind = |kind: TargetKind| {
+        let known = machine.targets.iter().filter(move |known| known.kind == kind);
+        known.filter_map(|known| known.name.split_once(':').map(|(_, path)| Path::new(path)))
+    };
+    match target {
+        Target::Dax(path) if !of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount)) => {
+            Some(format!("no file system is mounted with DAX at {}", path.display()))
+        }
+        Target::DevDax(path) if !of_kind(TargetKind::Devdax).any(|device| device == path) => {
+            Some(format!("there is no device {}", path.display()))
+        }
+        Target::Node(node) => lacks_node(&machine.topology, *node),
+        _ => None,
+    }
+}
+
+fn lacks_node(topology: &Topology, node: u32) -> Option<String> {
+    // Where the kernel tells of no nodes, all memory is one.
+    let there = topology.node(node).is_some() || (topology.nodes.is_empty() && node == 0);
+    (!there).then(|| format!("this machine has no NUMA node {node}"))
+}
+
+/// Whether a program of that name, or at that path, is there and may be executed.
+pub fn can_be_started(program: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let executable = |path: &Path| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_machine::fixtures;
+
+    #[test]
+    fn targets_and_programs_are_looked_up_on_the_machine() {
+        let machine = |tree: fixtures::FixtureTree| Machine::examine(&tree.root()).unwrap();
+        let (xeon, vm, cxl) =
+            (machine(fixtures::xeon_2s64t()), machine(fixtures::vm_2cpu()), machine(fixtures::cxl_node()));
+        let task = |target: &str| {
+            let table = format!("workload = 'write'\ntarget = '{target}'");
+            crate::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+        };
+        let lacks = |target: &str, machine: &Machine| lacks(&task(target), machine, &|_| true);
+        for target in
+            ["dram", "tmpfs:/dev/shm", "file:/nowhere", "dax:/mnt/pmem0/x", "devdax:/dev/dax1.0", "node:1"]
+        {
+            assert_eq!(lacks(target, &xeon), None, "{target}");
+        }
+        assert_eq!(lacks("node:2", &cxl), None);
+        for (target, why) in [
+            ("dax:/mnt/pmem0", "no file system is mounted with DAX at /mnt/pmem0"),
+            ("devdax:/dev/dax1.0", "there is no device /dev/dax1.0"),
+            ("node:1", "this machine has no NUMA node 1"),
+        ] {
+            assert_eq!(lacks(target, &vm).as_deref(), Some(why));
+        }
+        assert!(lacks("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
+    }
+
+    #[test]
+    fn programs_are_found_by_name_and_by_path() {
+        assert!(can_be_started("sh") && can_be_started("/bin/sh"));
+        assert!(!can_be_started("no-such-program") && !can_be_started("/etc/passwd") && !can_be_started("/"));
+    }
+
+    #[test]
+    fn what_is_lacking_is_not_run_unless_it_is_all_there_was() {
+        let text = "schema = 1\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = ['w']\n";
+        let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let plan = |targets: &str| {
+            let experiment = Experiment::parse(&text.replace("TARGETS", targets)).unwrap();
+            Plan::on(&experiment, &vm).unwrap()
+        };
+        let some = plan("['dram', 'dax:/mnt/pmem0']");
+        assert_eq!(some.measured(), [0]);
+        assert!(some.refusal(1).unwrap().contains("mounted with DAX"));
+        assert_eq!(plan("['dax:/mnt/pmem0']").refusal(0), None, "its failure says what is wrong");
+    }
+}

@@ -1,0 +1,100 @@
+//! What is said of a cell, on a terminal as on a page.
+
+use ringfence_lab::compare::{Cell, Comparison, Figure as What, Missing};
+use ringfence_lab::estimate::{Estimate, Verdict};
+
+use crate::cases::one;
+use crate::numbers::{Figure, ns_figure, percent, slowdown_figure};
+use crate::style::Paint;
+
+/// A case in a few words: its arm and what sets it apart.
+pub(super) fn name(arm: &str, label: &str) -> String {
+    format!("{arm} {label}").trim_end().to_string()
+}
+
+pub(super) fn figure_name(cell: &Cell) -> String {
+    match cell.figure {
+        What::Cost => format!("time per {}", one(cell.unit)),
+        What::Slowdown => "slowdown".into(),
+    }
+}
+
+/// The figure of one side.
+pub(super) fn figure(cell: &Cell, side: &Estimate) -> Option<Figure> {
+    let interval = side.as_ref().ok()?;
+    Some(match cell.figure {
+        What::Cost => ns_figure(interval),
+        What::Slowdown => slowdown_figure(interval),
+    })
+}
+
+/// The second side over the first.
+pub(super) fn change(cell: &Cell) -> Option<Figure> {
+    cell.change.slowdown.as_ref().map(slowdown_figure)
+}
+
+pub(super) fn changed(cell: &Cell) -> bool {
+    matches!(cell.change.verdict, Verdict::Slower | Verdict::Faster)
+}
+
+/// The verdict without its interval, which stands beside it.
+pub(super) fn verdict(cell: &Cell) -> (String, Paint) {
+    let (more, less) = match cell.figure {
+        What::Cost => ("takes longer", "takes less"),
+        What::Slowdown => ("slowed more", "slowed less"),
+    };
+    match &cell.change.verdict {
+        Verdict::Slower => (more.into(), Paint::Bad),
+        Verdict::Faster => (less.into(), Paint::Good),
+        Verdict::NoChangeLargerThanMargin => (format!("within {}", percent(cell.change.margin)), Paint::Good),
+        Verdict::Undecided { lives_needed: Some(lives) } => {
+            (format!("undecided: about {lives} lives in both would tell"), Paint::Caution)
+        }
+        Verdict::Undecided { lives_needed: None } => {
+            ("undecided: lives differ too much".into(), Paint::Caution)
+        }
+        Verdict::NotEstimable(_) => ("not estimable".into(), Paint::Caution),
+    }
+}
+
+/// Why cells have no figure, a line for each reason.
+pub(super) fn not_estimable(comparison: &Comparison) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in &comparison.cells {
+        let Verdict::NotEstimable(reason) = cell.change.verdict else { continue };
+        let (reason, name) = (reason.to_string(), name(&cell.arm, &cell.label));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    reasons.into_iter().map(|(why, names)| format!("not estimable: {}: {why}", names.join("; "))).collect()
+}
+
+/// How a missing case's reason continues its line.
+pub(super) fn reason(missing: &Missing) -> String {
+    missing.reason.as_ref().map_or_else(String::new, |reason| format!(", because {reason}"))
+}
+
+/// What the figures mean.
+pub(super) fn reading(comparison: &Comparison) -> Vec<String> {
+    let mut lines = vec![format!(
+        "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as much. Of the {} intervals each holds with {}, so that all hold together with {}",
+        comparison.cells.len(),
+        percent(comparison.level),
+        percent(comparison.confidence)
+    )];
+    if comparison.looks > 1 {
+        lines[0] += ", whichever look was the last";
+    }
+    let has = |what: What| comparison.cells.iter().any(|cell| cell.figure == what);
+    if has(What::Slowdown) {
+        lines.push("slowdown: against the case's baseline, measured next to it, so that the machine's own speed cancels".into());
+    }
+    if has(What::Cost) {
+        lines.push(
+            "time: what was different about the machine on the two occasions, such as its clock or its other guests, is part of the change; the interval knows only how lives differ".into(),
+        );
+    }
+    lines
+}

@@ -1,0 +1,97 @@
+//! `compare`: one experiment on two machines, kernels or days.
+
+use std::io::Write;
+use std::path::Path;
+
+use ringfence_lab::compare::{self, Comparison, Match, Side};
+use ringfence_lab::dataset::{self, Dataset};
+use serde_json::json;
+
+use crate::args::Compare;
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &Compare) -> Result<(), Failure> {
+    let (before, after) = (dataset::list(&args.before)?, dataset::list(&args.after)?);
+    let matched = compare::match_folders((&args.before, &before), (&args.after, &after))
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let alone = matched.alone;
+    let mut compared: Vec<(Match, Comparison)> = Vec::new();
+    let mut refused: Vec<(Match, String)> = Vec::new();
+    for one in matched.both {
+        let (before, after) = (Dataset::open(&one.before)?, Dataset::open(&one.after)?);
+        match compare::compare(&before, &after) {
+            Ok(comparison) => compared.push((one, comparison)),
+            Err(error) => refused.push((one, error.to_string())),
+        }
+    }
+    // Of two surveys some datasets may still be comparable; of two datasets nothing is left.
+    if compared.is_empty() {
+        let (one, why) = refused.into_iter().next().expect("there is at least one match");
+        let name = if one.name.is_empty() { String::new() } else { format!("{}: ", one.name) };
+        return Err(Failure::Usage(format!("{name}{why}")));
+    }
+    if let Some(path) = &args.html {
+        write_page(path, &page(&compared, &refused, &alone))?;
+    }
+    if args.json {
+        return output::print_json(&json!({
+            "schema": 1,
+            "compared": compared.iter().map(|(one, comparison)| json!({
+                "name": one.name, "before": one.before, "after": one.after, "comparison": comparison,
+            })).collect::<Vec<_>>(),
+            "refused": refused.iter().map(|(one, why)| json!({ "name": one.name, "why": why })).collect::<Vec<_>>(),
+            "alone": alone,
+        }));
+    }
+    let style = output::style();
+    let mut text = String::new();
+    for (one, comparison) in &compared {
+        text += &format!("before: {}\nafter:  {}\n\n", one.before.display(), one.after.display());
+        text += &ringfence_report::compare(comparison, &style);
+        text += &format!("\n{}\n\n", ringfence_report::compare_answer(comparison));
+    }
+    for line in left_out(&refused, &alone) {
+        text += &format!("{line}\n");
+    }
+    output::print(text.trim_end())
+}
+
+fn left_out(refused: &[(Match, String)], alone: &[(Side, String)]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        refused.iter().map(|(one, why)| format!("not compared: {}: {why}", one.name)).collect();
+    for (lacks, name) in alone {
+        let side = if *lacks == Side::Before { "before" } else { "after" };
+        lines.push(format!("not compared: {name}, because there is none {side}"));
+    }
+    lines
+}
+
+fn page(compared: &[(Match, Comparison)], refused: &[(Match, String)], alone: &[(Side, String)]) -> String {
+    let title = "Ringfence: before and after";
+    let mut sections: Vec<(String, String)> = compared
+        .iter()
+        .map(|(one, comparison)| {
+            let title = comparison.question.clone().unwrap_or_else(|| comparison.name.clone());
+            let title = if one.name.is_empty() { title } else { format!("{}: {title}", one.name) };
+            (title, ringfence_report::compare_html(comparison))
+        })
+        .collect();
+    let left_out = left_out(refused, alone);
+    if !left_out.is_empty() {
+        sections.push(("Left out".into(), ringfence_report::paragraphs_html(&left_out)));
+    }
+    ringfence_report::compare_page(title, &sections)
+}
+
+/// Writes a file that does not exist yet.
+fn write_page(path: &Path, text: &str) -> Result<(), Failure> {
+    let refuse = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::Usage(format!("{} exists already: choose another name", path.display()))
+        }
+        _ => Failure::Usage(format!("{} cannot be written: {error}; choose another place", path.display())),
+    };
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(refuse)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(refuse)
+}
