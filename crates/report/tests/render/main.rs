@@ -2,5 +2,6 @@
 
 mod cases;
 mod golden;
+mod html;
 mod machine;
 mod survey;
