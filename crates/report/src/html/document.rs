@@ -2,6 +2,8 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::text::clean;
+
 use super::{Answer, Card, Group, Page, Section};
 
 const STYLE: &str = include_str!("../../assets/page.css");
@@ -23,12 +25,12 @@ pub fn page(page: &Page) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(concat!("ringfence ", env!("CARGO_PKG_VERSION")));
-                title { (page.title) " · Ringfence" }
+                title { (clean(&page.title)) " · Ringfence" }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (content(page))
+                (PreEscaped(harmless(&content(page).into_string())))
                 script type="text/plain" id="licences" { (PreEscaped(NOTICE)) }
                 script { (PreEscaped(CHARTS)) }
                 script { (PreEscaped(SCRIPT)) }
@@ -36,6 +38,27 @@ pub fn page(page: &Page) -> String {
         }
     };
     markup.into_string()
+}
+
+// Characters that turn the direction of others round, or cannot be seen, deceive in a name. They stay in
+// experiment files, which are to be copied as they are; nothing else is preformatted.
+fn harmless(markup: &str) -> String {
+    let plain = |text: &str| -> String {
+        let seen = |c: char| match c {
+            '\n' | '\t' => c,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '?',
+            c if c.is_control() => '?',
+            c => c,
+        };
+        text.chars().map(seen).collect()
+    };
+    let mut parts = markup.split("<pre>");
+    let mut out = plain(parts.next().unwrap_or_default());
+    for part in parts {
+        let (kept, rest) = part.split_once("</pre>").unwrap_or((part, ""));
+        out.push_str(&format!("<pre>{kept}</pre>{}", plain(rest)));
+    }
+    out
 }
 
 /// What is between head and scripts: all of the page that depends on the figures.

@@ -3,5 +3,6 @@
 mod cases;
 mod compare;
 mod golden;
+mod html;
 mod machine;
 mod survey;
