@@ -210,6 +210,15 @@ fn end_orphans(spared: impl Fn() -> Vec<i32>) {
     }
 }
 
+fn collect_zombies(spared: &[i32]) {
+    for process in process::descendants(&FsRoot::host(), own_pid()) {
+        if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
+            // SAFETY: waits for one process of ours that has ended; no status is asked for.
+            unsafe { libc::waitpid(process.pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+    }
+}
+
 fn adopt_orphans() {
     // SAFETY: a process attribute; no memory is touched.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -297,6 +306,8 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.stdin.take());
         let in_order = self.child.wait().is_ok_and(|status| status.success());
+        // What the guardian had ended but not yet collected falls to this process.
+        collect_zombies(&self.others);
         if !in_order {
             end_orphans(|| self.others.clone());
             cgroup::sweep(&FsRoot::host(), Some(self.child.id()));

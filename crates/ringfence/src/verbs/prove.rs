@@ -158,9 +158,7 @@ fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure>
     if text.trim().is_empty() {
         return Err(Failure::Usage(format!("--{flag}: it is empty; give a program's command line")));
     }
-    let mut table = Table::new();
-    table.insert("workload".into(), Value::String("command".into()));
-    table.insert("run".into(), Value::String(text.trim().into()));
+    let mut table = text::program(text);
     table.extend(unit.map(|unit| ("unit".to_string(), Value::String(unit.into()))));
     Ok(table)
 }

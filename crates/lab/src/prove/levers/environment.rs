@@ -45,8 +45,9 @@ impl Environment {
             command.env.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
         env.insert(key.into(), Value::String(value.into()));
         let set = Table::from_iter([("env".to_string(), Value::Table(env))]);
-        let quoted = shlex::try_quote(value).map_or_else(|_| value.to_string(), |quoted| quoted.into_owned());
-        let keep = format!("{key}={quoted} {}", text::print(scene.table));
+        let mut task = scene.table.clone();
+        task.extend(set.clone());
+        let keep = text::print(&task);
         Offer::set(self, format!("{key}={value}"), set, keep)
     }
 }
