@@ -304,7 +304,7 @@
     root.dataset.before = root.dataset.theme || "";
     root.dataset.theme = "light";
     drawAll(paperWidth, true);
-    opened = [...document.querySelectorAll("details:not([open])")].filter((details) => details.querySelectorAll("tr").length <= 30 && !details.matches(".file"));
+    opened = [...document.querySelectorAll("details:not([open])")].filter((details) => details.querySelectorAll("tr").length <= 30 && !details.matches(".file, .timeline details"));
     for (const details of opened) details.open = true;
   });
   window.addEventListener("afterprint", () => {

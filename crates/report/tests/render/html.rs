@@ -130,6 +130,7 @@ fn a_survey_without_anything() {
     survey.neighbours.clear();
     survey.probes.round_trips.clear();
     survey.probes.caches.clear();
+    survey.probes.reloads = Default::default();
     survey.ended_early = Some("interrupted".into());
     survey.conclude();
     let text = check("survey-empty", &html::survey(&survey, &[]));
