@@ -161,6 +161,12 @@ pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>
 
 /// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
 pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
+    let level = plan.experiment.measure.confidence.0;
+    Some(AaSummary::new(&aa_estimates(plan, samples)?, level))
+}
+
+/// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.
+pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
     let lives = plan.experiment.aa?;
     let level = plan.experiment.measure.confidence.0;
     let windows = metric_windows(plan, samples);
@@ -177,7 +183,7 @@ pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
         };
         estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
     }
-    Some(AaSummary::new(&estimates, level))
+    Some(estimates)
 }
 
 // Windows by the case that their step measures, in the order of measurement. Samples lie in that order

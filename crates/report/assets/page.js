@@ -68,6 +68,8 @@
       // In GB/s, so that the axis ticks at round figures.
       const rates = points.map((p) => p.y[0] / 1e9);
       const efficient = points.filter((p) => p.standing === "efficient").sort((a, b) => a.x[0] - b.x[0]);
+      const logs = right / left >= 1.9;
+      const at = (p) => logs ? Math.log(p.x[0] / left) / Math.log(right / left) : (p.x[0] - left) / (right - left);
       const shape = (p) => (p.standing === "unfenced" ? "diamond" : p.paced ? "triangle" : "circle");
       const item = (p) => {
         const open = p.standing === "unfenced";
@@ -78,7 +80,9 @@
           symbolSize: p.standing === "efficient" ? 15 : open ? 11 : 11,
           itemStyle: open ? { color: css("panel"), borderColor: color, borderWidth: 1.8, opacity: 0.8 }
             : { color, borderColor: p.standing === "efficient" ? css("ink") : css("panel"), borderWidth: p.standing === "efficient" ? 2 : 1 },
-          label: { show: named, formatter: () => p.name, position: "right", distance: 7, ...text(), fontSize: 12.5,
+          label: { show: named, formatter: () => p.name, ...text(), fontSize: 12.5,
+            // Beside its point, on the side with room, and off the whisker.
+            position: at(p) > 0.8 ? "left" : "right", distance: 6,
             color: p.standing === "efficient" ? css("ink") : css("soft"), fontWeight: p.standing === "efficient" ? 600 : 400,
             width: width < 520 ? 110 : 190, overflow: "truncate" },
         };
@@ -98,7 +102,8 @@
               const at = (i, j) => inside(params, ...api.coord([api.value(i), api.value(j)]));
               return { type: "group", silent: true, children: [line([at(1, 3), at(2, 3)], style), line([at(0, 4), at(0, 5)], style)] };
             } },
-          { type: "scatter", z: 3, data: points.map(item), labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
+          { type: "scatter", z: 3, data: points.map(item), 
+            labelLayout: ({ dataIndex }) => ({ dy: points[dataIndex].paced ? 9 : -9, hideOverlap: true }),
             markLine: { silent: true, symbol: "none", data: [{ xAxis: 1 }], lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.5 },
               label: { show: false } } },
         ],
@@ -299,7 +304,7 @@
     root.dataset.before = root.dataset.theme || "";
     root.dataset.theme = "light";
     drawAll(paperWidth, true);
-    opened = [...document.querySelectorAll("details:not([open])")].filter((details) => details.querySelectorAll("tr").length <= 30 && !details.matches(".file"));
+    opened = [...document.querySelectorAll("details:not([open])")].filter((details) => details.querySelectorAll("tr").length <= 30 && !details.matches(".file, .timeline details"));
     for (const details of opened) details.open = true;
   });
   window.addEventListener("afterprint", () => {

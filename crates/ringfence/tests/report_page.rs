@@ -16,6 +16,20 @@ use support::{Folder, Output, Running, ringfence_in, skip};
 const LARGEST: u64 = 2_000_000;
 const HOSTILE: &str = "</script><img src=x onerror=document.title=1>";
 
+// Moves over each figure until a hover text shows.
+const HOVER: &str = r#"
+for (const box of document.querySelectorAll(".chart")) {
+  const host = box.querySelector("svg").parentElement;
+  const at = host.getBoundingClientRect();
+  over: for (let y = 4; y < at.height; y += 4) for (let x = 4; x < at.width; x += 4) {
+    const place = { clientX: at.x + x, clientY: at.y + y, bubbles: true };
+    host.dispatchEvent(new PointerEvent("pointermove", place));
+    host.dispatchEvent(new MouseEvent("mousemove", place));
+    if (box.querySelector(".tip")) break over;
+  }
+}
+"#;
+
 fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     match (victim, instruction) {
         ("chase", Instruction::Clwb) => 12.0,
@@ -85,14 +99,16 @@ fn sound(browser: &Path, page: &Path) -> String {
     assert!(opened.requests.is_empty(), "{:#?}", opened.requests);
     assert!(opened.dom.contains(&format!("data-drawn=\"{figures}\"")));
     assert_eq!(opened.dom.matches("<svg").count(), figures, "every figure is drawn");
-    // Without its policy it asks for nothing either.
+    // Without its policy it asks for nothing either, also when a hover text stands over each figure.
     let folder = Folder::new();
     let bare = folder.path().join("bare.html");
     let (before, after) = text.split_once("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
+    let after = after.replace("</body>", &format!("<script>{HOVER}</script></body>"));
     fs::write(&bare, format!("{before}<meta name=\"x\"{after}")).unwrap();
-    let requests = open(browser, &bare).requests;
-    assert!(requests.is_empty(), "{requests:#?}");
-    opened.dom
+    let hovered = open(browser, &bare);
+    assert!(hovered.console.is_empty(), "{:#?}", hovered.console);
+    assert!(hovered.requests.is_empty(), "{:#?}", hovered.requests);
+    hovered.dom
 }
 
 // What the tests below look for would be seen.
@@ -122,12 +138,13 @@ fn a_survey_opens_in_a_browser() {
     let page = dir.join("report.html");
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Which flush should I use here"));
-    // Three frontiers, three heat maps, two matrices, seven time lines, one histogram.
-    assert_eq!(text.matches("<div class=\"chart\"").count(), 16);
+    // Three frontiers, three heat maps, two matrices, seven time lines, reloads, one histogram.
+    assert_eq!(text.matches("<div class=\"chart\"").count(), 17);
     let shown = ringfence_in(folder.path(), &["show", "survey"]);
     assert!(shown.ok().contains("On this machine:"));
     let Some(browser) = browser() else { return skip("there is no Chromium") };
-    sound(&browser, &page);
+    let dom = sound(&browser, &page);
+    assert_eq!(dom.matches("<div class=\"tip\">").count(), 17, "hovering shows numbers");
     broken_pages_are_noticed(&browser, &page);
 }
 
@@ -159,7 +176,11 @@ fn hostile_names_of_a_real_run_are_inert() {
         return skip("there is one CPU: nothing is measured, and no figure drawn");
     }
     let dom = sound(&browser, &page);
-    assert!(!dom.contains("<img") && dom.contains("<title>hostile · Ringfence</title>"));
+    assert!(
+        dom.contains("<div class=\"tip\">")
+            && !dom.contains("<img")
+            && dom.contains("<title>hostile · Ringfence</title>")
+    );
 }
 
 #[test]

@@ -16,6 +16,13 @@ pub fn advice(survey: &Survey) -> Vec<String> {
     for block in BLOCKS {
         all.extend(cheapest(survey, block));
     }
+    all.extend(beyond_cost(survey));
+    all
+}
+
+/// The same without the cheapest ways, for where [`cheapest_of`] is shown already.
+pub fn beyond_cost(survey: &Survey) -> Vec<String> {
+    let mut all = Vec::new();
     all.extend(fences(survey));
     all.extend(keeps_lines(survey));
     for table in &survey.neighbours {
@@ -51,7 +58,7 @@ pub fn cheapest_of(survey: &Survey, block: Bytes) -> Option<Cheapest> {
         instruction,
         cost,
         tied: tied.into_iter().map(|(name, _)| name).collect(),
-        next: beaten.first().map(|next| *next),
+        next: beaten.first().copied(),
     })
 }
 
@@ -83,7 +90,21 @@ pub fn in_short(survey: &Survey) -> Option<String> {
             "Flush with {name} where others share the machine: it was not seen to slow a neighbour down, at {} a line. {harmful}.",
             ns(cost.value)
         ),
-        None => format!("{harmful}. Every other flush was seen to slow a neighbour down, too."),
+        None => {
+            let others = ways.iter().filter(|(name, _)| name != best);
+            let harms = others.filter_map(|(name, cost)| Some((name, cost, harm(survey, name)?)));
+            let least = harms
+                .filter(|(_, _, (_, other))| other.high < slowdown.low)
+                .min_by(|a, b| a.2.1.value.total_cmp(&b.2.1.value));
+            match least {
+                Some((name, cost, (victim, other))) => format!(
+                    "{harmful}. {name}, at {} a line, harms least: {victim} {}.",
+                    ns(cost.value),
+                    range(&other)
+                ),
+                None => format!("{harmful}. No other flush was seen to harm less."),
+            }
+        }
     })
 }
 

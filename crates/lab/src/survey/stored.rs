@@ -2,7 +2,7 @@
 //! what was not run), and the figures come from the samples anew.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence_machine::Machine;
 use serde::Deserialize;
@@ -126,7 +126,7 @@ fn victim(name: &str) -> Option<(String, bool)> {
     Some((victim.into(), paced))
 }
 
-fn place(folder: &PathBuf) -> (usize, usize) {
+fn place(folder: &Path) -> (usize, usize) {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let order = |of: &str| experiments::VICTIMS.iter().position(|known| *known == of).unwrap_or(usize::MAX);
     match victim(&name) {

@@ -29,7 +29,7 @@ pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
         .collect();
     cards.extend(survey.neighbours.iter().filter_map(worst));
     let headline = advice::in_short(survey).unwrap_or_else(|| "Nothing was measured to advise on.".into());
-    let mut sentences = survey.advice.clone();
+    let mut sentences = advice::beyond_cost(survey);
     if let Some(why) = &survey.ended_early {
         sentences.insert(0, format!("The survey ended early: {why}; what follows from it is missing here."));
     }

@@ -49,7 +49,7 @@ pub(super) fn of_survey(survey: &Survey) -> Option<Section> {
         return None;
     }
     let body = html! {
-        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". Dark is dear; hover shows intervals." }
+        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". The stronger the colour, the dearer; hover shows intervals." }
         (maps(&rows))
         @if !survey.parts.is_empty() { (parts(survey)) }
     };
@@ -64,7 +64,7 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     }
     let body = match as_map(plan, &costs) {
         Some(rows) => html! {
-            p { "Nanoseconds per line of 64 B. Dark is dear; hover shows intervals." }
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover shows intervals." }
             (maps(&rows))
         },
         None => list(plan, &costs),

@@ -2,7 +2,7 @@
 //! holds one of them at a time.
 
 use ringfence_lab::dataset::{Dataset, Histogram, Manifest};
-use ringfence_lab::estimate::{AaSummary, Looks};
+use ringfence_lab::estimate::{AaSummary, Estimate, Looks};
 use ringfence_lab::frontier::{self, Frontier};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{self, CaseResult};
@@ -31,6 +31,8 @@ pub struct Digest {
     pub results: Vec<CaseResult>,
     /// For an A/A experiment: what it says of noise.
     pub aa: Option<AaSummary>,
+    /// The same, experiment by experiment; empty for others.
+    pub aa_estimates: Vec<Estimate>,
     /// Ways of writing.
     pub frontier: Frontier,
     /// Windows over time.
@@ -56,6 +58,7 @@ impl Digest {
             unfinished: dataset.unfinished(),
             results: results::results(plan, samples, level),
             aa: results::aa(plan, samples),
+            aa_estimates: results::aa_estimates(plan, samples).unwrap_or_default(),
             frontier: frontier::frontier(plan, samples, level),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             histograms,

@@ -91,7 +91,7 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
         super::frontier::section(&digest.frontier).filter(|_| several || digest.frontier.victim.is_none()),
-        aa::section(digest.aa.as_ref()),
+        aa::section(digest, !several),
         slowdowns::section(&digest.plan, &digest.results),
         costs::section(&digest.plan, &digest.results),
         timeline::section(&one),

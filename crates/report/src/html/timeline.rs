@@ -34,7 +34,7 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     let body = html! {
         p {
             "Each window's time per unit of work over the median of its own case: 1x is as usual, drift is a slope, \
-             a machine that toggles has two levels. Colours are the classes by ping-pong between the CPUs in use. Scroll over a figure to zoom."
+             a machine that toggles has two levels. Colours are the classes by ping-pong between the CPUs in use. Hold Ctrl and scroll over a figure to zoom."
         }
         div class={ "row" @if with_points.len() == 1 { " one" } } {
             @for digest in &with_points { (figure(digest)) }

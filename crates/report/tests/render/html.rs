@@ -130,6 +130,7 @@ fn a_survey_without_anything() {
     survey.neighbours.clear();
     survey.probes.round_trips.clear();
     survey.probes.caches.clear();
+    survey.probes.reloads = Default::default();
     survey.ended_early = Some("interrupted".into());
     survey.conclude();
     let text = check("survey-empty", &html::survey(&survey, &[]));
@@ -208,7 +209,7 @@ fn an_aa_experiment() {
     let text = "schema = 1\nname = 'aa'\nmetric = 'victim'\naa = 2\n[measure]\nlooks = [10]\nblocks = 1\n\
         [[role]]\nname = 'victim'\ntask = { workload = 'alu' }\n\
         [[arm]]\nname = 'first'\nactive = ['victim']\n[[arm]]\nname = 'again'\nactive = ['victim']\nbaseline = 'first'\n";
-    let folder = measured(dir.path(), text, |life, case| 1000 + u64::from(life) * 7 % 5 + case as u64);
+    let folder = measured(dir.path(), text, |life, case| 1000 + (u64::from(life) * 7 + case as u64 * 3) % 5);
     let page = check("dataset-aa", &html::datasets(&[digest(&Dataset::open(&folder).unwrap())]));
     assert!(says(&page, "A/A: the same task in both arms"));
 }
