@@ -188,6 +188,9 @@ pub struct Command {
     /// What its work is counted in.
     #[serde(default)]
     pub unit: ProgramUnit,
+    /// A program that must be there too, for command lines that start it through a shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
 }
 
 /// What a program's work is counted in.
