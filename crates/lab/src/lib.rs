@@ -14,6 +14,7 @@ pub mod fixtures;
 pub mod measure;
 pub mod placement;
 pub mod plan;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod sample;
