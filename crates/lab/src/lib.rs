@@ -17,6 +17,7 @@ pub mod pair;
 pub mod placement;
 pub mod plan;
 pub mod prove;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod sample;

@@ -159,6 +159,16 @@ pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>
     plan.measured().into_iter().map(|case| (case, logs(case))).collect()
 }
 
+/// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
+/// ratio of both costs, life by life, over the lives that have both.
+pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
+    let windows = metric_windows(plan, samples);
+    match plan.cases[case].baseline {
+        Some(baseline) if baseline == against => estimate::slowdown(&pairs(&windows, case), level),
+        _ => estimate::rate_ratio(&own(&windows, case), &own(&windows, against), level),
+    }
+}
+
 /// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
 pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
     let level = plan.experiment.measure.confidence.0;

@@ -56,7 +56,7 @@ pub(crate) use interval::serialize_estimate;
 pub use interval::{Estimate, Interval, NotEstimable};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
-pub use rate::{rate, rate_logs};
+pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub use verdict::{Finding, MOST_LIVES, Verdict, lives_needed};
 pub use window::{Pair, Window};

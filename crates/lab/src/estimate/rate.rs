@@ -24,6 +24,18 @@ pub fn rate_logs(windows: &[(u32, Window)]) -> Result<Vec<f64>, NotEstimable> {
     Ok(totals(windows)?.values().map(Total::log_ns_per_unit).collect())
 }
 
+/// The ns per unit of some windows over that of others, life by life, with a t-interval over the lives that
+/// have both: for cases of one experiment, whose lives are the same.
+///
+/// # Errors
+/// As [`rate`].
+pub fn rate_ratio(windows: &[(u32, Window)], against: &[(u32, Window)], level: f64) -> Estimate {
+    let (own, other) = (totals(windows)?, totals(against)?);
+    let log =
+        |(life, total): (&u32, &Total)| Some(total.log_ns_per_unit() - other.get(life)?.log_ns_per_unit());
+    Interval::over_lives(&own.iter().filter_map(log).collect::<Vec<f64>>(), level)
+}
+
 /// The work and the time of each life, none of them without work.
 pub(super) fn totals(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, Total>, NotEstimable> {
     let mut lives = BTreeMap::<u32, Total>::new();
@@ -43,6 +55,18 @@ pub(super) fn totals(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, Total>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Life 1: 20 against 10 ns per unit, life 2: 40 against 5: ratios 2 and 8, geometric mean 4. Life 3 has
+    // only one side.
+    #[test]
+    fn a_ratio_by_hand() {
+        let window = |ns| Window { units: 1.0, ns };
+        let own = [(1, window(20.0)), (2, window(40.0)), (3, window(1.0))];
+        let found = rate_ratio(&own, &[(2, window(5.0)), (1, window(10.0))], 0.95).unwrap();
+        assert!((found.value - 4.0).abs() < 1e-12 && found.lives == 2);
+        assert!((found.spread - 4f64.ln() / 2f64.sqrt()).abs() < 1e-12);
+        assert_eq!(rate_ratio(&own, &[], 0.95), Err(NotEstimable::NothingMeasured));
+    }
 
     // Life 1: 400 ns / 4 units = 100; life 2: 900 / 1 = 900. Geometric mean 300.
     #[test]

@@ -51,8 +51,9 @@ pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool)
     match task {
         Task::Write(write) => lacks_target(&write.target, machine),
         Task::Command(command) => {
-            let program = command.argv()?.into_iter().next()?;
-            (!has_program(&program)).then(|| format!("there is no program '{program}' here"))
+            let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
+            let missing = wanted.find(|program| !has_program(program))?;
+            Some(format!("there is no program '{missing}' here"))
         }
         _ => None,
     }

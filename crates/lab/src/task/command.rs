@@ -25,6 +25,9 @@ pub struct Command {
     /// are timed whole have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<Span>,
+    /// A program that must be there too, for command lines that start it through a shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
 }
 
 /// What a program's work is counted in.
@@ -73,7 +76,7 @@ impl ProgramUnit {
 impl Command {
     /// A program with nothing special about it.
     pub fn new(run: impl Into<String>) -> Self {
-        Self { run: run.into(), unit: ProgramUnit::Auto, env: BTreeMap::new(), warm_up: None }
+        Self { run: run.into(), unit: ProgramUnit::Auto, env: BTreeMap::new(), warm_up: None, needs: None }
     }
 
     /// Program and arguments; `None` where a quote is not closed.
