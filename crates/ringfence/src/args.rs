@@ -28,6 +28,8 @@ pub enum Verb {
     Write(Box<Write>),
     /// Measure how much aggressors slow a victim down
     Neighbours(Box<Neighbours>),
+    /// Measure how tasks bear each other two by two, and advise who should run beside whom
+    Pair(Box<Pair>),
     /// Run an experiment file
     Run(Box<Run>),
     /// Compare a task with itself: how often does this machine show an effect that is not there?
@@ -225,6 +227,34 @@ pub struct Neighbours {
     /// The aggressors' CPUs, instead of the placement's
     #[arg(long, value_name = "CPUS")]
     pub aggressor_cpus: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// `pair`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered as they come; those
+that are the same are measured once. Takes about a minute for up to four different tasks.
+
+Examples:
+  ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu --task alu
+  ringfence pair --task mcf --task stream --task alu --present 1+3,2 --placement llc
+  ringfence pair --resume ringfence-pair-20260509-072933")]
+pub struct Pair {
+    /// A task; give two to ten
+    #[arg(long, value_name = "TASK")]
+    pub task: Vec<String>,
+    /// How they are paired now, such as 1+3,2+4 [default: as they come, 1+2,3+4]
+    #[arg(long, value_name = "PAIRS")]
+    pub present: Option<String>,
+    /// How the two CPUs lie to each other [default: smt where there are siblings, else auto]
+    #[arg(long, value_enum)]
+    pub placement: Option<Placement>,
+    /// Go on with this folder where it was cut short
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

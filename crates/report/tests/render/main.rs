@@ -3,4 +3,5 @@
 mod cases;
 mod golden;
 mod machine;
+mod pair;
 mod survey;

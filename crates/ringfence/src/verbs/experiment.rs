@@ -188,7 +188,8 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
+/// Sets what the flags say of an experiment.
+pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
     let measure = &mut experiment.measure;
     if let Some(lives) = &flags.lives {
         measure.looks = lives.clone();

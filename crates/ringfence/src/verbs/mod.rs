@@ -4,6 +4,7 @@ mod aa;
 mod experiment;
 mod look;
 mod neighbours;
+mod pair;
 mod resume;
 mod show;
 mod survey;
@@ -27,6 +28,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
+        Verb::Pair(pair) => pair::run(&pair),
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),

@@ -1,6 +1,7 @@
 //! `show`: a dataset again, from its samples.
 
 use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::pair;
 use ringfence_lab::results;
 use serde_json::json;
 
@@ -11,6 +12,13 @@ use crate::output;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
+    if let Some((question, outcome)) = pair::read(&args.dataset)? {
+        if args.json {
+            return output::print_json(&super::pair::to_json(&question, &outcome, &args.dataset));
+        }
+        let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
+        return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
+    }
     let mut text = String::new();
     let mut all = Vec::new();
     for dir in dataset::list(&args.dataset)? {
