@@ -17,6 +17,7 @@ pub mod plan;
 pub mod results;
 pub mod runner;
 pub mod sample;
+pub mod sensitivity;
 pub mod survey;
 pub mod task;
 pub mod units;

@@ -30,6 +30,8 @@ pub enum Verb {
     Neighbours(Box<Neighbours>),
     /// Measure how tasks bear each other two by two, and advise who should run beside whom
     Pair(Box<Pair>),
+    /// Measure how a polluter of growing footprint slows a victim down: how cache-sensitive is it?
+    Sensitivity(Box<Sensitivity>),
     /// Run an experiment file
     Run(Box<Run>),
     /// Compare a task with itself: how often does this machine show an effect that is not there?
@@ -255,6 +257,43 @@ pub struct Pair {
     /// Go on with this folder where it was cut short
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// Who pollutes the cache.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PolluterArg {
+    /// Plain stores, one line after the other
+    Write,
+    /// A random pointer chase
+    Chase,
+}
+
+/// `sensitivity`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Takes about half a minute for each victim and polluter. Several victims are measured together, and
+the most sensitive one is named.
+
+Examples:
+  ringfence sensitivity --victim mcf
+  ringfence sensitivity --victim mcf --victim 'chase footprint=4MiB' --victim alu --polluter write,chase
+  ringfence sensitivity --victim mcf --footprint 1MiB,8MiB,64MiB --lives 20")]
+pub struct Sensitivity {
+    /// The task whose rate is the figure; give several to compare them
+    #[arg(long, value_name = "TASK", required = true)]
+    pub victim: Vec<String>,
+    /// Who pollutes the cache
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "write")]
+    pub polluter: Vec<PolluterArg>,
+    /// The polluter's footprints [default: doubling, from a quarter of L2 to twice the last-level cache]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub footprint: Option<Vec<String>>,
+    /// How the polluter lies to the victim
+    #[arg(long, value_enum, default_value = "auto")]
+    pub placement: Placement,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

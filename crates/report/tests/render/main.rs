@@ -4,4 +4,5 @@ mod cases;
 mod golden;
 mod machine;
 mod pair;
+mod sensitivity;
 mod survey;

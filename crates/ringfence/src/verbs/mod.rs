@@ -6,6 +6,7 @@ mod look;
 mod neighbours;
 mod pair;
 mod resume;
+mod sensitivity;
 mod show;
 mod survey;
 mod write;
@@ -29,6 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
         Verb::Pair(pair) => pair::run(&pair),
+        Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),

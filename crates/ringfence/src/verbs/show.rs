@@ -44,7 +44,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text +=
                 "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", ringfence_report::cases(plan, &results, &style));
+        text += &format!("\n{}\n", experiment::tables(plan, &dataset.samples, &results, &style));
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
