@@ -34,7 +34,7 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     let level = percent(found.confidence);
     let text = format!(
         "slowdown: how much longer the victim takes per unit of work than alone; [lo, hi]: {level} intervals over \
-         lives; the sentences rest on wider ones, which hold all together"
+         lives, the full part of a bar reaching up to lo; the sentences rest on wider ones, which hold all together"
     );
     out.push('\n');
     paragraph(&mut out, 0, &text, style);
@@ -90,10 +90,13 @@ fn excess(point: &Point) -> Option<f64> {
     point.finding.slowdown.map(|slowdown| (slowdown.value - 1.0).max(0.0))
 }
 
+// As far as the lower bound it is certain, from there to the figure itself it is not.
 fn bar(point: &Point, most: f64, style: &Style) -> String {
-    let share = excess(point).filter(|_| most > 0.0).map_or(0.0, |excess| excess / most);
-    let full = if style.unicode { "█" } else { "#" };
-    full.repeat((share * BAR as f64).round() as usize)
+    let Some(slowdown) = point.finding.slowdown.filter(|_| most > 0.0) else { return String::new() };
+    let columns = |value: f64| ((value - 1.0).max(0.0) / most * BAR as f64).round() as usize;
+    let (certain, all) = (columns(slowdown.low), columns(slowdown.value));
+    let [full, light] = if style.unicode { ["█", "░"] } else { ["#", "-"] };
+    full.repeat(certain) + &light.repeat(all.saturating_sub(certain))
 }
 
 fn sentence(curve: &Curve) -> String {
