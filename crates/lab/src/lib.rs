@@ -21,6 +21,7 @@ pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod sample;
+pub mod sensitivity;
 pub mod survey;
 pub mod task;
 pub mod timeline;

@@ -32,6 +32,10 @@ pub enum Verb {
     Write(Box<Write>),
     /// Measure how much aggressors slow a victim down
     Neighbours(Box<Neighbours>),
+    /// Measure how tasks bear each other two by two, and advise who should run beside whom
+    Pair(Box<Pair>),
+    /// Measure how a polluter of growing footprint slows a victim down: how cache-sensitive is it?
+    Sensitivity(Box<Sensitivity>),
     /// Run an experiment file
     Run(Box<Run>),
     /// Compare a task with itself: how often does this machine show an effect that is not there?
@@ -378,6 +382,71 @@ pub struct Tune {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: Output,
+}
+
+/// `pair`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered as they come; those
+that are the same are measured once. Takes about a minute for up to four different tasks.
+
+Examples:
+  ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu --task alu
+  ringfence pair --task mcf --task stream --task alu --present 1+3,2 --placement llc
+  ringfence pair --resume ringfence-pair-20260509-072933")]
+pub struct Pair {
+    /// A task; give two to ten
+    #[arg(long, value_name = "TASK")]
+    pub task: Vec<String>,
+    /// How they are paired now, such as 1+3,2+4 [default: as they come, 1+2,3+4]
+    #[arg(long, value_name = "PAIRS")]
+    pub present: Option<String>,
+    /// How the two CPUs lie to each other [default: smt where there are siblings, else auto]
+    #[arg(long, value_enum)]
+    pub placement: Option<Placement>,
+    /// Go on with this folder where it was cut short
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// Who pollutes the cache.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PolluterArg {
+    /// Plain stores, one line after the other
+    Write,
+    /// A random pointer chase
+    Chase,
+}
+
+/// `sensitivity`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Takes about half a minute for each victim and polluter. Several victims are measured together, and
+the most sensitive one is named.
+
+Examples:
+  ringfence sensitivity --victim mcf
+  ringfence sensitivity --victim mcf --victim 'chase footprint=4MiB' --victim alu --polluter write,chase
+  ringfence sensitivity --victim mcf --footprint 1MiB,8MiB,64MiB --lives 20")]
+pub struct Sensitivity {
+    /// The task whose rate is the figure; give several to compare them
+    #[arg(long, value_name = "TASK", required = true)]
+    pub victim: Vec<String>,
+    /// Who pollutes the cache
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "write")]
+    pub polluter: Vec<PolluterArg>,
+    /// The polluter's footprints [default: doubling, from a quarter of L2 to twice the last-level cache]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub footprint: Option<Vec<String>>,
+    /// How the polluter lies to the victim
+    #[arg(long, value_enum, default_value = "auto")]
+    pub placement: Placement,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
 }
 
 /// `run`.

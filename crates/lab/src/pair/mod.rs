@@ -24,7 +24,7 @@ use std::time::Duration;
 use ringfence_machine::Machine;
 
 pub use assignment::Assignment;
-pub use outcome::{Advice, Confirmed, KindEntry, Outcome, PairEntry, Verdict};
+pub use outcome::{Advice, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict};
 pub use progress::Progress;
 pub use question::{Kind, Question, letter};
 

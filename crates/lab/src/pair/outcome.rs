@@ -8,6 +8,7 @@ use super::assignment::Assignment;
 use super::progress::{Progress, mean};
 use super::question::{Kind, Question, letter};
 use crate::estimate::{Class, Estimate, Finding, NotEstimable, lives_needed, serialize_estimate};
+use crate::experiment::PlacementKind;
 use crate::plan::Plan;
 use crate::results::{self, CaseResult};
 use crate::sample::Sample;
@@ -77,6 +78,18 @@ pub struct Advice {
     pub gain: Estimate,
     /// The probability that it beats the present one, given the screening's lives alone.
     pub probability: Option<f64>,
+    /// Where the present one is the best: the best of the others.
+    pub next: Option<Next>,
+}
+
+/// The best assignment that is not the present one.
+#[derive(Debug, Clone, Serialize)]
+pub struct Next {
+    /// It.
+    pub assignment: Assignment,
+    /// Its total progress over that of the present one, by the screening.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub gain: Estimate,
 }
 
 /// What the advice gained on fresh lives.
@@ -132,7 +145,7 @@ impl Outcome {
         let progress = Progress::new(screen.0, screen.1);
         let mut outcome = Self {
             kinds: kinds.iter().enumerate().map(|(number, kind)| KindEntry::new(number, kind)).collect(),
-            placement: screen.0.placed.notes.clone(),
+            placement: placement(screen.0),
             margin,
             pairs: pairs(kinds.len(), &results, margin, progress.as_ref().ok()),
             classes: BTreeMap::new(),
@@ -197,6 +210,18 @@ impl KindEntry {
     }
 }
 
+fn placement(plan: &Plan) -> Vec<String> {
+    let cpu = |role: usize| plan.placed.cpus.get(role)?.first();
+    let (Some(task), Some(neighbour)) = (cpu(0), cpu(1)) else { return plan.placed.notes.clone() };
+    let lie = match plan.experiment.placement.kind {
+        PlacementKind::Smt => ", siblings of one core",
+        PlacementKind::Llc => ", two cores under one last-level cache",
+        _ => "",
+    };
+    let cpus = format!("measured on CPUs {task} and {neighbour}{lie}");
+    std::iter::once(cpus).chain(plan.placed.notes.iter().cloned()).collect()
+}
+
 // All looks of an experiment together have its confidence.
 fn level(plan: &Plan) -> f64 {
     let measure = &plan.experiment.measure;
@@ -234,17 +259,39 @@ fn advise(
         total.is_finite().then_some(total)
     };
     let present_total = total(present)?;
-    // The present one first: an assignment that is no better than it is not advised.
-    let mut best = (present.clone(), present_total);
+    let gain = |to: &Assignment| progress.gain(&present.by_kind(of_each), &to.by_kind(of_each), level);
+    let mut best: Option<(Assignment, f64)> = None;
     for assignment in candidates {
+        if assignment.by_kind(of_each) == present.by_kind(of_each) {
+            continue;
+        }
         let of_this = total(&assignment)?;
-        if of_this > best.1 {
-            best = (assignment, of_this);
+        if best.as_ref().is_none_or(|best| of_this > best.1) {
+            best = Some((assignment, of_this));
         }
     }
-    let gain = progress.gain(&present.by_kind(of_each), &best.0.by_kind(of_each), level);
-    let probability = gain.as_ref().ok().map(|gain| gain.probability_above_one());
-    Some(Advice { assignment: best.0, total: best.1, present_total, gain, probability })
+    let (other, of_other) = best?;
+    let gain_of_other = gain(&other);
+    // An assignment that is no better than the present one is not advised.
+    if of_other <= present_total {
+        return Some(Advice {
+            assignment: present.clone(),
+            total: present_total,
+            present_total,
+            gain: gain(present),
+            probability: None,
+            next: Some(Next { assignment: other, gain: gain_of_other }),
+        });
+    }
+    let probability = gain_of_other.as_ref().ok().map(|gain| gain.probability_above_one());
+    Some(Advice {
+        assignment: other,
+        total: of_other,
+        present_total,
+        gain: gain_of_other,
+        probability,
+        next: None,
+    })
 }
 
 fn judge(gain: &Estimate, margin: f64) -> Verdict {

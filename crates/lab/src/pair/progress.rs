@@ -87,9 +87,10 @@ impl Progress {
     }
 }
 
-/// The arithmetic mean over lives.
+/// The geometric mean over lives, so that whatever has the larger one has a gain above 1; no number
+/// where there is no life.
 pub fn mean(totals: &[f64]) -> f64 {
-    totals.iter().sum::<f64>() / totals.len() as f64
+    (totals.iter().map(|total| total.ln()).sum::<f64>() / totals.len() as f64).exp()
 }
 
 // Progress is 0 where a task stood still beside the other for a whole life: that is a figure like any.

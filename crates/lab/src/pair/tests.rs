@@ -207,6 +207,12 @@ fn tasks_of_known_conflict_are_parted_each_time() {
             assert_eq!(outcome.assignments, 2);
             let advice = outcome.advice.unwrap();
             assert_eq!(advice.assignment.written(), "1+3,2+4", "seed {seed}");
+            if let Some(next) = advice.next {
+                assert_eq!(
+                    (next.assignment.written(), next.gain.unwrap().high < 1.0),
+                    ("1+2,3+4".into(), true)
+                );
+            }
             if let Some(confirmed) = outcome.confirmed {
                 assert!(advice.probability.unwrap() > 0.99, "{:?}", advice.probability);
                 // Totals 2 / 1.15 + 2 / 1.01 now, 4 / 1.01 then: about 6.5 % more.
@@ -316,4 +322,14 @@ fn what_cannot_be_begun_leaves_nothing() {
     std::fs::write(dir.path().join("mine"), "x").unwrap();
     assert!(Begun::new(&question, dir.path()).is_err());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_machine_cannot_hold_is_refused_beforehand() {
+    let machine = ringfence_machine::Machine::examine(&fixtures::one_cpu().root()).unwrap();
+    let question = question(&[CHASE, "alu"], None).unwrap();
+    let kinds = question.kinds().unwrap();
+    let error = can_be_run(&question.screening(&kinds), &machine, &kinds).unwrap_err().to_string();
+    assert!(error.contains("cannot be run here, because it needs 2 CPUs"), "{error}");
+    assert!(error.ends_with("(A is 'chase footprint=64MiB', B is 'alu')"), "{error}");
 }

@@ -5,4 +5,6 @@ mod compare;
 mod golden;
 mod html;
 mod machine;
+mod pair;
+mod sensitivity;
 mod survey;

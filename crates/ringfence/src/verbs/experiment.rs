@@ -9,8 +9,10 @@ use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_lab::measure::{self, Measurement};
 use ringfence_lab::plan::Plan;
-use ringfence_lab::results;
+use ringfence_lab::results::{self, CaseResult};
 use ringfence_lab::runner::{Ended, Progress};
+use ringfence_lab::sample::Sample;
+use ringfence_lab::sensitivity::{self, Sensitivity};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use serde_json::json;
@@ -100,7 +102,7 @@ fn present(
     let results = results::results(&done.plan, &done.samples, level(experiment)?);
     let aa = results::aa(&done.plan, &done.samples);
     if as_json {
-        return output::print_json(&json!({
+        let mut value = json!({
             "schema": 1,
             "experiment": experiment,
             "dataset": dir,
@@ -109,7 +111,11 @@ fn present(
             "results": results,
             "aa": aa,
             "not_run": done.plan.not_run,
-        }));
+        });
+        if let Some(found) = curves(&done.plan, &done.samples) {
+            value["sensitivity"] = json!(found);
+        }
+        return output::print_json(&value);
     }
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style);
@@ -117,7 +123,7 @@ fn present(
         text += &format!("{note}\n");
     }
     text += "\n";
-    text += &ringfence_report::cases(&done.plan, &results, &style);
+    text += &tables(&done.plan, &done.samples, &results, &style);
     if let Some(aa) = &aa {
         text += &format!("\n{}", ringfence_report::aa(aa, &style));
     }
@@ -130,6 +136,27 @@ fn present(
     let samples = done.samples.len();
     text += &format!("\n{samples} samples in {seconds:.0} s{before}; dataset: {}\n", dir.display());
     output::print(&text)
+}
+
+/// An experiment's results as tables; as curves where it was made for them.
+pub fn tables(
+    plan: &Plan,
+    samples: &[Sample],
+    results: &[CaseResult],
+    style: &ringfence_report::Style,
+) -> String {
+    let curves = curves(plan, samples).map(|found| ringfence_report::sensitivity(&found, style));
+    match curves {
+        Some(curves) if plan.not_run.is_empty() => curves,
+        // The cases say what was not run and why.
+        Some(curves) => format!("{}\n{curves}", ringfence_report::cases(plan, results, style)),
+        None => ringfence_report::cases(plan, results, style),
+    }
+}
+
+fn curves(plan: &Plan, samples: &[Sample]) -> Option<Sensitivity> {
+    let is_one = plan.experiment.name == sensitivity::NAME;
+    is_one.then(|| Sensitivity::new(plan, samples)).flatten()
 }
 
 /// The latencies that tasks counted.
@@ -184,7 +211,8 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
+/// Sets what the flags say of an experiment.
+pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
     let measure = &mut experiment.measure;
     if let Some(lives) = &flags.lives {
         measure.looks = lives.clone();

@@ -5,9 +5,11 @@ mod compare;
 mod experiment;
 mod look;
 mod neighbours;
+mod pair;
 mod prove;
 mod report;
 mod resume;
+mod sensitivity;
 mod show;
 mod survey;
 mod tune;
@@ -33,6 +35,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
+        Verb::Pair(pair) => pair::run(&pair),
+        Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),

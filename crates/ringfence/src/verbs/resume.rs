@@ -14,9 +14,7 @@ use crate::output;
 
 pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     if let Some(flag) = fixed(flags) {
-        return Err(Failure::Usage(format!(
-            "--{flag} cannot be given with --resume: what goes on stays as it was planned; leave it out, or begin anew"
-        )));
+        return Err(refused(flag));
     }
     let mut budget = None;
     experiment::set_some(&mut budget, "budget", flags.budget.as_deref())?;
@@ -50,8 +48,15 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
     output::print(&format!("\nnothing to continue: {why}"))
 }
 
-// The first flag given that would make another experiment of it.
-fn fixed(flags: &Measuring) -> Option<&'static str> {
+/// That a flag cannot be given with `--resume`.
+pub fn refused(flag: &str) -> Failure {
+    Failure::Usage(format!(
+        "--{flag} cannot be given with --resume: what goes on stays as it was planned; leave it out, or begin anew"
+    ))
+}
+
+/// The first flag given that would make another experiment of it.
+pub fn fixed(flags: &Measuring) -> Option<&'static str> {
     // All of them, so that a new one is decided on.
     let Measuring {
         lives,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::pair;
 use ringfence_lab::results;
 use ringfence_lab::survey::Survey;
 use serde_json::json;
@@ -24,6 +25,13 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     if !args.json && Survey::is_at(&args.dataset) {
         let survey = Survey::open(&args.dataset, |_| {})?;
         return output::print(&ringfence_report::survey(&survey, &style));
+    }
+    if let Some((question, outcome)) = pair::read(&args.dataset)? {
+        if args.json {
+            return output::print_json(&super::pair::to_json(&question, &outcome, &args.dataset));
+        }
+        let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
+        return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
     }
     let mut text = String::new();
     let mut all = Vec::new();
@@ -50,7 +58,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text +=
                 "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", ringfence_report::cases(plan, &results, &style));
+        text += &format!("\n{}\n", experiment::tables(plan, &dataset.samples, &results, &style));
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
