@@ -46,11 +46,11 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         confirmed(&mut out, confirmation, question.budget.0, style);
     }
     out.push('\n');
-    verdict(&mut out, proof, &budget, style);
+    verdict(&mut out, proof, style);
     out
 }
 
-fn lives(estimate: &Estimate) -> String {
+pub(crate) fn lives(estimate: &Estimate) -> String {
     estimate.as_ref().map_or(String::new(), |interval| {
         format!(", {} % interval over {} lives", trimmed(interval.level * 100.0), interval.lives)
     })
@@ -61,7 +61,7 @@ fn trimmed(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-fn side(estimate: &Estimate, budget: f64) -> &'static str {
+pub(crate) fn side(estimate: &Estimate, budget: f64) -> &'static str {
     match estimate {
         Ok(interval) if interval.high <= 1.0 + budget => ": within the budget",
         Ok(interval) if interval.low > 1.0 + budget => ": over the budget",
@@ -142,71 +142,79 @@ fn confirmed(out: &mut String, confirmation: &Confirmation, budget: f64, style: 
     paragraph(out, 2, &beside, style);
 }
 
-fn verdict(out: &mut String, proof: &Proof, budget: &str, style: &Style) {
+fn verdict(out: &mut String, proof: &Proof, style: &Style) {
     heading(out, "Verdict", style);
-    let last = proof.confirmations.last();
-    match (proof.verdict, last) {
-        (Verdict::NothingNeeded, _) => {
-            let text = format!(
-                "Nothing is needed: beside the aggressor as it is, the victim stays within the budget of {budget}, {}.",
-                slowdown_estimate(&proof.beside)
-            );
-            hanging(out, "  ", None, &text, style);
-        }
+    let said = conclusion(proof);
+    hanging(out, "  ", None, &said.verdict, style);
+    for (label, text) in &said.more {
+        hanging(out, &format!("  {label}: "), None, text, style);
+    }
+}
+
+/// The verdict in words.
+pub(crate) struct Conclusion {
+    /// In a sentence or two.
+    pub verdict: String,
+    /// How to keep it and what to know, each with a label.
+    pub more: Vec<(&'static str, String)>,
+}
+
+/// What follows from a proof.
+pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
+    let budget = percent(proof.record.question.budget.0);
+    let within = |estimate: &Estimate| {
+        estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= 1.0 + proof.record.question.budget.0)
+    };
+    let mut more = Vec::new();
+    let verdict = match (proof.verdict, proof.confirmations.last()) {
+        (Verdict::NothingNeeded, _) => format!(
+            "Nothing is needed: beside the aggressor as it is, the victim stays within the budget of {budget}, {}.",
+            slowdown_estimate(&proof.beside)
+        ),
         (Verdict::Met, Some(confirmation)) => {
             let tried = &confirmation.tried;
-            let text = format!(
+            more.push(("keep it", clean(&tried.offer.keep)));
+            more.extend(tried.offer.caveat.as_ref().map(|caveat| ("note", clean(caveat))));
+            if within(&confirmation.beside) {
+                more.push((
+                    "note",
+                    format!(
+                        "on the same lives the aggressor as it is was within the budget too, {}: what the look saw was not \
+                         there again",
+                        slowdown_estimate(&confirmation.beside)
+                    ),
+                ));
+            }
+            format!(
                 "'{}' keeps the victim within the budget of {budget}: {} against alone. The aggressor {}.",
                 clean(&tried.offer.arm.name),
                 slowdown_estimate(&tried.victim),
                 price(&tried.price)
-            );
-            hanging(out, "  ", None, &text, style);
-            hanging(out, "  keep it: ", None, &clean(&tried.offer.keep), style);
-            if let Some(caveat) = &tried.offer.caveat {
-                hanging(out, "  note: ", None, &clean(caveat), style);
-            }
-            if confirmation
-                .beside
-                .as_ref()
-                .is_ok_and(|beside| beside.high <= 1.0 + proof.record.question.budget.0)
-            {
-                let text = format!(
-                    "on the same lives the aggressor as it is was within the budget too, {}: what the look saw was not there \
-                     again",
-                    slowdown_estimate(&confirmation.beside)
-                );
-                hanging(out, "  note: ", None, &text, style);
-            }
+            )
         }
-        (Verdict::Missed, None) => {
-            let closest = closest(proof);
-            let text = format!("No lever meets the budget of {budget}{closest}.");
-            hanging(out, "  ", None, &text, style);
-        }
+        (Verdict::Missed, None) => format!("No lever meets the budget of {budget}{}.", closest(proof)),
         (Verdict::Missed, Some(_)) => {
             let tries = proof.confirmations.len();
             let again = if tries == 1 { "it was".to_string() } else { format!("{tries} were") };
-            let text = format!(
+            format!(
                 "No lever is shown to meet the budget of {budget}: what seemed to was measured again ({again} over it; \
                  at most {ATTEMPTS} are){}.",
                 closest(proof)
-            );
-            hanging(out, "  ", None, &text, style);
+            )
         }
         (Verdict::Met | Verdict::Undecided, last) => {
             let estimate = last.map_or(&proof.beside, |last| &last.tried.victim);
             let what = last.map_or("the aggressor as it is".to_string(), |last| {
                 format!("'{}'", clean(&last.tried.offer.arm.name))
             });
-            let text = format!(
-                "Undecided: with {what} the victim's slowdown of {} lies on either side of the budget of {budget}. More lives \
-                 (--lives), longer windows (--window) or a quieter machine would tell ('ringfence doctor').",
+            format!(
+                "Undecided: with {what} the victim's slowdown of {} lies on either side of the budget of {budget}. More \
+                 lives (--lives), longer windows (--window) or a quieter machine would tell ('ringfence doctor').",
                 slowdown_estimate(estimate)
-            );
-            hanging(out, "  ", None, &text, style);
+            )
         }
-    }
+    };
+    Conclusion { verdict, more }
 }
 
 fn closest(proof: &Proof) -> String {

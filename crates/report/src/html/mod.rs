@@ -23,6 +23,7 @@ mod not_run;
 mod pages;
 mod placement;
 mod probes;
+mod prove;
 mod slowdowns;
 mod table;
 mod timeline;
@@ -31,7 +32,7 @@ use maud::Markup;
 
 pub use digest::Digest;
 pub use document::page;
-pub use pages::{datasets, survey};
+pub use pages::{datasets, proof, survey};
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {

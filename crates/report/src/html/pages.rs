@@ -1,6 +1,7 @@
 //! The kinds of pages.
 
 use ringfence_lab::frontier::{self, Frontier};
+use ringfence_lab::prove::Proof;
 use ringfence_lab::survey::Survey;
 use ringfence_machine::Machine;
 
@@ -83,6 +84,25 @@ pub fn datasets(digests: &[Digest]) -> Page {
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
     let footer = vec![provenance(&all)];
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer }
+}
+
+/// The page of a proof, with the datasets of its stages.
+pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
+    let all: Vec<&Digest> = digests.iter().collect();
+    let mut groups =
+        vec![Group { title: None, sections: super::prove::section(proof).into_iter().collect() }];
+    groups.extend(digests.iter().map(|digest| Group {
+        title: Some(digest.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone())),
+        sections: sections(digest, true),
+    }));
+    let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
+    Page {
+        title: "Proof".into(),
+        subtitle: subtitle(machine, digests.first()),
+        answer: super::prove::answer(proof),
+        groups,
+        footer: vec![provenance(&all)],
+    }
 }
 
 fn sections(digest: &Digest, several: bool) -> Vec<Section> {

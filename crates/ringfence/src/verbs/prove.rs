@@ -49,7 +49,9 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         let style = output::style();
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";
         text += &ringfence_report::prove(&done.proof, &style);
-        text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+        let page = super::report::write(dir, None)?;
+        let seconds = started.elapsed().as_secs_f64();
+        text += &format!("\n{seconds:.0} s; datasets: {}; page: {}\n", dir.display(), page.display());
         output::print(&text)?;
     }
     match (&done.ended_early, done.proof.verdict) {

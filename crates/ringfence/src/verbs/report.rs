@@ -29,7 +29,7 @@ pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-fn page(dir: &Path) -> Result<Page, DatasetError> {
+fn page(dir: &Path) -> Result<Page, Failure> {
     let mut digests = Vec::new();
     if Survey::is_at(dir) {
         let mut failed = None;
@@ -37,13 +37,21 @@ fn page(dir: &Path) -> Result<Page, DatasetError> {
             Ok(digest) => digests.push(digest),
             Err(error) => failed = Some(error),
         })?;
-        return failed.map_or_else(|| Ok(html::survey(&survey, &digests)), Err);
+        return match failed {
+            None => Ok(html::survey(&survey, &digests)),
+            Some(error) => Err(error.into()),
+        };
     }
+    let proof =
+        (super::show::kind(dir).as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
     for folder in dataset::list(dir)? {
         // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
         digests.push(digest(&Dataset::open(&folder)?)?);
     }
-    Ok(html::datasets(&digests))
+    Ok(match proof {
+        Some(proof) => html::proof(&proof, &digests),
+        None => html::datasets(&digests),
+    })
 }
 
 fn digest(dataset: &Dataset) -> Result<Digest, DatasetError> {
