@@ -31,6 +31,10 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
             );
             paragraph(&mut out, 2, &text, style);
         }
+        if tuned.fell_back {
+            let text = "The fresh lives speak against the choice: the policy is PMDK's rule.";
+            paragraph(&mut out, 0, text, style);
+        }
     } else if tuned.ended_early.is_none() {
         paragraph(
             &mut out,

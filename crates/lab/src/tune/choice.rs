@@ -104,8 +104,8 @@ pub fn choose(costs: &Costs) -> Option<Choice> {
             let Some(total) = total else { continue };
             let threshold = BLOCKS.get(first_nt).map(|block| block.0);
             let choice = Choice { instruction: flush, nt_threshold: threshold, batch: 1 };
-            // Preferred ones come first; a later one must be better by more than noise.
-            let same = SAME.ln_1p();
+            // Preferred ones come first; a later one must be better by more than noise, at each size.
+            let same = SAME.ln_1p() * BLOCKS.len() as f64;
             if best.as_ref().is_none_or(|(least, _)| total < least - same) {
                 best = Some((total, choice));
             }

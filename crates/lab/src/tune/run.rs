@@ -34,6 +34,8 @@ pub struct Tuned {
     pub pmdk: Choice,
     /// The choice against PMDK's rule where they differ, on fresh lives.
     pub confirmed: Vec<CaseResult>,
+    /// Whether the fresh lives spoke against the choice, so that the policy is PMDK's rule.
+    pub fell_back: bool,
     /// The victim, where one was given.
     pub proof: Option<Proof>,
     /// The policy as text; absent where the victim's budget is not shown to be met, or something failed.
@@ -84,6 +86,7 @@ pub fn run(
         choice,
         pmdk,
         confirmed: Vec::new(),
+        fell_back: false,
         proof: None,
         policy: None,
         ended_early: early(&costs, stop),
@@ -93,8 +96,10 @@ pub fn run(
     {
         let done = measure(1, "confirming the choice", &experiment)?;
         tuned.confirmed = figures(&done);
+        tuned.fell_back = speaks_against(&tuned.confirmed);
         tuned.ended_early = early(&done, stop);
     }
+    let choice = if tuned.fell_back { Choice { batch: choice.batch, ..pmdk } } else { choice };
     let mut policy = Policy {
         processor: Fingerprint::here(),
         target: question.target.to_string(),
@@ -114,6 +119,13 @@ pub fn run(
         tuned.policy = Some(policy.to_string());
     }
     Ok(tuned)
+}
+
+// Slower at some size, and faster at none: what was seen before was noise.
+fn speaks_against(confirmed: &[CaseResult]) -> bool {
+    let verdicts = || confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding.verdict));
+    verdicts().any(|verdict| verdict == crate::estimate::Verdict::Slower)
+        && !verdicts().any(|verdict| verdict == crate::estimate::Verdict::Faster)
 }
 
 // The question about the victim: a writer by the choice, with the levers that a policy can hold.
