@@ -88,9 +88,9 @@
         };
       };
       return {
-        grid: { left: 64, right: 26, top: 26, bottom: 46 },
+        grid: { left: 76, right: 26, top: 26, bottom: 46 },
         xAxis: ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
-        yAxis: axis({ type: "log", logBase: 2, name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -56] }, nameGap: 12,
+        yAxis: axis({ type: "log", logBase: 2, name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12,
           min: Math.min(...rates) / 1.25, max: Math.max(...rates) * 1.25, axisLabel: { ...text(), formatter: (x) => bytes(x * 1e9), showMinLabel: false, showMaxLabel: false } }),
         series: [
           { type: "line", step: "end", silent: true, symbol: "none", z: 1, data: efficient.map((p) => [p.x[0], p.y[0] / 1e9]),

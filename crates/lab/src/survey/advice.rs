@@ -65,29 +65,35 @@ pub fn cheapest_of(survey: &Survey, block: Bytes) -> Option<Cheapest> {
 /// What to flush with and what that does to others, in a sentence or two, for blocks of 4 KiB: the
 /// cheapest way, or a gentler one where that one was seen to harm.
 pub fn in_short(survey: &Survey) -> Option<String> {
-    let ways = ways(survey, Bytes::kib(4));
+    let block = Bytes::kib(4);
+    let ways = ways(survey, block);
     let (best, cost) = ways.first()?;
+    let tied = cheapest_of(survey, block)?.tied;
+    let cheapest =
+        if tied.is_empty() { "the cheapest flush here" } else { "among the cheapest flushes here" };
     if survey.neighbours.is_empty() {
         return Some(format!(
-            "{best} is the cheapest flush here, at {} a line; whom it disturbs was not measured.",
+            "{best} is {cheapest}, at {} a line; whom it disturbs was not measured.",
             ns(cost.value)
         ));
     }
     let Some((victim, slowdown)) = harm(survey, best) else {
         return Some(format!(
-            "Flush with {best}: it is the cheapest here, at {} a line, and was not seen to slow a neighbour down.",
-            ns(cost.value)
+            "Flush with {best}: it is {cheapest}, at {} a line, and was not seen to slow a neighbour down ({}).",
+            ns(cost.value),
+            left_possible(survey, best)
         ));
     };
     let harmful = format!(
-        "{best} is the cheapest flush here, at {} a line, but slows {victim} on the next core down: {}",
+        "{best} is {cheapest}, at {} a line, but slows {victim} on the next core down: {}",
         ns(cost.value),
         range(&slowdown)
     );
     let gentle = ways.iter().find(|(name, _)| harm(survey, name).is_none());
     Some(match gentle {
         Some((name, cost)) => format!(
-            "Flush with {name} where others share the machine: it was not seen to slow a neighbour down, at {} a line. {harmful}.",
+            "Flush with {name} where others share the machine: it was not seen to slow a neighbour down ({}), at {} a line. {harmful}.",
+            left_possible(survey, name),
             ns(cost.value)
         ),
         None => {
@@ -108,13 +114,25 @@ pub fn in_short(survey: &Survey) -> Option<String> {
     })
 }
 
-// The victim that a writer at full rate was seen to harm most; all of these intervals hold together.
-fn harm<'a>(survey: &'a Survey, writer: &str) -> Option<(&'a str, Interval)> {
-    let slowdowns = survey.neighbours.iter().flat_map(|table| {
-        let rows = table.rows.iter().filter(|row| !row.paced && row.co_runner == writer);
+// What the figures of a writer at full rate cannot rule out.
+fn left_possible(survey: &Survey, writer: &str) -> String {
+    match at_full_rate(survey, writer).map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp) {
+        Some(worst) if worst < 2.0 => format!("{} at most is left possible", times(worst)),
+        _ => "but these figures are too noisy to say that it does not".into(),
+    }
+}
+
+// A writer's slowdowns by victim; all of these intervals hold together.
+fn at_full_rate<'a>(survey: &'a Survey, writer: &'a str) -> impl Iterator<Item = (&'a str, Interval)> {
+    survey.neighbours.iter().flat_map(move |table| {
+        let rows = table.rows.iter().filter(move |row| !row.paced && row.co_runner == writer);
         rows.filter_map(|row| Some((table.victim.as_str(), row.together?)))
-    });
-    slowdowns.filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
+    })
+}
+
+// The victim that a writer at full rate was seen to harm most.
+fn harm<'a>(survey: &'a Survey, writer: &'a str) -> Option<(&'a str, Interval)> {
+    at_full_rate(survey, writer).filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
 }
 
 fn durable(row: &CostRow, block: Bytes) -> bool {

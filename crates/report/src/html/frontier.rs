@@ -81,7 +81,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
         return None;
     }
     let mut entries: Vec<(&str, &str, &str)> = Vec::new();
-    for point in &frontier.points {
+    for point in frontier.points.iter().filter(|point| drawn(point, victim).is_some()) {
         let name = instruction(point);
         if point.fenced() && !entries.iter().any(|(_, _, known)| *known == name) {
             entries.push(("dot", color(name), name));
@@ -89,6 +89,14 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     }
     if points.iter().any(|point| point.paced) {
         entries.push(("triangle", "ink", "held to one rate"));
+    }
+    let left_out = frontier.points.len() - points.len();
+    let mut explanation = "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.".to_owned();
+    if left_out > 0 {
+        explanation += &format!(
+            " Not drawn, since a figure is missing or too noisy: {left_out} of {} ways.",
+            frontier.points.len()
+        );
     }
     entries.push(("ring", "ink", "efficient"));
     if points.iter().any(|point| matches!(point.standing, Standing::Unfenced)) {
@@ -103,7 +111,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     Some(
         Figure {
             title: &title,
-            explanation: "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.",
+            explanation: &explanation,
             chart: &chart,
             height,
             legend: legend(entries),
@@ -152,7 +160,7 @@ fn standing(standing: Standing) -> &'static str {
 
 fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
     let (rate, slowdown) = (point.bytes_per_s.ok()?, point.slowdown?.ok()?);
-    if !numbers::tells(&slowdown) {
+    if !(numbers::tells(&slowdown) && numbers::tells(&rate)) {
         return None;
     }
     let mut tip = Tip::new(name(point))
@@ -185,6 +193,7 @@ fn numbers_table(frontier: &Frontier) -> Markup {
         .iter()
         .map(|point| {
             let rate = match &point.bytes_per_s {
+                Ok(rate) if !numbers::tells(rate) => "too noisy".into(),
                 Ok(rate) => numbers::bytes_per_s_interval(rate),
                 Err(reason) => reason.to_string(),
             };
