@@ -112,7 +112,7 @@ impl fmt::Display for Rate {
         // Exact, so that what is written reads back as the same rate.
         let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
         let (unit, shift) =
-            units.into_iter().find(|(_, shift)| self.0.0 % (1 << shift) == 0).unwrap_or(("B", 0));
+            units.into_iter().find(|(_, shift)| self.0.0.is_multiple_of(1 << shift)).unwrap_or(("B", 0));
         f.pad(&format!("{}{unit}/s", self.0.0 >> shift))
     }
 }

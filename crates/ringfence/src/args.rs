@@ -303,10 +303,10 @@ pub struct Prove {
     /// How the aggressors lie to the victim
     #[arg(long, value_enum, default_value = "auto")]
     pub placement: Placement,
-    /// The victim's CPU, instead of the placement's
-    #[arg(long, value_name = "CPU")]
+    /// The victim's CPU instead of the placement's; a program may use all that are named
+    #[arg(long, value_name = "CPUS")]
     pub victim_cpu: Option<String>,
-    /// The aggressors' CPUs, instead of the placement's
+    /// The aggressors' CPUs instead of the placement's; a single program may use all that are named
     #[arg(long, value_name = "CPUS")]
     pub aggressor_cpus: Option<String>,
     /// Try only these levers: placement, instruction, env, pace, quota

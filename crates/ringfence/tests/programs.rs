@@ -52,7 +52,7 @@ fn a_counter_is_read_whether_mapped_or_written() {
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "counts");
     for (_, units, _) in units(&folder) {
-        assert!(units >= 1000 && units <= 110_000 && units % 1000 == 0, "{units}");
+        assert!((1000..=110_000).contains(&units) && units % 1000 == 0, "{units}");
     }
 }
 
@@ -166,4 +166,24 @@ fn a_quota_is_kept_by_a_control_group_where_one_can_be_made() {
         assert!(std::time::Instant::now() < until, "a group was left behind");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+}
+
+// Two threads, a busy CPU each, where the role names two CPUs; their times add up to more than one CPU.
+#[test]
+fn a_program_may_use_all_cpus_that_its_role_names() {
+    let usable = cpus();
+    let [first, second, ..] = usable[..] else { return skip("a program on two CPUs needs two") };
+    let folder = Folder::new();
+    let script = "cat /proc/self/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' > allowed; while :; do echo; sleep 0.01; done";
+    fs::write(folder.path().join("x.sh"), script).unwrap();
+    let text = format!(
+        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nblocks = 1\nprobe = '0ms'\n\
+         [[role]]\nname = 'victim'\ncpus = '{first},{second}'\n\
+         task = {{ workload = 'command', unit = 'lines', run = 'sh x.sh' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n"
+    );
+    fs::write(folder.path().join("x.toml"), text).unwrap();
+    ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "data"]).ok();
+    let allowed = fs::read_to_string(folder.path().join("allowed")).unwrap();
+    let ends = [format!("{first}-{second}"), format!("{first},{second}")];
+    assert!(ends.contains(&allowed.trim().to_string()), "{allowed}");
 }

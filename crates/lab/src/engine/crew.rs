@@ -15,6 +15,8 @@ pub struct Worker {
     pub role: usize,
     pub instance: u32,
     pub cpu: CpuId,
+    /// All CPUs that it may use; more than one for programs alone.
+    pub home: CpuSet,
     /// The role's variants that it holds. Programs have a worker each, all others share one.
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
@@ -52,6 +54,7 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
                     role,
                     instance: instance as u32,
                     cpu,
+                    home: plan.home(role, instance as u32),
                     variants,
                     on_demand,
                     program,
@@ -85,9 +88,11 @@ pub fn is_whole_run(task: &Task) -> bool {
 pub fn step_aside(topology: &Topology, workers: &[Worker]) {
     let mut busy = CpuSet::new();
     for worker in workers {
-        busy.insert(worker.cpu);
-        for sibling in topology.smt_siblings(worker.cpu).iter() {
-            busy.insert(sibling);
+        for cpu in worker.home.iter() {
+            busy.insert(cpu);
+            for sibling in topology.smt_siblings(cpu).iter() {
+                busy.insert(sibling);
+            }
         }
     }
     let rest = topology.usable().difference(&busy);

@@ -70,7 +70,7 @@ impl<'a> HostEngine<'a> {
     fn name(&self, worker: usize) -> String {
         let worker = &self.workers[worker];
         let role = &self.plan.experiment.roles[worker.role].name;
-        format!("{role} {} on CPU {}", worker.instance, worker.cpu)
+        format!("{role} {} on CPU {}", worker.instance, worker.home)
     }
 
     // What went wrong with a worker that did not do as ordered.
@@ -146,7 +146,7 @@ impl<'a> HostEngine<'a> {
     fn start(&mut self, workers: &[usize], life: u32) -> Result<(), EngineError> {
         for &worker in workers {
             self.slot(worker).reset();
-            let Worker { slot, role, instance, cpu, ref variants, .. } = self.workers[worker];
+            let Worker { slot, role, instance, ref home, ref variants, .. } = self.workers[worker];
             let assigned = |variant: &Variant| Assigned { task: variant.task.clone(), quota: variant.quota };
             let tasks: Vec<Option<Assigned>> = self.plan.variants[role]
                 .iter()
@@ -154,7 +154,7 @@ impl<'a> HostEngine<'a> {
                 .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
                 .collect();
             let seed = (self.plan.experiment.seed << 24) ^ (u64::from(life) << 8) ^ u64::from(instance);
-            let spec = Spec { slot, cpu, seed, tasks, cgroup: None };
+            let spec = Spec { slot, home: home.clone(), seed, tasks, cgroup: None };
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
             })?;

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use ringfence_machine::clock::Clock;
-use ringfence_machine::cpulist::{CpuId, CpuSet};
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +26,8 @@ use crate::workload::{self, Latencies, Workload};
 pub struct Spec {
     /// Its slot.
     pub slot: usize,
-    /// Its CPU.
-    pub cpu: CpuId,
+    /// Its CPUs: one, but for programs that may use several.
+    pub home: CpuSet,
     /// Seed of its memory layout.
     pub seed: u64,
     /// The variants of its role; `None` for those that this machine cannot run.
@@ -94,7 +94,7 @@ pub(super) fn die_with_parent() {
 
 /// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.
 struct Seat {
-    cpu: CpuId,
+    home: CpuSet,
     anywhere: CpuSet,
     pinned: Vec<bool>,
     at_home: bool,
@@ -108,15 +108,15 @@ impl Seat {
             .map(|task| task.as_ref().is_none_or(|assigned| assigned.task.pinned()))
             .collect();
         // Without an answer nothing but its CPU is known to be allowed.
-        let anywhere = pin::affinity().unwrap_or_else(|_| CpuSet::single(spec.cpu));
-        Self { cpu: spec.cpu, anywhere, pinned, at_home: true }
+        let anywhere = pin::affinity().unwrap_or_else(|_| spec.home.clone());
+        Self { home: spec.home.clone(), anywhere, pinned, at_home: true }
     }
 
     fn take(&mut self, variant: usize) -> Result<(), pin::PinError> {
         let home = self.pinned[variant];
         if home != self.at_home {
             if home {
-                pin::pin_current_thread(self.cpu)?
+                pin::set_affinity(&self.home)?
             } else {
                 pin::set_affinity(&self.anywhere)?
             }
@@ -128,8 +128,8 @@ impl Seat {
 
 fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Failure> {
     let seat = Seat::of(spec);
-    pin::pin_current_thread(spec.cpu)
-        .map_err(|error| Failure { usage: true, text: format!("CPU {}: {error}", spec.cpu) })?;
+    pin::set_affinity(&spec.home)
+        .map_err(|error| Failure { usage: true, text: format!("CPU {}: {error}", spec.home) })?;
     Clock::host();
     let mut regions = Regions::default();
     let mut runners = Vec::new();
@@ -147,7 +147,7 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
                 Runner::WholeRun(WholeRun::new(command, slot).map_err(|error| failed(true, &error))?)
             }
             Task::Command(command) => {
-                let program = Program::start(command, *quota, spec.cgroup.as_ref(), spec.cpu, slot);
+                let program = Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot);
                 Runner::Program(program.map_err(|error| failed(true, &error))?)
             }
             Task::Idle(_) => Runner::Idle,
@@ -369,8 +369,13 @@ mod tests {
         };
         let cpu = before.first().expect("this thread runs somewhere");
         let free = task("workload = 'write'\npinned = false");
-        let spec =
-            Spec { slot: 0, cpu, seed: 0, tasks: vec![task("workload = 'write'"), free, None], cgroup: None };
+        let spec = Spec {
+            slot: 0,
+            home: CpuSet::single(cpu),
+            seed: 0,
+            tasks: vec![task("workload = 'write'"), free, None],
+            cgroup: None,
+        };
         let mut seat = Seat::of(&spec);
         pin::pin_current_thread(cpu).unwrap();
         for (variant, expected) in [(0, CpuSet::single(cpu)), (1, before.clone()), (0, CpuSet::single(cpu))] {

@@ -9,7 +9,7 @@ pub use cases::{Active, Case, cases};
 pub use lacks::{can_be_started, lacks};
 pub use order::{Life, Step, life};
 
-use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +117,18 @@ impl Plan {
         let second = second.and_then(|metric| self.placed.cpus[metric.role].get(1).copied());
         let others = active.iter().filter(|active| active.role != self.metric).filter_map(first);
         metric.and_then(first).into_iter().chain(others).chain(second).collect()
+    }
+
+    /// The CPUs on which an instance of a role runs: one, but for a single program whose role names
+    /// several. Those it may all use, since programs as they are may have threads.
+    pub fn home(&self, role: usize, instance: u32) -> CpuSet {
+        let placed = self.placed.cpus[role].get(instance as usize).copied();
+        let own = &self.experiment.roles[role];
+        let programs = self.variants[role].iter().all(|variant| matches!(variant.task, Task::Command(_)));
+        match (&own.cpus, placed) {
+            (Some(named), Some(_)) if programs && own.count.as_slice() == [1] => named.clone(),
+            _ => placed.into_iter().collect(),
+        }
     }
 
     /// The task of the metric's role in a case.

@@ -89,7 +89,10 @@ impl Proof {
         };
         let confirmations: Vec<Confirmation> = confirmations.iter().filter_map(confirm).collect();
         let verdict = verdict(side(&beside, budget), levers.is_some(), &tried, &confirmations, budget);
-        let placed = |role: usize| look.plan.placed.cpus.get(role).cloned().unwrap_or_default();
+        let placed = |role: usize| {
+            let instances = 0..look.plan.placed.cpus[role].len() as u32;
+            instances.flat_map(|instance| look.plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
+        };
         let metric = look.plan.metric;
         Self {
             record: record.clone(),
@@ -195,7 +198,8 @@ fn unseen(plan: &Plan, case: usize, offer: &Offer) -> Option<String> {
     let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
         Task::Command(command) => {
-            !command.unit.tells_speed() && !(offer.price_in_cpu_time && command.unit == ProgramUnit::CpuTime)
+            let in_cpu_time = offer.price_in_cpu_time && command.unit == ProgramUnit::CpuTime;
+            !(command.unit.tells_speed() || in_cpu_time)
         }
         _ => false,
     });

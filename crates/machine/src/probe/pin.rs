@@ -39,9 +39,9 @@ pub fn set_affinity(cpus: &CpuSet) -> Result<(), PinError> {
     set_affinity_of(0, cpus)
 }
 
-/// Pins a thread of any process of this user to one CPU.
-pub fn pin_thread(thread: i32, cpu: CpuId) -> Result<(), PinError> {
-    set_affinity_of(thread, &CpuSet::single(cpu))
+/// Lets a thread of any process of this user run on these CPUs only.
+pub fn pin_thread(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {
+    set_affinity_of(thread, cpus)
 }
 
 fn set_affinity_of(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {

@@ -83,7 +83,7 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
     };
     let value = |tag: u32| {
         let entry = entries.iter().find(|entry| entry.tag32(endian) == Some(tag))?;
-        Some(entry.d_val(endian).into())
+        Some(entry.d_val(endian))
     };
     let (start, size): (u64, u64) = (value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?);
     let strings =

@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use ringfence_machine::root::FsRoot;
 
@@ -38,7 +38,7 @@ pub struct Program {
     launcher: Launcher,
     child: Child,
     started: Instant,
-    cpu: CpuId,
+    home: CpuSet,
     meter: Meter,
     cycle: Option<Cycle>,
     root: FsRoot,
@@ -54,7 +54,7 @@ impl Program {
         command: &Command,
         quota: Option<Share>,
         cgroup: Option<&Cgroup>,
-        cpu: CpuId,
+        home: &CpuSet,
         slot: &Slot,
     ) -> Result<Self, String> {
         adopt_orphans();
@@ -65,7 +65,8 @@ impl Program {
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();
-        let mut program = Self { launcher, child, started: Instant::now(), cpu, meter, cycle, root };
+        let mut program =
+            Self { launcher, child, started: Instant::now(), home: home.clone(), meter, cycle, root };
         // Counted from the first start: a program that is shorter starts several times meanwhile.
         let (begun, warm_up) = (program.started, command.warm_up.unwrap_or(DEFAULT_WARM_UP).0);
         while begun.elapsed() < warm_up {
@@ -85,7 +86,7 @@ impl Program {
     pub fn resume(&mut self) {
         for process in process::descendants(&self.root, own_pid()) {
             for thread in self.root.numbered(format!("/proc/{}/task", process.pid), "") {
-                pin::pin_thread(thread as i32, self.cpu).ok();
+                pin::pin_thread(thread as i32, &self.home).ok();
             }
         }
         process::resume_descendants(&self.root, own_pid());
