@@ -4,4 +4,5 @@ mod cases;
 mod compare;
 mod golden;
 mod machine;
+mod reproduce;
 mod survey;

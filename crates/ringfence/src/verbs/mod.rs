@@ -5,6 +5,7 @@ mod compare;
 mod experiment;
 mod look;
 mod neighbours;
+mod reproduce;
 mod show;
 mod survey;
 mod write;
@@ -30,6 +31,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
+        Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Compare(compare) => compare::run(&compare),
     }
 }
