@@ -44,6 +44,8 @@ pub enum Verb {
     Show(Show),
     /// Write a dataset's figures as an HTML page that opens offline
     Report(Report),
+    /// Measure what was published about flushes and neighbours, and set the figures side by side
+    Reproduce(Reproduce),
     /// Compare one experiment's results from two machines, kernels or days
     Compare(Compare),
 }
@@ -528,4 +530,27 @@ pub struct Compare {
     /// Write it as a page into this file, too
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// `reproduce`.
+#[derive(Debug, ClapArgs)]
+pub struct Reproduce {
+    /// Experiments; without any, all that have published figures
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Take about ten seconds for each experiment instead of a minute, with wider intervals
+    #[arg(long)]
+    pub quick: bool,
+    /// List the shipped experiments, and stop
+    #[arg(long, conflicts_with_all = ["names", "quick", "out", "save"])]
+    pub list: bool,
+    /// Where persistent memory is mounted with DAX, instead of /mnt/pmem0
+    #[arg(long, value_name = "DIR")]
+    pub dax: Option<PathBuf>,
+    /// Write the experiments as files into this folder, and stop
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
 }

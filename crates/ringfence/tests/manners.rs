@@ -42,7 +42,7 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
     let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu"];
     let text = on_one_cpu(&folder, &[&args[..], &TINY, &["--out", "text"]].concat());
     assert!(text.ok().contains("not run"), "{}", text.stdout);
-    let reason = "this machine has 1";
+    let reason = "needs another core";
     assert!(text.stdout.contains(reason), "{}", text.stdout);
     let printed = on_one_cpu(&folder, &[&args[..], &TINY, &["--json", "--out", "json"]].concat()).json();
     assert!(printed["results"].as_array().unwrap().is_empty());

@@ -6,5 +6,6 @@ mod golden;
 mod html;
 mod machine;
 mod pair;
+mod reproduce;
 mod sensitivity;
 mod survey;

@@ -8,6 +8,7 @@ mod neighbours;
 mod pair;
 mod prove;
 mod report;
+mod reproduce;
 mod resume;
 mod sensitivity;
 mod show;
@@ -41,6 +42,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
         Verb::Report(report) => report::run(&report),
+        Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Compare(compare) => compare::run(&compare),
     }
 }

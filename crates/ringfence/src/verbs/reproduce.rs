@@ -1,0 +1,189 @@
+//! `reproduce`: the shipped experiments, published figures beside measured ones.
+
+use std::path::Path;
+use std::time::Instant;
+
+use ringfence_lab::dataset;
+use ringfence_lab::experiment::{Experiment, nearest};
+use ringfence_lab::measure;
+use ringfence_lab::plan::{Plan, can_be_started};
+use ringfence_lab::reproduce::{self, Published, Row};
+use ringfence_lab::runner::Ended;
+use ringfence_lab::sample::Sample;
+use ringfence_lab::units::Span;
+use ringfence_machine::Machine;
+use serde_json::json;
+
+use super::experiment;
+use crate::args::Reproduce;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+/// The folder that the shipped files name.
+const DAX: &str = "/mnt/pmem0";
+
+pub fn run(args: &Reproduce) -> Result<(), Failure> {
+    let published = reproduce::published();
+    if args.list {
+        return list(&published);
+    }
+    let mut chosen = chosen(&args.names, &published)?;
+    for experiment in &mut chosen {
+        adapt(experiment, args)?;
+    }
+    if let Some(dir) = &args.save {
+        return save(&chosen, dir);
+    }
+    let machine = super::examine()?;
+    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("reproduce"));
+    dataset::Recorder::check(&dir)?;
+    let stop = super::stop_on_signals()?;
+    let mut show = Show::new(args.output.quiet);
+    let started = Instant::now();
+    let style = output::style();
+    let (mut all, mut json, mut text) = (Vec::new(), Vec::new(), String::new());
+    let mut early = None;
+    for experiment in &chosen {
+        show.begin(&experiment.name);
+        let (plan, samples, ended) = measure_or_not(experiment, &machine, &dir, &stop, &mut show)?;
+        let published = named_here(&published, args);
+        let rows = reproduce::rows(&published, &plan, &samples, experiment::level(experiment)?)
+            .map_err(Failure::Failed)?;
+        if args.output.json {
+            json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": rows }));
+        } else {
+            text += &section(experiment, &plan, &samples, &rows, &style)?;
+        }
+        all.extend(rows);
+        if let Ended::Interrupted | Ended::Failed(_) = ended {
+            early = Some(ended);
+            break;
+        }
+    }
+    show.end();
+    if args.output.json {
+        output::print_json(&json!({ "schema": 1, "dataset": dir, "experiments": json }))?;
+    } else {
+        text += &ringfence_report::reproduced_summary(&all, &style);
+        text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+        output::print(&text)?;
+    }
+    early.map_or(Ok(()), |ended| experiment::finish(&ended, &dir))
+}
+
+// An experiment of which nothing can be run here leaves no dataset.
+fn measure_or_not(
+    experiment: &Experiment,
+    machine: &Machine,
+    dir: &Path,
+    stop: &std::sync::atomic::AtomicBool,
+    show: &mut Show,
+) -> Result<(Plan, Vec<Sample>, Ended), Failure> {
+    let plan = Plan::without_missing(experiment, machine, &can_be_started)?;
+    if plan.measured().is_empty() {
+        return Ok((plan, Vec::new(), Ended::Complete));
+    }
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+    let own = dir.join(&experiment.name);
+    let done = measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
+    Ok((done.plan, done.samples, done.ended))
+}
+
+fn section(
+    experiment: &Experiment,
+    plan: &Plan,
+    samples: &[Sample],
+    rows: &[Row],
+    style: &ringfence_report::Style,
+) -> Result<String, Failure> {
+    let question = experiment.question.as_deref().unwrap_or(&experiment.name);
+    let mut text = ringfence_report::title(question, style);
+    for note in &plan.placed.notes {
+        text += &format!("{note}\n");
+    }
+    text += "\n";
+    if rows.is_empty() {
+        let results = ringfence_lab::results::results(plan, samples, experiment::level(experiment)?);
+        text += &ringfence_report::cases(plan, &results, style);
+        text += "\n";
+    }
+    text += &ringfence_report::reproduced(rows, style);
+    Ok(text)
+}
+
+fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {
+    let all = reproduce::experiments();
+    if names.is_empty() {
+        let has = |experiment: &Experiment| published.iter().any(|row| row.experiment == experiment.name);
+        return Ok(all.into_iter().filter(has).collect());
+    }
+    let known: Vec<String> = all.iter().map(|experiment| experiment.name.clone()).collect();
+    let find = |name: &String| {
+        all.iter().find(|experiment| experiment.name == *name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let near = nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
+            Failure::Usage(format!(
+                "there is no shipped experiment '{name}': {}'ringfence reproduce --list' lists them",
+                near.unwrap_or_default()
+            ))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
+    if args.quick {
+        let measure = &mut experiment.measure;
+        measure.looks = vec![10];
+        measure.blocks = 1;
+        measure.precision = None;
+        measure.window = measure.window.min(Span::ms(10));
+        measure.budget = Some(Span::ms(10_000));
+    }
+    if let Some(dax) = &args.dax {
+        let text = experiment.to_toml().replace(&format!("dax:{DAX}"), &format!("dax:{}", dax.display()));
+        *experiment = Experiment::parse(&text)?;
+    }
+    Ok(())
+}
+
+// Published figures name cases by the shipped files' folder.
+fn named_here(published: &[Published], args: &Reproduce) -> Vec<Published> {
+    let mut published = published.to_vec();
+    if let Some(dax) = &args.dax {
+        let here = |text: &mut String| {
+            *text = text.replace(&format!("dax:{DAX}"), &format!("dax:{}", dax.display()))
+        };
+        for row in &mut published {
+            here(&mut row.case);
+            row.against.iter_mut().for_each(here);
+        }
+    }
+    published
+}
+
+fn list(published: &[Published]) -> Result<(), Failure> {
+    let mut text = String::new();
+    for experiment in reproduce::experiments() {
+        let own = published.iter().filter(|row| row.experiment == experiment.name && row.against.is_some());
+        let figures = match own.count() {
+            0 => "no published figures".into(),
+            count => format!("{count} published comparisons"),
+        };
+        text +=
+            &format!("{}\n    {}\n    {figures}\n", experiment.name, experiment.question.unwrap_or_default());
+    }
+    output::print(&text)
+}
+
+fn save(experiments: &[Experiment], dir: &Path) -> Result<(), Failure> {
+    dataset::Recorder::check(dir)?;
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+    for one in experiments {
+        experiment::save(one, &dir.join(format!("{}.toml", one.name)))?;
+    }
+    output::print(&format!("saved {} experiments in {}", experiments.len(), dir.display()))
+}

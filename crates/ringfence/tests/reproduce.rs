@@ -1,0 +1,90 @@
+//! `reproduce`: a shipped experiment from its name to published figures beside measured ones.
+
+mod support;
+
+use support::{Folder, cpus, ringfence, ringfence_in, skip};
+
+#[test]
+fn one_experiment_runs_and_every_published_cell_is_answered() {
+    let folder = Folder::new();
+    let name = "what-does-sloppy-measuring-cost";
+    let printed =
+        ringfence_in(folder.path(), &["reproduce", name, "--quick", "--quiet", "--json", "--out", "r"]);
+    let printed = printed.json();
+    let rows = printed["experiments"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row["ratio"].as_f64().is_some_and(|ratio| ratio > 2.0), "{row}");
+        let measured = &row["measured"];
+        // On a machine with persistent memory there is a ratio; elsewhere the reason, and DRAM beside it.
+        if let Some(reason) = measured["not-run"].as_str() {
+            assert!(reason.contains("mounted with DAX"), "{row}");
+            assert!(row["instead"]["ratio"]["interval"]["value"].is_f64(), "{row}");
+        } else {
+            assert!(measured["ratio"]["direction"].is_string(), "{row}");
+        }
+    }
+    let shown = ringfence_in(folder.path(), &["show", "r", "--json"]).json();
+    assert_eq!(shown["datasets"][0]["manifest"]["name"], name);
+}
+
+#[test]
+fn what_cannot_run_at_all_is_told_and_leaves_nothing() {
+    let folder = Folder::new();
+    let name = "does-a-writer-gain-beside-mcf";
+    let args = ["reproduce", name, "--quick", "--quiet", "--dax", "/nowhere"];
+    let topology = ringfence(&["topology", "--json"]).json();
+    let cores = topology["cores"].as_array().unwrap();
+    if cores.iter().any(|core| core["cpus"].as_str().is_some_and(|cpus| cpus.contains(['-', ',']))) {
+        // Here its cases in DRAM run; nothing is missing that could be installed.
+        return println!("this machine has SMT siblings");
+    }
+    let text = ringfence_in(folder.path(), &args);
+    let text = text.ok();
+    assert!(
+        text.contains("not run, because no file system is mounted with DAX at /nowhere")
+            || text.contains("SMT sibling"),
+        "{text}"
+    );
+    assert!(text.contains("Of 5 published comparisons 0 were measured"), "{text}");
+    assert!(folder.entries().is_empty(), "{:?}", folder.entries());
+}
+
+#[test]
+fn experiments_are_listed_saved_and_refused_by_name() {
+    let folder = Folder::new();
+    let text = ringfence(&["reproduce", "--list"]);
+    assert!(text.ok().contains("what-does-a-flush-cost-by-block-size"), "{}", text.stdout);
+    ringfence_in(folder.path(), &["reproduce", "--save", "files"]).ok();
+    assert!(std::fs::read_dir(folder.path().join("files")).unwrap().count() >= 7);
+    let wrong = ringfence(&["reproduce", "what-does-a-flush-cost-by-block-sice"]);
+    assert_eq!(wrong.code(), Some(2));
+    assert!(wrong.stderr.contains("did you mean 'what-does-a-flush-cost-by-block-size'"), "{}", wrong.stderr);
+}
+
+// Programs that people have: their command lines are understood by the versions at hand, and they can be
+// paused, resumed and ended like any other.
+#[test]
+fn the_experiments_with_other_peoples_programs_run() {
+    for (program, name, cases) in [
+        ("stress-ng", "how-much-do-cache-stressors-slow-a-pointer-chase", 4),
+        ("fio", "how-much-does-fio-slow-a-pointer-chase", 4),
+    ] {
+        if !ringfence_lab::plan::can_be_started(program) || cpus().len() < 2 {
+            skip(&format!("{program} is not installed, or there is one CPU only"));
+            continue;
+        }
+        let file = format!("{}/../../experiments/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let folder = Folder::new();
+        let args =
+            ["run", &file, "--lives", "2", "--blocks", "1", "--window", "10ms", "--probe", "0ms", "--json"];
+        let printed = ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", "d"]].concat()).json();
+        let results = printed["results"].as_array().unwrap();
+        assert_eq!(results.len(), cases, "{printed}");
+        for result in results {
+            let rate = result["co_runners"][0]["units_per_s"].as_f64();
+            assert!(rate.is_some_and(|rate| rate > 0.0), "{result}");
+        }
+        assert_eq!(folder.entries(), ["d"]);
+    }
+}
