@@ -1,0 +1,99 @@
+//! `prove` on programs that people have: fio linked to libpmem, and LEMON's solver as a fixed amount of
+//! work.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use ringfence_lab::workload::mcf::timetable;
+use serde_json::Value;
+use support::{Folder, cpus, ringfence_in, skip};
+
+fn has(program: &str, package: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success()) && cpus().len() >= 2;
+    if !found {
+        skip(&format!("two CPUs and {program} are needed (Debian: {package})"));
+    }
+    found
+}
+
+fn proof(stdout: &str) -> Value {
+    let all: Value = serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    all["proof"].clone()
+}
+
+#[test]
+fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
+    if !has("fio", "fio") {
+        return;
+    }
+    let folder = Folder::new();
+    let aggressor = format!(
+        "PMEM_IS_PMEM_FORCE=1 fio --name=w --ioengine=libpmem --directory={} --rw=write --bs=4k --size=8m \
+         --time_based --runtime=600 --thread",
+        folder.path().display()
+    );
+    // Nobody keeps such a budget, so that the levers are tried.
+    let args = [
+        "prove",
+        "--victim",
+        "alu",
+        "--aggressor",
+        &aggressor,
+        "--budget",
+        "0%",
+        "--lives",
+        "4",
+        "--window",
+        "10ms",
+    ];
+    let output = ringfence_in(folder.path(), &[&args[..], &["--out", "proof", "--quiet", "--json"]].concat());
+    let proof = proof(&output.stdout);
+    if proof["verdict"] == "nothing_needed" {
+        // Faster beside fio by chance: rare, and no lever was looked for.
+        return;
+    }
+    let tried: Vec<(&str, &str)> = proof["tried"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{}", output.stderr))
+        .iter()
+        .map(|tried| {
+            (tried["offer"]["arm"]["name"].as_str().unwrap(), tried["offer"]["keep"].as_str().unwrap())
+        })
+        .collect();
+    for name in ["PMEM_NO_CLWB=1", "PMEM_NO_MOVNT=1", "PMEM_MOVNT_THRESHOLD=0", "quota 50%"] {
+        let (_, keep) =
+            tried.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}: {tried:?}"));
+        assert!(keep.contains("fio --name=w") && keep.contains("PMEM_IS_PMEM_FORCE=1"), "{keep}");
+        assert!(name.starts_with("quota") || keep.contains(name), "{keep}");
+    }
+    let figures = proof["tried"].as_array().unwrap().iter().filter(|tried| tried["victim"]["value"].is_f64());
+    assert_eq!(figures.count(), tried.len(), "each was measured: {proof}");
+}
+
+#[test]
+fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
+    if !has("dimacs-solver", "liblemon-utils") {
+        return;
+    }
+    let folder = Folder::new();
+    fs::write(folder.path().join("network.min"), timetable(60, 1).to_dimacs()).unwrap();
+    let args = [
+        "prove",
+        "--victim-run",
+        "dimacs-solver network.min",
+        "--aggressor",
+        "write size=16MiB",
+        "--lives",
+        "4",
+    ];
+    let more = ["--budget", "100%", "--out", "proof", "--quiet", "--json"];
+    let output = ringfence_in(folder.path(), &[&args[..], &more].concat());
+    let proof = proof(&output.stdout);
+    assert_eq!(proof["unit"], "runs");
+    assert!(proof["beside"]["value"].as_f64().unwrap() > 0.2, "{proof}");
+    let met = matches!(proof["verdict"].as_str().unwrap(), "nothing_needed" | "met");
+    assert_eq!(output.code(), Some(if met { 0 } else { 3 }), "{}", output.stderr);
+}
