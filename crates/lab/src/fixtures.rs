@@ -1,15 +1,19 @@
 //! A survey of a machine that does not exist, with known truths, for tests of what is said of it.
 
+use std::path::Path;
+
 use ringfence_machine::Machine;
 use ringfence_machine::fixtures::vm_2cpu;
 use ringfence_machine::probe::{Knee, PingPong, Reload};
 use ringfence_machine::units::Bytes;
 
+use crate::dataset::Recorder;
 use crate::estimate::Class;
 use crate::experiment::Experiment;
 use crate::plan::{self, Plan};
+use crate::runner::Ended;
 use crate::sample::Sample;
-use crate::survey::{Depth, Probes, Reloads, Survey, experiments};
+use crate::survey::{Depth, Probes, Reloads, Survey, experiments, stored};
 use crate::task::{FenceAt, Instruction, LineState, Task, Write};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
@@ -18,7 +22,31 @@ pub type Harm = fn(&str, Instruction, bool) -> f64;
 /// A survey of two CPUs under one L3 where a line costs what [`ns_per_line`] says and victims suffer as
 /// `harm` says, with a noise of 0.2 % from window to window.
 pub fn survey(harm: Harm) -> Survey {
-    let machine = Machine::examine(&vm_2cpu().root()).expect("a fixture is a machine");
+    build(harm, &mut |_, _| {})
+}
+
+/// The same, with its datasets in a folder that is empty or does not exist, as a survey leaves it.
+///
+/// # Panics
+/// Where the folder cannot be written to.
+pub fn survey_in(dir: &Path, harm: Harm) -> Survey {
+    let machine = serde_json::to_value(machine()).expect("a machine has text keys only");
+    let survey = build(harm, &mut |plan, samples| {
+        let folder = dir.join(&plan.experiment.name);
+        let mut recorder = Recorder::create(&folder, plan, &machine).expect("the folder can be written to");
+        recorder.append(samples).expect("the samples are the plan's");
+        recorder.finish(&Ended::Complete).expect("the folder can be written to");
+    });
+    stored::write(dir, &survey).expect("the folder can be written to");
+    survey
+}
+
+fn machine() -> Machine {
+    Machine::examine(&vm_2cpu().root()).expect("a fixture is a machine")
+}
+
+fn build(harm: Harm, keep: &mut dyn FnMut(&Plan, &[Sample])) -> Survey {
+    let machine = machine();
     let topology = machine.topology.clone();
     let size = Bytes::mib(256);
     let mut survey = Survey::new(machine, probes(), size);
@@ -29,13 +57,17 @@ pub fn survey(harm: Harm) -> Survey {
         plan
     };
     let cost = plan(&experiments::cost(Depth::Quick, size, 1));
-    survey.add_cost(&cost, &samples(&cost, "writer", false, harm));
+    let measured = samples(&cost, "writer", false, harm);
+    keep(&cost, &measured);
+    survey.add_cost(&cost, &measured);
     for paced in [false, true] {
         let pace = if paced { survey.slowest_writer() } else { None };
         survey.pace = pace.map(|pace| pace.to_string());
         for victim in experiments::victims(survey.probes.victim_footprint) {
             let plan = plan(&experiments::neighbours(Depth::Quick, &victim, pace, size, 1));
-            survey.add_neighbours(&victim.name, paced, &plan, &samples(&plan, &victim.name, paced, harm));
+            let measured = samples(&plan, &victim.name, paced, harm);
+            keep(&plan, &measured);
+            survey.add_neighbours(&victim.name, paced, &plan, &measured);
         }
     }
     survey.conclude();
@@ -102,6 +134,8 @@ fn probes() -> Probes {
 
 fn samples(plan: &Plan, victim: &str, paced: bool, harm: Harm) -> Vec<Sample> {
     let mut all = Vec::new();
+    // Windows of 10 ms, a third more between them.
+    let mut start_ns = 0;
     let lives = plan.experiment.measure.looks.last().copied().unwrap_or(0);
     for life in 0..lives {
         let blocks = plan::life(plan, life).blocks;
@@ -110,9 +144,12 @@ fn samples(plan: &Plan, victim: &str, paced: bool, harm: Harm) -> Vec<Sample> {
                 for (position, &case) in step.windows.iter().enumerate() {
                     let place = (life, block as u32, number as u32, position as u32);
                     let window = window(plan, case, victim, paced, harm, place);
-                    all.extend(
-                        window.into_iter().map(|sample| Sample { step_case: step.case as u32, ..sample }),
-                    );
+                    all.extend(window.into_iter().map(|sample| Sample {
+                        step_case: step.case as u32,
+                        start_ns,
+                        ..sample
+                    }));
+                    start_ns += 13_000_000;
                 }
             }
         }

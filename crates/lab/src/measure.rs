@@ -1,19 +1,23 @@
 //! From an experiment to a dataset on this machine: plan, engine, runner and recorder together.
 
+mod resume;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
 
-use crate::dataset::Recorder;
-use crate::engine::EngineError;
+use crate::dataset::{self, DatasetError, Histogram, Recorder};
 use crate::engine::host::HostEngine;
+use crate::engine::{EngineError, latencies};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
-use crate::task::{ProgramUnit, Task};
+use crate::task::{Command, ProgramUnit, Task};
 use crate::workload::command::instructions_are_counted;
+
+pub use resume::{continue_or_begin, resume};
 
 /// What was measured.
 pub struct Measurement {
@@ -23,8 +27,11 @@ pub struct Measurement {
     pub samples: Vec<Sample>,
     /// Why it ended.
     pub ended: Ended,
-    /// Per role of the plan, the latencies that its first instance counted in its last life.
-    pub histograms: Vec<Option<Vec<u64>>>,
+    /// The latencies that the first instance of each role counted in its last life, where it did; also in
+    /// the dataset.
+    pub histograms: Vec<Histogram>,
+    /// How many of its steps an earlier run had measured.
+    pub steps_before: u64,
 }
 
 /// Measures an experiment on this machine and records it in `dir`, which is made with the first
@@ -48,10 +55,16 @@ pub fn measure(
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
         recording.finish(&Ended::Complete).map_err(EngineError::Failed)?;
-        return Ok(Measurement { samples: Vec::new(), ended: Ended::Complete, histograms: Vec::new(), plan });
+        return Ok(Measurement {
+            samples: Vec::new(),
+            ended: Ended::Complete,
+            histograms: Vec::new(),
+            plan,
+            steps_before: 0,
+        });
     }
     progress_can_be_seen(&plan)?;
-    let mut engine = HostEngine::new(&plan, &machine.topology)?;
+    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
     if samples.is_empty() {
         match ended {
@@ -63,9 +76,21 @@ pub fn measure(
         }
     }
     let finished = recording.finish(&ended);
-    let histograms = (0..plan.variants.len()).map(|role| engine.histogram(role)).collect();
     finished.map_err(EngineError::Failed)?;
-    Ok(Measurement { samples, ended, histograms, plan })
+    let histograms = histograms(&plan, |role| engine.histogram(role));
+    dataset::write_histograms(dir, &histograms)?;
+    Ok(Measurement { samples, ended, histograms, plan, steps_before: 0 })
+}
+
+fn histograms(plan: &Plan, of_role: impl Fn(usize) -> Option<Vec<u64>>) -> Vec<Histogram> {
+    let roles = plan.experiment.roles.iter().enumerate();
+    roles
+        .filter_map(|(number, role)| {
+            let buckets = latencies(&of_role(number)?);
+            let what = "latency of single loads, last life".into();
+            (!buckets.is_empty()).then(|| Histogram { role: role.name.clone(), what, buckets })
+        })
+        .collect()
 }
 
 // What a program's work is counted in is decided here, and so stands in the dataset.
@@ -89,18 +114,26 @@ fn decided(experiment: &Experiment) -> Experiment {
 // CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
 // where there is some.
 fn progress_can_be_seen(plan: &Plan) -> Result<(), EngineError> {
-    let unseen = plan.variants[plan.metric].iter().find_map(|variant| match &variant.task {
-        Task::Command(command) if matches!(command.unit, ProgramUnit::Auto | ProgramUnit::Instructions) => {
-            (!instructions_are_counted()).then_some(&command.run)
+    let counted = instructions_are_counted();
+    for (role, variants) in plan.variants.iter().enumerate() {
+        for variant in variants {
+            let Task::Command(Command { unit, run, .. }) = &variant.task else { continue };
+            let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
+            if role == plan.metric && unseen {
+                return Err(EngineError::Usage(format!(
+                    "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
+                     let it report a line per unit of work (unit = \"lines\") or a counter (unit = \"counter\"), or time its runs \
+                     (unit = \"whole-run\")"
+                )));
+            }
+            if role != plan.metric && *unit == ProgramUnit::WholeRun {
+                return Err(EngineError::Usage(format!(
+                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use unit = \"runs\""
+                )));
+            }
         }
-        _ => None,
-    });
-    unseen.map_or(Ok(()), |run| {
-        Err(EngineError::Usage(format!(
-            "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
-             set unit = \"runs\" in an experiment file for a program that ends, or use a built-in victim"
-        )))
-    })
+    }
+    Ok(())
 }
 
 struct Recording<'a> {
@@ -136,5 +169,11 @@ impl Observer for Recording<'_> {
 
     fn progress(&mut self, progress: Progress) {
         (self.progress)(progress);
+    }
+}
+
+impl From<DatasetError> for EngineError {
+    fn from(error: DatasetError) -> Self {
+        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
 }

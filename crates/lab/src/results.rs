@@ -59,12 +59,13 @@ pub struct CoRunner {
     pub bytes_per_s: Option<f64>,
 }
 
-/// The metric's work in one window, its instances together.
-#[derive(Debug, Clone, PartialEq)]
+// The metric's work in one window, its instances together.
+#[derive(Debug, Clone)]
 struct MetricWindow {
     life: u32,
+    // The block and the step in it.
+    step: (u32, u32),
     class: Class,
-    step_case: usize,
     case: usize,
     window: Window,
 }
@@ -72,11 +73,12 @@ struct MetricWindow {
 /// All measured cases, in order, every interval at `level`.
 pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
     let windows = metric_windows(plan, samples);
+    let work = work(plan, samples);
     let mut all = Vec::new();
     for number in plan.measured() {
         let case = &plan.cases[number];
         let mut classes = BTreeMap::new();
-        for window in windows.iter().flatten().filter(|window| window.step_case == number) {
+        for window in &windows[number] {
             *classes.entry(window.class).or_default() += 1;
         }
         let effect = case.baseline.map(|_| {
@@ -94,11 +96,18 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
             unit: plan.metric_task(number).unit(),
             ns_per_unit: rate(&windows, number, level),
             effect,
-            co_runners: co_runners(plan, samples, number),
+            co_runners: co_runners(plan, &work, number),
             classes,
         });
     }
     all
+}
+
+/// The pairs of windows of each measured case that has a baseline, by the case's number.
+pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<Pair>> {
+    let windows = metric_windows(plan, samples);
+    let compared = plan.measured().into_iter().filter(|case| plan.cases[*case].baseline.is_some());
+    compared.map(|case| (case, pairs(&windows, case))).collect()
 }
 
 /// The main figure of each measured case: the slowdown where it has a baseline, else the cost.
@@ -109,6 +118,35 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
         None => rate(&windows, case, level),
     };
     plan.measured().into_iter().map(estimate).collect()
+}
+
+/// How much slower everybody but the metric's role is in one case than in another, life by life. Both
+/// must be measured cases of the same lives.
+pub fn co_runners_slowdown(
+    plan: &Plan,
+    samples: &[Sample],
+    case: usize,
+    than: usize,
+    level: f64,
+) -> Estimate {
+    let metric = plan.experiment.metric.as_str();
+    let mut lives: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| *sample.role != *metric && sample.case == sample.step_case) {
+        let side = match sample.case as usize {
+            number if number == than => 0,
+            number if number == case => 1,
+            _ => continue,
+        };
+        let nothing = [Window { units: 0.0, ns: 0.0 }; 2];
+        let window = &mut lives.entry(sample.life).or_insert(nothing)[side];
+        window.units += sample.units as f64;
+        window.ns += sample.busy_ns as f64;
+    }
+    // A life that was cut short may lack one side.
+    let both = lives.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
+    let pairs: Vec<Pair> =
+        both.map(|(life, [baseline, arm])| Pair { life, class: Class::Unprobed, baseline, arm }).collect();
+    estimate::slowdown(&pairs, level)
 }
 
 /// What [`main_estimates`] rests on, for each measured case by number: the log of every life's figure.
@@ -133,6 +171,12 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
 
 /// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
 pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
+    let level = plan.experiment.measure.confidence.0;
+    Some(AaSummary::new(&aa_estimates(plan, samples)?, level))
+}
+
+/// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.
+pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
     let lives = plan.experiment.aa?;
     let level = plan.experiment.measure.confidence.0;
     let windows = metric_windows(plan, samples);
@@ -149,45 +193,42 @@ pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
         };
         estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
     }
-    Some(AaSummary::new(&estimates, level))
+    Some(estimates)
 }
 
-// Windows by step, in the order of measurement; a step of a pair has two.
+// Windows by the case that their step measures, in the order of measurement. Samples lie in that order
+// already; only references are kept, since there may be millions.
 fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
     let metric = plan.experiment.metric.as_str();
-    let mut steps: BTreeMap<(u32, u32, u32), BTreeMap<u32, Vec<&Sample>>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| *sample.role == *metric) {
-        let step = steps.entry((sample.life, sample.block, sample.step)).or_default();
-        step.entry(sample.position).or_default().push(sample);
+    let place = |sample: &&Sample| (sample.life, sample.block, sample.step, sample.position);
+    let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
+    if !own.is_sorted_by_key(place) {
+        own.sort_by_key(place);
     }
-    let merge = |together: Vec<&Sample>| {
+    let mut by_case = vec![Vec::new(); plan.cases.len()];
+    for together in own.chunk_by(|a, b| place(a) == place(b)) {
         let first = together[0];
         let units: u64 = together.iter().map(|sample| sample.units).sum();
         let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
-        MetricWindow {
+        by_case[first.step_case as usize].push(MetricWindow {
             life: first.life,
+            step: (first.block, first.step),
             class: first.class,
-            step_case: first.step_case as usize,
             case: first.case as usize,
             window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
-        }
-    };
-    steps.into_values().map(|positions| positions.into_values().map(merge).collect()).collect()
+        });
+    }
+    by_case
 }
 
 // Complete pairs of a case: an interrupted step has only one window and is left out.
 fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
-    windows
-        .iter()
+    windows[case]
+        .chunk_by(|a, b| (a.life, a.step) == (b.life, b.step))
         .filter_map(|step| {
-            let [a, b] = step.as_slice() else { return None };
-            let (arm, baseline) = if a.case == a.step_case { (a, b) } else { (b, a) };
-            (arm.step_case == case).then_some(Pair {
-                life: arm.life,
-                class: arm.class,
-                baseline: baseline.window,
-                arm: arm.window,
-            })
+            let [a, b] = step else { return None };
+            let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
+            Some(Pair { life: arm.life, class: arm.class, baseline: baseline.window, arm: arm.window })
         })
         .collect()
 }
@@ -197,27 +238,36 @@ fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
 }
 
 fn own(windows: &[Vec<MetricWindow>], case: usize) -> Vec<(u32, Window)> {
-    let own = windows.iter().flatten().filter(|window| window.case == case && window.step_case == case);
+    let own = windows[case].iter().filter(|window| window.case == case);
     own.map(|window| (window.life, window.window)).collect()
 }
 
-fn co_runners(plan: &Plan, samples: &[Sample], case: usize) -> Vec<CoRunner> {
+// What every role but the metric did, by case and role, in one pass.
+fn work(plan: &Plan, samples: &[Sample]) -> BTreeMap<(usize, usize), (u64, u64)> {
+    let roles = &plan.experiment.roles;
+    let mut work = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+        let Some(role) = roles.iter().position(|role| *role.name == *sample.role) else { continue };
+        let (units, ns) = work.entry((sample.case as usize, role)).or_insert((0, 0));
+        *units += sample.units;
+        *ns += sample.length_ns;
+    }
+    work
+}
+
+fn co_runners(plan: &Plan, work: &BTreeMap<(usize, usize), (u64, u64)>, case: usize) -> Vec<CoRunner> {
     let others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     others
         .filter_map(|active| {
-            let role = &plan.experiment.roles[active.role].name;
             let task = &plan.variants[active.role][active.variant].task;
-            let own: Vec<&Sample> = samples
-                .iter()
-                .filter(|s| *s.role == **role && s.case as usize == case && s.step_case as usize == case)
-                .collect();
+            let (units, ns) = work.get(&(case, active.role)).copied()?;
             // All instances together: the sum of units over the time of one of them.
-            let ns = own.iter().map(|s| s.length_ns).sum::<u64>() as f64 / f64::from(active.count);
-            let units = own.iter().map(|s| s.units).sum::<u64>() as f64;
+            let ns = ns as f64 / f64::from(active.count);
             (ns > 0.0).then(|| {
-                let units_per_s = units / ns * 1e9;
+                let units_per_s = units as f64 / ns * 1e9;
                 let bytes_per_s = task.bytes_per_unit().map(|bytes| units_per_s * bytes as f64);
-                CoRunner { role: role.clone(), unit: task.unit(), units_per_s, bytes_per_s }
+                let role = plan.experiment.roles[active.role].name.clone();
+                CoRunner { role, unit: task.unit(), units_per_s, bytes_per_s }
             })
         })
         .collect()

@@ -110,8 +110,10 @@ pub struct Rate(pub Bytes);
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Exact, so that what is written reads back as the same rate.
-        let text = self.0.to_string();
-        f.pad(&if text.contains('.') { format!("{}B/s", self.0.0) } else { format!("{text}/s") })
+        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+        let (unit, shift) =
+            units.into_iter().find(|(_, shift)| self.0.0 % (1 << shift) == 0).unwrap_or(("B", 0));
+        f.pad(&format!("{}{unit}/s", self.0.0 >> shift))
     }
 }
 
@@ -150,7 +152,7 @@ mod tests {
         for text in ["0.5%", "7%", "100%", "0.07%"] {
             assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
         }
-        for text in ["500MiB/s", "1GiB/s", "1234567B/s"] {
+        for text in ["500MiB/s", "1200MiB/s", "1GiB/s", "1234567B/s"] {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Two modules, and the only two with `unsafe` code: [`isa`] holds every inline-assembly statement
 //! of the project, [`region`] maps memory. What is called durable, and when, is decided by those
-//! who use them.
+//! who use them; what is cheap on a machine is measured and written down in a [`policy`] file.
 //!
 //! ```
 //! use ringfence_persist::{Flush, Region, Request, isa};
@@ -20,6 +20,7 @@
 //! ```
 
 pub mod isa;
+pub mod policy;
 pub mod region;
 
 pub use isa::{Flush, LINE, Width};

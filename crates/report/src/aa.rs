@@ -10,7 +10,16 @@ use crate::text::{heading, paragraph};
 pub fn aa(summary: &AaSummary, style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, "A/A: the same task in both arms", style);
-    let mut say = |text: String| paragraph(&mut out, 2, &text, style);
+    for sentence in sentences(summary) {
+        paragraph(&mut out, 2, &sentence, style);
+    }
+    out
+}
+
+/// The same as sentences.
+pub(crate) fn sentences(summary: &AaSummary) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |text: String| said.push(text);
     let of = summary.estimates - summary.not_estimable;
     match &summary.false_alarm_rate {
         Some(rate) => say(format!(
@@ -31,5 +40,5 @@ pub fn aa(summary: &AaSummary, style: &Style) -> String {
             numbers::percent(effect)
         ));
     }
-    out
+    said
 }

@@ -1,4 +1,4 @@
-//! What people look at: terminal tables.
+//! What people look at: terminal tables, and [`html`] pages.
 //!
 //! Every function here is a pure function from a value and a [`Style`] to text; nothing prints,
 //! asks the terminal or reads the environment. Texts end in a newline, no line is wider than
@@ -20,23 +20,32 @@ mod classes;
 mod compare;
 mod doctor;
 mod histogram;
+pub mod html;
 pub mod numbers;
+mod pair;
+mod prove;
 mod reproduce;
+mod sensitivity;
 mod style;
 mod survey;
 mod table;
 mod targets;
 mod text;
 mod topology;
+mod tune;
 
 pub use aa::aa;
 pub use cases::cases;
 pub use classes::classes_legend;
-pub use compare::{compare, compare_answer, compare_html, compare_page, paragraphs_html};
+pub use compare::{compare, compare_answer};
 pub use doctor::{doctor, doctor_brief};
 pub use histogram::histogram;
+pub use pair::pair;
+pub use prove::prove;
 pub use reproduce::{reproduced, reproduced_summary, title};
+pub use sensitivity::sensitivity;
 pub use style::{NARROWEST, Style};
 pub use survey::{machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;
+pub use tune::tune;

@@ -12,6 +12,8 @@ use ringfence_lab::experiment::ExperimentError;
 pub enum Failure {
     /// It was asked for something that makes no sense or is not to be had here: exit code 2.
     Usage(String),
+    /// What was to be proved was not, which has been said: exit code 3.
+    Missed,
     /// It failed, or was interrupted: exit code 1.
     Failed(String),
 }
@@ -22,6 +24,7 @@ impl Failure {
         match self {
             Failure::Failed(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitCode::from(2),
+            Failure::Missed => ExitCode::from(3),
         }
     }
 }
@@ -30,6 +33,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
+            Failure::Missed => f.write_str("the budget is not shown to be met"),
         }
     }
 }
@@ -39,6 +43,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Usage(text) => Failure::Usage(text),
             EngineError::Failed(text) => Failure::Failed(text),
+            EngineError::Interrupted => Failure::Failed(error.to_string()),
         }
     }
 }

@@ -64,3 +64,47 @@ fn an_effect_that_is_there_is_found_at_its_size() {
     // Of 40 intervals at 95 %, fewer than 33 happen once in a thousand (binomial).
     assert!(covered >= 33, "{covered} of {rounds}");
 }
+
+// Two caches that are shared, or are not: by what two chases do to each other.
+fn chases_conflict(chase: &str) -> bool {
+    let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--lives", "1000", "--blocks", "1"];
+    let result = run("conflict", &[&args[..], &["--budget", "20s"]].concat());
+    let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
+    let (value, low) = (figure(slowdown, "value"), figure(slowdown, "low"));
+    println!("{chase} beside its like: {value:.3}, at least {low:.3}");
+    low > 1.05
+}
+
+#[test]
+#[ignore = "minutes long"]
+fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
+    const ROUNDS: u32 = 20;
+    let chase = "chase footprint=16MiB";
+    let conflict = chases_conflict(chase);
+    if !conflict {
+        println!("two chases do not disturb each other here by 5 %: whether they are parted is not tested");
+    }
+    // The same in effect, though not in name: they fit into a core's own cache.
+    let alike =
+        ["chase footprint=64KiB", "chase footprint=68KiB", "chase footprint=72KiB", "chase footprint=76KiB"];
+    let (mut parted, mut changed) = (0, 0);
+    for seed in 1..=ROUNDS {
+        let seed = seed.to_string();
+        let pair = |name: &str, tasks: &[&str], budget: &str| {
+            let tasks = tasks.iter().flat_map(|task| ["--task", task]);
+            let args = ["pair"].into_iter().chain(tasks).chain(["--seed", &seed, "--budget", budget]);
+            let result = run(name, &args.collect::<Vec<_>>());
+            let verdict = result["outcome"]["verdict"]["verdict"].as_str().unwrap().to_owned();
+            println!("{name}, seed {seed}: {verdict}, {}", result["outcome"]["confirmed"]["gain"]);
+            (verdict, result["outcome"]["advice"]["assignment"]["pairs"].clone())
+        };
+        if conflict {
+            let (verdict, pairs) = pair("parted", &[chase, chase, "alu", "alu"], "60s");
+            let apart = [serde_json::json!([[0, 2], [1, 3]]), serde_json::json!([[0, 3], [1, 2]])];
+            parted += u32::from(verdict == "change" && apart.contains(&pairs));
+        }
+        changed += u32::from(pair("alike", &alike, "15s").0 == "change");
+    }
+    assert!(!conflict || parted == ROUNDS, "parted in {parted} of {ROUNDS}");
+    assert_eq!(changed, 0, "a change was advised where there is nothing to gain");
+}

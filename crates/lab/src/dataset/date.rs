@@ -3,7 +3,7 @@
 //! After H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`: years begin in
 //! March, so that the leap day is the last of its year.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A moment, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,17 @@ impl Date {
         }
     }
 
+    /// The moment that [`rfc3339`](Self::rfc3339) wrote; `None` for another text.
+    pub fn parse(text: &str) -> Option<SystemTime> {
+        let digits = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+        let days = days(digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
+        let seconds = digits(11, 13)? * 3600 + digits(14, 16)? * 60 + digits(17, 19)?;
+        let since = Duration::from_millis((days? * 86_400 + seconds) * 1000 + digits(20, 23)?);
+        let time = UNIX_EPOCH + since;
+        // Whatever else is in the text, or out of range, does not come out again.
+        (Self::new(time).rfc3339() == text).then_some(time)
+    }
+
     /// As RFC 3339 has it: `2026-05-09T07:29:33.000Z`.
     pub fn rfc3339(&self) -> String {
         let Self { year, month, day, hour, minute, second, milli } = self;
@@ -60,16 +71,24 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
+// The inverse: days since 1970-01-01, by counting whole years and months.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    // Months of 30 or 31 days from March on: (153 m + 2) / 5 days before month m.
+    let (years, months) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let before = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5;
+    (before + day.checked_sub(1)?).checked_sub(719_468)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn days_follow_each_other_as_in_the_calendar() {
         let mut expected = (1970, 1, 1);
         for days in 0..400_000 {
             assert_eq!(civil(days), expected);
+            assert_eq!(super::days(expected.0, expected.1, expected.2), Some(days));
             let (year, month, day) = expected;
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
             let length = match month {
@@ -91,6 +110,17 @@ mod tests {
         let date = Date::new(UNIX_EPOCH + Duration::from_millis(1_709_210_096_007));
         assert_eq!(date.rfc3339(), "2024-02-29T12:34:56.007Z");
         assert_eq!(date.compact(), "20240229-123456");
+        let time = UNIX_EPOCH + Duration::from_millis(1_709_210_096_007);
+        assert_eq!(Date::parse("2024-02-29T12:34:56.007Z"), Some(time));
+        for other in [
+            "",
+            "yesterday",
+            "2023-02-29T12:34:56.007Z",
+            "2024-02-29 12:34:56.007Z",
+            "1969-12-31T00:00:00.000Z",
+        ] {
+            assert_eq!(Date::parse(other), None, "{other}");
+        }
         assert_eq!(Date::new(UNIX_EPOCH - Duration::from_secs(1)).rfc3339(), "1970-01-01T00:00:00.000Z");
     }
 }

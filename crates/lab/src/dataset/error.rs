@@ -48,15 +48,15 @@ impl DatasetError {
         }
     }
 
-    pub(super) fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { tried, path: path.into(), source }
     }
 
-    pub(super) fn usage(path: &Path, problem: impl Into<String>) -> Self {
+    pub(crate) fn usage(path: &Path, problem: impl Into<String>) -> Self {
         Self::Usage { path: path.into(), problem: problem.into() }
     }
 
-    pub(super) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
+    pub(crate) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
         Self::Damaged { path: path.into(), problem: problem.into() }
     }
 }

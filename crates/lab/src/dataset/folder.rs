@@ -20,16 +20,21 @@ fn untaken(stem: &str) -> PathBuf {
     names.find(|path| path.symlink_metadata().is_err()).expect("a folder has fewer than 2^64 entries")
 }
 
+/// Whether a folder is a dataset: one without any sample yet, at the least.
+pub fn is_dataset(dir: &Path) -> bool {
+    dir.join(MANIFEST).exists()
+}
+
 /// The datasets that a folder holds: itself where it is one, else those of its sub-folders that are, by
 /// the time at which they were created and by name.
 ///
 /// # Errors
 /// One sentence where the folder cannot be read or holds no dataset.
 pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
-    if dir.join(MANIFEST).exists() {
+    if is_dataset(dir) {
         return Ok(vec![dir.into()]);
     }
-    let entries = entries(dir)?.into_iter().filter(|path| path.join(MANIFEST).exists());
+    let entries = entries(dir)?.into_iter().filter(|path| is_dataset(path));
     // A manifest that cannot be read is listed first: opening it says what is wrong.
     let created = |path: &Path| manifest::read(path).map(|manifest| manifest.created).unwrap_or_default();
     let mut found: Vec<(String, PathBuf)> = entries.map(|path| (created(&path), path)).collect();

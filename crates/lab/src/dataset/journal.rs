@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -118,8 +118,36 @@ impl Journal {
         let mut line = serde_json::to_vec(&Header::ours()).expect("names and a number");
         line.push(b'\n');
         files::create(path, &line)?;
-        let file = OpenOptions::new().append(true).open(path).map_err(DatasetError::io("write", path))?;
+        let file = append_to(path)?;
         Ok(Self { path: path.into(), file, length: line.len() as u64, line, torn: false })
+    }
+
+    /// Goes on with one after its last whole step: what was torn behind it is cut off.
+    pub fn resume(path: &Path, known: &Known) -> Result<Self, DatasetError> {
+        let file = append_to(path)?;
+        let length = read(path, known, |_| Ok(()))?;
+        file.set_len(length).map_err(DatasetError::io("cut the end of", path))?;
+        Ok(Self { path: path.into(), file, length, line: Vec::new(), torn: false })
+    }
+
+    /// Puts one with these samples in place of whatever is at `path`.
+    pub fn replace(path: &Path, samples: &[Sample]) -> Result<Self, DatasetError> {
+        let failed = || DatasetError::io("write", path);
+        files::replace(path, |file| {
+            let mut file = BufWriter::with_capacity(1 << 16, file);
+            let header = serde_json::to_vec(&Header::ours()).expect("names and a number");
+            file.write_all(&header).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
+            for step in samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)) {
+                let rows: Vec<Row> = step.iter().map(row).collect();
+                let line = serde_json::to_vec(&rows).expect("numbers and names go into memory");
+                file.write_all(&line).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
+            }
+            let file = file.into_inner().map_err(|error| failed()(error.into_error()))?;
+            Ok((file, ()))
+        })?;
+        let file = append_to(path)?;
+        let length = file.metadata().map_err(DatasetError::io("read", path))?.len();
+        Ok(Self { path: path.into(), file, length, line: Vec::new(), torn: false })
     }
 
     /// Adds a step. Where that fails, the journal is as before.
@@ -143,31 +171,36 @@ impl Journal {
     }
 }
 
-/// Reads a journal step by step. A torn last line is no step.
+fn append_to(path: &Path) -> Result<File, DatasetError> {
+    OpenOptions::new().append(true).open(path).map_err(DatasetError::io("write", path))
+}
+
+/// Reads a journal step by step. A torn last line is no step; returned is where the last one ends.
 pub fn read(
     path: &Path,
     known: &Known,
     mut step: impl FnMut(Vec<Sample>) -> Result<(), DatasetError>,
-) -> Result<(), DatasetError> {
+) -> Result<u64, DatasetError> {
     let mut lines = BufReader::with_capacity(1 << 16, files::open(path)?);
     let mut line = Vec::new();
-    let mut number = 0;
+    let (mut number, mut length, mut end) = (0, 0, 0);
     loop {
         line.clear();
-        lines.read_until(b'\n', &mut line).map_err(DatasetError::io("read", path))?;
+        length += lines.read_until(b'\n', &mut line).map_err(DatasetError::io("read", path))? as u64;
         if line.pop() != Some(b'\n') {
-            return if number == 0 { Err(no_journal(path)) } else { Ok(()) };
+            return if number == 0 { Err(no_journal(path)) } else { Ok(end) };
         }
         number += 1;
         if number == 1 {
             if serde_json::from_slice::<Header>(&line).ok() != Some(Header::ours()) {
                 return Err(no_journal(path));
             }
+            end = length;
             continue;
         }
         match parse(&line, known) {
             Ok(samples) => step(samples)?,
-            Err(_) if line.contains(&0) && at_end(&mut lines, path)? => return Ok(()),
+            Err(_) if line.contains(&0) && at_end(&mut lines, path)? => return Ok(end),
             Err(problem) => {
                 let remedy =
                     format!("delete the file from there on to read what stands before, {} lines", number - 1);
@@ -177,6 +210,7 @@ pub fn read(
                 ));
             }
         }
+        end = length;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +32,9 @@ pub struct Manifest {
     pub seed: u64,
     /// When the folder was made, UTC, as RFC 3339 has it.
     pub created: String,
+    /// When measuring went on after it had been cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumption>,
     /// Which file holds the samples.
     pub state: State,
     /// Why measuring ended; `None` while unfinished.
@@ -48,6 +51,17 @@ pub struct Manifest {
     pub placed: Placed,
     /// What the Parquet file must be; `None` while unfinished.
     pub samples: Option<SamplesFile>,
+}
+
+/// That measuring went on after it had been cut short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// When, UTC, as RFC 3339 has it.
+    pub at: String,
+    /// When the last window before it ended, ns since the dataset's start.
+    pub after_ns: u64,
+    /// The same moment as `at`: no window after it starts earlier, ns since the dataset's start.
+    pub from_ns: u64,
 }
 
 /// Which file holds the samples.
@@ -128,6 +142,7 @@ impl Manifest {
             question: experiment.question.clone(),
             seed: experiment.seed,
             created: Date::new(SystemTime::now()).rfc3339(),
+            resumed: Vec::new(),
             state: State::Unfinished,
             ended: None,
             metric: experiment.metric.clone(),
@@ -137,6 +152,22 @@ impl Manifest {
             placed: plan.placed.clone(),
             samples: None,
         }
+    }
+
+    /// That of the same dataset when measuring goes on now, the last window having ended at `after_ns`.
+    pub(super) fn go_on(mut self, after_ns: u64, from_ns: u64) -> Self {
+        let at = Date::new(SystemTime::now()).rfc3339();
+        // Where nothing was measured after the last time, that was none.
+        self.resumed.retain(|earlier| earlier.from_ns <= after_ns);
+        self.resumed.push(Resumption { at, after_ns, from_ns });
+        (self.state, self.ended, self.samples) = (State::Unfinished, None, None);
+        self
+    }
+
+    /// How long ago the folder was made; `None` where the text is no time, or one that is still to come.
+    pub fn age(&self) -> Option<Duration> {
+        let created = Date::parse(&self.created)?;
+        SystemTime::now().duration_since(created).ok()
     }
 
     /// Puts it into the folder in place of what was there.

@@ -6,29 +6,34 @@
 //! | `manifest.json` | [`Manifest`]: what the case numbers mean, the placement, who measured, how it ended |
 //! | `experiment.toml` | the experiment, complete: it reruns |
 //! | `machine.json` | what the machine is |
+//! | `histograms.json` | latencies that tasks counted, where one was asked to |
 //! | `samples.journal` | the samples, while measuring and after the program was killed |
 //!
 //! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program
 //! loses nothing that it had recorded; a system that loses power may lose the last seconds. At the end
 //! the journal becomes the Parquet file, and only then is the manifest changed to say so: at any
-//! instant [`Dataset::open`] reads either the one or the other.
+//! instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`] goes the same way back.
 //!
 //! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
 
 mod columns;
 mod date;
 mod error;
-mod files;
+pub(crate) mod files;
 mod folder;
+mod histograms;
 mod journal;
+mod lock;
 mod manifest;
 mod open;
 mod parquet_file;
 mod recorder;
 
 pub use error::DatasetError;
-pub use folder::{default_dir, list};
-pub use manifest::{CaseEntry, Manifest, RoleEntry, SamplesFile, State, TaskEntry};
+pub use folder::{default_dir, is_dataset, list};
+pub use histograms::{Histogram, histograms, write_histograms};
+pub use lock::Lock;
+pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
 pub use open::Dataset;
 pub use recorder::Recorder;
 
@@ -40,3 +45,4 @@ const MANIFEST: &str = "manifest.json";
 const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "samples.journal";
+const HISTOGRAMS: &str = "histograms.json";

@@ -1,6 +1,7 @@
 //! Reads a dataset.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use super::manifest::{self, Manifest, State};
 use super::{EXPERIMENT, JOURNAL, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
+use crate::runner::Ended;
 use crate::sample::Sample;
 
 /// A dataset, read and checked.
@@ -47,6 +49,27 @@ impl Dataset {
         })?;
         let samples = samples(dir, &manifest, &Known::new(&plan))?;
         Ok(Self { dir: dir.into(), manifest, plan, machine, samples })
+    }
+
+    /// Whether measuring has ended as planned, so that there is nothing to go on with. A time budget that
+    /// was spent is such an end.
+    pub fn is_done(&self) -> bool {
+        matches!(self.manifest.ended, Some(Ended::Complete | Ended::Precise | Ended::Budget))
+    }
+
+    /// When its last window ended, since its start.
+    pub fn end_ns(&self) -> u64 {
+        let ends = self.samples.iter().map(|sample| sample.start_ns.saturating_add(sample.length_ns));
+        ends.max().unwrap_or(0)
+    }
+
+    /// For how long it has been measured, without the pauses between its parts.
+    pub fn measured_for(&self) -> Duration {
+        let end = self.end_ns();
+        let begun = self.manifest.resumed.iter().filter(|part| part.from_ns <= end);
+        let pauses =
+            begun.map(|part| part.from_ns.saturating_sub(part.after_ns)).fold(0, u64::saturating_add);
+        Duration::from_nanos(end.saturating_sub(pauses))
     }
 
     /// Whether it is still being measured, or the program was killed or could not finish it.

@@ -8,8 +8,10 @@ use serde_json::Value;
 use super::columns::Known;
 use super::error::DatasetError;
 use super::journal::{self, Journal};
+use super::lock::Lock;
 use super::manifest::{Manifest, State};
-use super::{EXPERIMENT, JOURNAL, MACHINE, SAMPLES, files, folder, parquet_file};
+use super::open::Dataset;
+use super::{EXPERIMENT, JOURNAL, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
 use crate::plan::Plan;
 use crate::runner::Ended;
 use crate::sample::Sample;
@@ -24,6 +26,7 @@ pub struct Recorder {
     manifest: Manifest,
     known: Known,
     journal: Journal,
+    _lock: Lock,
 }
 
 impl Recorder {
@@ -45,6 +48,7 @@ impl Recorder {
     pub fn create(dir: &Path, plan: &Plan, machine: &Value) -> Result<Self, DatasetError> {
         let mut made = Made::default();
         made.folder(dir)?;
+        let lock = Lock::take(dir)?;
         made.file(dir.join(EXPERIMENT), |path| files::create(path, plan.experiment.to_toml().as_bytes()))?;
         let machine = serde_json::to_string_pretty(machine).expect("a JSON value") + "\n";
         made.file(dir.join(MACHINE), |path| files::create(path, machine.as_bytes()))?;
@@ -53,7 +57,45 @@ impl Recorder {
         // Last, since a folder with a manifest counts as a dataset.
         manifest.write(dir)?;
         made.keep();
-        Ok(Self { dir: dir.into(), manifest, known: Known::new(plan), journal })
+        Ok(Self { dir: dir.into(), manifest, known: Known::new(plan), journal, _lock: lock })
+    }
+
+    /// Goes on with a dataset that was cut short and that was opened under the lock: whole steps are kept, and what follows is appended to
+    /// them. No window that follows starts before `from_ns`. Killed at any instant, it leaves a dataset that opens with everything that it had.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written. It stays as it was.
+    pub fn resume(dataset: &Dataset, from_ns: u64, lock: Lock) -> Result<Self, DatasetError> {
+        let (dir, known) = (dataset.dir.clone(), Known::new(&dataset.plan));
+        let path = dir.join(JOURNAL);
+        let journal = match dataset.manifest.state {
+            State::Unfinished => Journal::resume(&path, &known)?,
+            // A journal with the same samples first, and only then a manifest that says to read it.
+            State::Complete => Journal::replace(&path, &dataset.samples)?,
+        };
+        let manifest = dataset.manifest.clone().go_on(dataset.end_ns(), from_ns);
+        manifest.write(&dir)?;
+        // It is no longer read, and would be incomplete for others: should it stay, no harm is done.
+        let _ = fs::remove_file(dir.join(SAMPLES));
+        Ok(Self { dir, manifest, known, journal, _lock: lock })
+    }
+
+    /// Removes what [`create`](Self::create) left in a folder where it was killed before there was a
+    /// dataset. A folder with anything else in it stays as it is.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    pub fn clear_unbegun(dir: &Path) -> Result<(), DatasetError> {
+        let Ok(entries) = folder::entries(dir) else { return Ok(()) };
+        let own = [EXPERIMENT, MACHINE, JOURNAL].map(|name| dir.join(name));
+        let manifest = dir.join(format!("{MANIFEST}.tmp"));
+        if entries.iter().all(|path| own.contains(path) || *path == manifest) {
+            let _lock = Lock::take(dir)?;
+            for path in entries {
+                fs::remove_file(&path).map_err(DatasetError::io("remove", &path))?;
+            }
+        }
+        Ok(())
     }
 
     /// The folder.
@@ -79,8 +121,9 @@ impl Recorder {
     /// Where that cannot be written. The journal stays, and the dataset can be read as an unfinished one.
     pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
         let path = self.dir.join(JOURNAL);
-        let samples =
-            parquet_file::write(&self.dir.join(SAMPLES), |step| journal::read(&path, &self.known, step))?;
+        let samples = parquet_file::write(&self.dir.join(SAMPLES), |step| {
+            journal::read(&path, &self.known, step).map(drop)
+        })?;
         self.manifest.state = State::Complete;
         self.manifest.ended = Some(ended.clone());
         self.manifest.samples = Some(samples);

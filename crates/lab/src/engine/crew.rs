@@ -7,7 +7,7 @@ use ringfence_machine::topology::Topology;
 
 use super::shm::order;
 use crate::plan::Plan;
-use crate::task::Task;
+use crate::task::{ProgramUnit, Task};
 
 /// A worker process: one instance of a role with some of its variants.
 pub struct Worker {
@@ -19,6 +19,8 @@ pub struct Worker {
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
     pub on_demand: bool,
+    /// Whether its work is done by processes that it starts.
+    pub program: bool,
     pub pid: Option<i32>,
     /// How it ended, once it has.
     pub ended: Option<String>,
@@ -44,7 +46,7 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
         let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
         for (instance, &cpu) in cpus.iter().enumerate() {
-            let mut add = |variants: Vec<usize>, on_demand: bool| {
+            let mut add = |variants: Vec<usize>, on_demand: bool, program: bool| {
                 workers.push(Worker {
                     slot: workers.len(),
                     role,
@@ -52,6 +54,7 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
                     cpu,
                     variants,
                     on_demand,
+                    program,
                     pid: None,
                     ended: None,
                     ordered: order::PAUSE,
@@ -59,17 +62,23 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
                 });
             };
             if !steady.is_empty() {
-                add(steady.clone(), false);
+                add(steady.clone(), false, false);
             }
             if !idle.is_empty() {
-                add(idle.clone(), true);
+                add(idle.clone(), true, false);
             }
             for &program in &programs {
-                add(vec![program], true);
+                let whole = is_whole_run(&plan.variants[role][program].task);
+                add(vec![program], !whole, true);
             }
         }
     }
     workers
+}
+
+/// Whether a task is a program whose runs are timed whole.
+pub fn is_whole_run(task: &Task) -> bool {
+    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
 /// The supervisor wakes at both ends of a window; where there are CPUs to spare, not on theirs.

@@ -13,6 +13,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::RawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -20,8 +21,10 @@ use std::time::{Duration, Instant};
 use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::{self, Cgroup};
 use super::process;
 use super::worker::Spec;
+use crate::task::Task;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";
@@ -86,12 +89,13 @@ fn main(fd: RawFd) -> ! {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         match serde_json::from_str(&line) {
-            Ok(Message::Start(spec)) => start(&spec, fd, &workers),
+            Ok(Message::Start(spec)) => start(spec, fd, &workers),
             Ok(Message::End { slot }) => end(slot, &workers),
             Err(_) => break,
         }
     }
     process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
+    cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
     std::process::exit(0);
 }
 
@@ -106,7 +110,8 @@ fn tell(event: &Event) {
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
-fn start(spec: &Spec, fd: RawFd, workers: &Workers) {
+fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
+    limit(&mut spec);
     // Held until the worker is entered, so that its end is not collected before.
     let mut known = workers.0.lock().unwrap();
     let mut command = Command::new("/proc/self/exe");
@@ -125,7 +130,7 @@ fn start(spec: &Spec, fd: RawFd, workers: &Workers) {
         Ok(mut child) => {
             let pid = child.id() as i32;
             known.insert(pid, spec.slot);
-            let text = serde_json::to_string(spec).unwrap_or_default();
+            let text = serde_json::to_string(&spec).unwrap_or_default();
             if let Some(mut stdin) = child.stdin.take() {
                 let _ = stdin.write_all(text.as_bytes());
             }
@@ -136,6 +141,21 @@ fn start(spec: &Spec, fd: RawFd, workers: &Workers) {
             tell(&Event::Ended { slot: spec.slot, how: format!("cannot be started: {error}") });
         }
     }
+}
+
+// A program with a quota runs in a group that has it, where one can be made. Programs have a worker
+// each. The group of the life before may still be there.
+fn limit(spec: &mut Spec) {
+    let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
+        Task::Command(_) => assigned.quota,
+        _ => None,
+    });
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    if number == 0 {
+        cgroup::sweep(&FsRoot::host(), None);
+    }
+    spec.cgroup = quota.and_then(|quota| Cgroup::make(&FsRoot::host(), std::process::id(), number, quota));
 }
 
 fn end(slot: usize, workers: &Workers) {
@@ -187,6 +207,15 @@ fn end_orphans(spared: impl Fn() -> Vec<i32>) {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn collect_zombies(spared: &[i32]) {
+    for process in process::descendants(&FsRoot::host(), own_pid()) {
+        if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
+            // SAFETY: waits for one process of ours that has ended; no status is asked for.
+            unsafe { libc::waitpid(process.pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
     }
 }
 
@@ -277,8 +306,11 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.stdin.take());
         let in_order = self.child.wait().is_ok_and(|status| status.success());
+        // What the guardian had ended but not yet collected falls to this process.
+        collect_zombies(&self.others);
         if !in_order {
             end_orphans(|| self.others.clone());
+            cgroup::sweep(&FsRoot::host(), Some(self.child.id()));
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The engine of this machine: a process per task, pinned, and a ping-pong between them.
 
+mod windows;
+
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ringfence_machine::clock::Clock;
@@ -10,26 +13,22 @@ use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
-use super::settle::Settling;
-use super::shm::{Report, Shared, Slot, order, state};
-use super::worker::{Failure, Spec};
-use super::{Counts, Engine, EngineError, Measured};
+use super::shm::{Shared, Slot, order, state};
+use super::worker::{Assigned, Failure, Spec};
+use super::{Engine, EngineError, Measured};
 use crate::plan::{Active, Plan};
-use crate::task::Task;
+use crate::task::axes::Variant;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const SWITCH_LIMIT: Duration = Duration::from_secs(20);
 // How often a worker that is waited for is looked after.
 const LOOK: Duration = Duration::from_millis(100);
-// A window is held open so long for a task that has reported nothing in it.
-const STALL_LIMIT: Duration = Duration::from_secs(2);
-// A task that asks for longer to settle is measured unsettled: the window shows what it does then.
-const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 
 /// Runs tasks on this machine.
-pub struct HostEngine {
+pub struct HostEngine<'a> {
     plan: Plan,
+    stop: &'a AtomicBool,
     shared: Shared,
     guardian: Guardian,
     workers: Vec<Worker>,
@@ -38,13 +37,14 @@ pub struct HostEngine {
     life: Option<u32>,
 }
 
-impl HostEngine {
+impl<'a> HostEngine<'a> {
     /// Prepares an engine for a plan; nothing runs yet. The program must call
-    /// [`super::guardian::enter_hidden_role`] first in its `main`.
+    /// [`super::guardian::enter_hidden_role`] first in its `main`. Setting `stop` ends runs that are
+    /// timed whole; shorter windows are finished first.
     ///
     /// # Errors
     /// Where the guardian cannot be started.
-    pub fn new(plan: &Plan, topology: &Topology) -> Result<Self, EngineError> {
+    pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         let workers = crew::workers(plan);
         let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
         let shared =
@@ -54,7 +54,7 @@ impl HostEngine {
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let plan = plan.clone();
-        Ok(Self { plan, shared, guardian, workers, clock, origin: clock.now(), life: None })
+        Ok(Self { plan, stop, shared, guardian, workers, clock, origin: clock.now(), life: None })
     }
 
     /// The latencies of single operations that a role's first instance has counted in this life.
@@ -147,13 +147,14 @@ impl HostEngine {
         for &worker in workers {
             self.slot(worker).reset();
             let Worker { slot, role, instance, cpu, ref variants, .. } = self.workers[worker];
-            let tasks: Vec<Option<Task>> = self.plan.variants[role]
+            let assigned = |variant: &Variant| Assigned { task: variant.task.clone(), quota: variant.quota };
+            let tasks: Vec<Option<Assigned>> = self.plan.variants[role]
                 .iter()
                 .enumerate()
-                .map(|(index, variant)| variants.contains(&index).then(|| variant.task.clone()))
+                .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
                 .collect();
             let seed = (self.plan.experiment.seed << 24) ^ (u64::from(life) << 8) ^ u64::from(instance);
-            let spec = Spec { slot, cpu, seed, tasks };
+            let spec = Spec { slot, cpu, seed, tasks, cgroup: None };
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
             })?;
@@ -167,7 +168,8 @@ impl HostEngine {
             // `doctor` says why.
             self.listen(Duration::ZERO)?;
             let this = &mut self.workers[worker];
-            this.counters = this.pid.filter(|_| !this.on_demand).and_then(|pid| Counters::of(pid).ok());
+            this.counters =
+                this.pid.filter(|_| !this.on_demand && !this.program).and_then(|pid| Counters::of(pid).ok());
             if let Some(counters) = &mut this.counters
                 && counters.start().is_err()
             {
@@ -175,18 +177,6 @@ impl HostEngine {
             }
         }
         Ok(())
-    }
-
-    fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
-        let read = |worker: &usize| {
-            let counts = self.workers[*worker].counters.as_mut()?.read().ok()?;
-            Some(Counts {
-                cycles: counts.cycles,
-                instructions: counts.instructions,
-                llc_misses: counts.llc_load_misses.or(counts.cache_misses),
-            })
-        };
-        workers.iter().map(read).collect()
     }
 
     fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
@@ -242,43 +232,9 @@ impl HostEngine {
     fn running(&self) -> Vec<usize> {
         (0..self.workers.len()).filter(|&worker| self.workers[worker].ordered != order::PAUSE).collect()
     }
-
-    // The present report of each worker; those that report on demand are asked first.
-    fn reports(&mut self, workers: &[usize]) -> Result<Vec<(u64, Report)>, EngineError> {
-        let asked: Vec<Option<u32>> = workers
-            .iter()
-            .map(|&worker| self.workers[worker].on_demand.then(|| self.slot(worker).ask()))
-            .collect();
-        for (&worker, number) in workers.iter().zip(asked) {
-            self.wait(worker, SWITCH_LIMIT, "does not report", |slot| {
-                slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
-            })?;
-        }
-        Ok(workers.iter().map(|&worker| self.slot(worker).latest()).collect())
-    }
-
-    fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
-        let begun = Instant::now();
-        let least = self.plan.experiment.measure.settle.0;
-        let follow = |&worker: &usize| {
-            let slot = self.slot(worker);
-            (worker, Settling::new(slot.settle_units(), slot.latest().1))
-        };
-        let mut tasks: Vec<(usize, Settling)> = running.iter().map(follow).collect();
-        let limit = SETTLE_LIMIT.max(least);
-        loop {
-            tasks.retain_mut(|(worker, settling)| !settling.settled(self.slot(*worker).latest().1));
-            let left = if tasks.is_empty() { least } else { limit }.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            let step = if tasks.is_empty() { left } else { left.min(Duration::from_millis(1)) };
-            std::thread::sleep(step);
-        }
-    }
 }
 
-impl Engine for HostEngine {
+impl Engine for HostEngine<'_> {
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
         let metric = self.plan.metric;
         self.switch(&[])?;
@@ -311,53 +267,10 @@ impl Engine for HostEngine {
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
-        self.switch(active)?;
-        let running = self.running();
-        self.settle(&running)?;
-        let counts_before = self.counts(&running);
-        let begun = self.reports(&running)?;
-        let begun_at = self.clock.now();
-        std::thread::sleep(self.plan.experiment.measure.window.0);
-        let opened = Instant::now();
-        let mut ended = self.reports(&running)?;
-        while begun.iter().zip(&ended).any(|(begun, ended)| begun.0 == ended.0)
-            && opened.elapsed() < STALL_LIMIT
-        {
-            std::thread::sleep(Duration::from_millis(1));
-            self.all_live(&running)?;
-            ended = self.reports(&running)?;
-        }
-        let ended_at = self.clock.now();
-        let counts_after = self.counts(&running);
-        self.all_live(&running)?;
-        let mut counts = counts_before.into_iter().zip(counts_after).map(|(a, b)| Some(since(a?, b?)));
-        let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
-        let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(&worker, (begun, ended))| {
-            let worker = &self.workers[worker];
-            // A task that reported nothing did nothing in all that time.
-            let (from, to) =
-                if begun.0 == ended.0 { (begun_at, ended_at) } else { (begun.1.ticks, ended.1.ticks) };
-            let length = to.saturating_sub(from);
-            Measured {
-                role: worker.role,
-                instance: worker.instance,
-                cpu: worker.cpu,
-                start_ns: ns(from.saturating_sub(self.origin)),
-                length_ns: ns(length),
-                busy_ns: ns(length.saturating_sub(ended.1.untimed - begun.1.untimed)),
-                units: ended.1.units - begun.1.units,
-                counts: counts.next().flatten(),
-            }
+        let metric = self.plan.metric;
+        let whole = active.iter().any(|active| {
+            active.role == metric && crew::is_whole_run(&self.plan.variants[metric][active.variant].task)
         });
-        Ok(measured.collect())
-    }
-}
-
-fn since(before: Counts, after: Counts) -> Counts {
-    let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
-    Counts {
-        cycles: minus(after.cycles, before.cycles),
-        instructions: minus(after.instructions, before.instructions),
-        llc_misses: minus(after.llc_misses, before.llc_misses),
+        if whole { self.whole_run(active) } else { self.timed_window(active) }
     }
 }

@@ -3,6 +3,7 @@
 //! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
 
+pub(crate) mod cgroup;
 mod crew;
 pub mod guardian;
 pub mod host;
@@ -56,6 +57,9 @@ pub enum EngineError {
     /// Something ended or failed while it was measured.
     #[error("{0}")]
     Failed(String),
+    /// Somebody asked for an end while something long was under way.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// The buckets of a histogram of latencies that hold anything, as (least latency in ns, count).

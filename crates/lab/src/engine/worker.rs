@@ -5,15 +5,19 @@
 
 use std::io::Read;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use ringfence_machine::clock::Clock;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::probe::pin;
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::{Cgroup, PERIOD_US};
 use super::shm::{Report, Shared, Slot, order, state};
-use crate::task::Task;
+use crate::task::{ProgramUnit, Task};
+use crate::units::Share;
 use crate::workload::command::Program;
+use crate::workload::command::whole_run::WholeRun;
 use crate::workload::write::Regions;
 use crate::workload::{self, Latencies, Workload};
 
@@ -27,7 +31,18 @@ pub struct Spec {
     /// Seed of its memory layout.
     pub seed: u64,
     /// The variants of its role; `None` for those that this machine cannot run.
-    pub tasks: Vec<Option<Task>>,
+    pub tasks: Vec<Option<Assigned>>,
+    /// The group in which its program runs, if it has a quota and a group could be made.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// A task and how much CPU time it may use.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assigned {
+    /// The task.
+    pub task: Task,
+    /// The share of a CPU's time; absent: all of it.
+    pub quota: Option<Share>,
 }
 
 /// Why a worker failed, as JSON in its slot's message.
@@ -43,8 +58,9 @@ pub struct Failure {
 const REPORT_NS: f64 = 20_000.0;
 
 enum Runner {
-    Steady(Box<dyn Workload>),
+    Steady(Box<dyn Workload>, Option<Share>),
     Program(Program),
+    WholeRun(WholeRun),
     Idle,
 }
 
@@ -86,7 +102,11 @@ struct Seat {
 
 impl Seat {
     fn of(spec: &Spec) -> Self {
-        let pinned = spec.tasks.iter().map(|task| task.as_ref().is_none_or(Task::pinned)).collect();
+        let pinned = spec
+            .tasks
+            .iter()
+            .map(|task| task.as_ref().is_none_or(|assigned| assigned.task.pinned()))
+            .collect();
         // Without an answer nothing but its CPU is known to be allowed.
         let anywhere = pin::affinity().unwrap_or_else(|_| CpuSet::single(spec.cpu));
         Self { cpu: spec.cpu, anywhere, pinned, at_home: true }
@@ -113,8 +133,8 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
     Clock::host();
     let mut regions = Regions::default();
     let mut runners = Vec::new();
-    for task in &spec.tasks {
-        let Some(task) = task else {
+    for assigned in &spec.tasks {
+        let Some(Assigned { task, quota }) = assigned else {
             runners.push(None);
             continue;
         };
@@ -123,14 +143,16 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
             text: format!("workload {}: {error}", task.name()),
         };
         let runner = match task {
+            Task::Command(command) if command.unit == ProgramUnit::WholeRun => {
+                Runner::WholeRun(WholeRun::new(command, slot).map_err(|error| failed(true, &error))?)
+            }
             Task::Command(command) => {
-                let program =
-                    Program::start(command, spec.cpu, slot).map_err(|error| failed(true, &error))?;
-                Runner::Program(program)
+                let program = Program::start(command, *quota, spec.cgroup.as_ref(), spec.cpu, slot);
+                Runner::Program(program.map_err(|error| failed(true, &error))?)
             }
             Task::Idle(_) => Runner::Idle,
             other => match workload::build(other, spec.seed, &mut regions) {
-                Ok(Some(workload)) => Runner::Steady(workload),
+                Ok(Some(workload)) => Runner::Steady(workload, *quota),
                 Ok(None) => Runner::Idle,
                 Err(error) => return Err(failed(error.is_usage(), &error)),
             },
@@ -150,8 +172,13 @@ struct Tally {
 impl Tally {
     #[inline(always)]
     fn publish(&mut self, slot: &Slot, clock: &Clock) {
+        self.publish_at(slot, clock.now());
+    }
+
+    #[inline(always)]
+    fn publish_at(&mut self, slot: &Slot, ticks: u64) {
         self.number += 1;
-        self.report.ticks = clock.now();
+        self.report.ticks = ticks;
         slot.publish(self.number, self.report);
     }
 }
@@ -178,12 +205,21 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
         }
         // A report of the present, so that no window begins with one from before the pause.
         match runner {
-            Runner::Steady(workload) => {
+            Runner::Steady(workload, quota) => {
                 slot.set_settle_units(workload.settle_units());
                 workload.resumed();
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                steady(slot, ordered, workload.as_mut(), &mut amounts[variant], &mut tally);
+                steady(slot, ordered, workload.as_mut(), *quota, &mut amounts[variant], &mut tally);
+            }
+            Runner::WholeRun(program) => {
+                slot.set_settle_units(0);
+                tally.report = Report::default();
+                tally.publish(slot, clock);
+                slot.set_state(state::RUNNING + variant as u32);
+                if let Err(text) = whole_run(slot, ordered, program, &mut tally) {
+                    return Failure { usage: false, text };
+                }
             }
             Runner::Program(program) => {
                 slot.set_settle_units(0);
@@ -228,12 +264,37 @@ impl Latencies for Histogram<'_> {
     }
 }
 
+// One run, reported at its end with its start in the place of untimed ticks; then nothing until the
+// next order.
+fn whole_run(slot: &Slot, ordered: u32, program: &mut WholeRun, tally: &mut Tally) -> Result<(), String> {
+    let started = Clock::host().now();
+    program.start()?;
+    while slot.order() == ordered {
+        let seen = slot.bell();
+        if let Some(ticks) = program.end_of_run()? {
+            tally.report = Report { units: 1, untimed: started, ..Report::default() };
+            tally.publish_at(slot, ticks);
+        }
+        slot.wait_bell(seen, None);
+    }
+    program.end();
+    Ok(())
+}
+
 // The measured loop: work, report, look at the order. `amount` follows the speed of the work, so
 // that reports come at a steady interval whatever the neighbour does.
-fn steady(slot: &Slot, ordered: u32, workload: &mut dyn Workload, amount: &mut u64, tally: &mut Tally) {
+fn steady(
+    slot: &Slot,
+    ordered: u32,
+    workload: &mut dyn Workload,
+    quota: Option<Share>,
+    amount: &mut u64,
+    tally: &mut Tally,
+) {
     let clock = Clock::host();
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
     let latencies = Histogram(slot, clock);
+    let mut turn = quota.filter(|quota| quota.0 < 1.0).map(|quota| Turn::new(quota, clock));
     while slot.order() == ordered {
         let before = tally.report.ticks;
         let work = workload.work(*amount, &latencies);
@@ -246,6 +307,51 @@ fn steady(slot: &Slot, ordered: u32, workload: &mut dyn Workload, amount: &mut u
         } else if took > target * 2 && *amount > 1 {
             *amount /= 2;
         }
+        if let Some(turn) = &mut turn
+            && turn.is_over(tally.report.ticks)
+        {
+            turn.rest(slot, ordered, clock, tally);
+        }
+    }
+}
+
+// A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
+// not the order to run: windows would else always open at the same point of a period.
+struct Turn {
+    until: u64,
+    run: u64,
+    period: u64,
+}
+
+// So often a resting task reports, for windows that open or close meanwhile.
+const REST_REPORT: Duration = Duration::from_millis(1);
+
+impl Turn {
+    fn new(quota: Share, clock: &Clock) -> Self {
+        let period = (PERIOD_US as f64 * 1e3 / clock.ns_per_tick()) as u64;
+        let (run, now) = ((period as f64 * quota.0) as u64, clock.now());
+        Self { until: now - now % period + run, run, period }
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        now >= self.until
+    }
+
+    fn rest(&mut self, slot: &Slot, ordered: u32, clock: &Clock, tally: &mut Tally) {
+        let next = self.until - self.run + self.period;
+        loop {
+            let seen = slot.bell();
+            let now = clock.now();
+            if now >= next || slot.order() != ordered {
+                break;
+            }
+            let left = Duration::from_nanos(clock.ns(next - now) as u64);
+            slot.wait_bell(seen, Some(left.min(REST_REPORT)));
+            tally.publish(slot, clock);
+        }
+        // A turn that a long piece of work has used up is left out.
+        let now = clock.now().max(next);
+        self.until = next + (now - next) / self.period * self.period + self.run;
     }
 }
 
@@ -258,11 +364,13 @@ mod tests {
         let before = pin::affinity().unwrap();
         let task = |text: &str| {
             let table = text.parse().expect("a table");
-            Some(crate::task::axes::expand(&table).expect("a task")[0].task.clone())
+            let task = crate::task::axes::expand(&table).expect("a task")[0].task.clone();
+            Some(Assigned { task, quota: None })
         };
         let cpu = before.first().expect("this thread runs somewhere");
         let free = task("workload = 'write'\npinned = false");
-        let spec = Spec { slot: 0, cpu, seed: 0, tasks: vec![task("workload = 'write'"), free, None] };
+        let spec =
+            Spec { slot: 0, cpu, seed: 0, tasks: vec![task("workload = 'write'"), free, None], cgroup: None };
         let mut seat = Seat::of(&spec);
         pin::pin_current_thread(cpu).unwrap();
         for (variant, expected) in [(0, CpuSet::single(cpu)), (1, before.clone()), (0, CpuSet::single(cpu))] {

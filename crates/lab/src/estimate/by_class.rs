@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::interval::serialize_estimate;
 use super::slowdown::slowdown_of;
-use super::{Class, Estimate, Pair};
+use super::{Class, Estimate, Pair, serialize_estimate};
 
 /// A slowdown for every class that occurred and one over all pairs; each pair is in both.
 ///

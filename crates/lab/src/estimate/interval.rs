@@ -98,6 +98,23 @@ impl Interval {
         Ok(Self { value, low, high, level, lives, spread })
     }
 
+    /// The probability that the figure is above 1, given these lives: Student's t of the log figure, which is
+    /// its posterior where nothing is known beforehand of mean and spread (Jeffreys' prior).
+    pub fn probability_above_one(&self) -> f64 {
+        if self.spread <= 0.0 {
+            return if self.value > 1.0 {
+                1.0
+            } else if self.value < 1.0 {
+                0.0
+            } else {
+                0.5
+            };
+        }
+        let n = f64::from(self.lives);
+        let t = self.value.ln() / (self.spread / n.sqrt());
+        StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
+    }
+
     /// Half the interval's width on the log scale: 0.01 is close to +-1 %.
     pub fn log_half_width(&self) -> f64 {
         (self.high.ln() - self.low.ln()) / 2.0
@@ -131,7 +148,7 @@ pub(super) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
 }
 
 /// Writes the interval's fields, or those of the reason: readers tell them apart by the field `reason`.
-pub(super) fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
     match estimate {
         Ok(interval) => interval.serialize(to),
         Err(reason) => reason.serialize(to),
@@ -189,6 +206,19 @@ mod tests {
         assert!(close(interval.spread, 0.1, 1e-12));
         assert!(close(interval.log_half_width(), 0.248_413_8, 1e-6));
         assert_eq!(interval.lives, 3);
+    }
+
+    // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t = 1.
+    #[test]
+    fn a_probability_by_hand() {
+        let above = |logs: &[f64]| Interval::over_lives(logs, 0.95).unwrap().probability_above_one();
+        assert!(close(above(&[0.0, 0.2]), 0.75, 1e-9));
+        assert!(close(above(&[0.0, -0.2]), 0.25, 1e-9));
+        assert!(close(above(&[0.1, -0.1]), 0.5, 1e-9));
+        assert_eq!([above(&[0.1, 0.1]), above(&[-0.1, -0.1]), above(&[0.0, 0.0])], [1.0, 0.0, 0.5]);
+        // The lower bound of a 95 % interval at 1 leaves 2.5 % below it.
+        let logs = [0.1, 0.2, 0.3].map(|log| log - 0.2 + 0.248_413_8);
+        assert!(close(above(&logs), 0.975, 1e-6));
     }
 
     #[test]

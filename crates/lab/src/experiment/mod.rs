@@ -112,6 +112,9 @@ pub struct Measure {
     /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
+    /// Stop at a look once it is known on which side of a limit an arm's slowdown lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<Decide>,
     /// The share of intervals that hold the truth.
     pub confidence: Share,
     /// No life begins after this time; absent: no limit.
@@ -129,10 +132,21 @@ impl Default for Measure {
             probe: Span::ms(2),
             margin: Share(0.01),
             precision: None,
+            decide: None,
             confidence: Share(0.95),
             budget: None,
         }
     }
+}
+
+/// A limit, and the arm that is held against it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// An arm with a baseline.
+    pub arm: String,
+    /// The largest slowdown that is allowed: 5% is a factor of 1.05.
+    pub slowdown: Share,
 }
 
 /// On which CPUs roles run that do not say it themselves.
@@ -194,6 +208,9 @@ pub struct Arm {
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Table>,
+    /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, OneOrMany<u32>>,
 }
 
 /// A value, or a list of them.
@@ -233,6 +250,32 @@ impl Default for OneOrMany<u32> {
 impl OneOrMany<u32> {
     fn is_default_count(&self) -> bool {
         self.as_slice() == [1]
+    }
+}
+
+impl Role {
+    /// One instance, placed as the experiment says.
+    pub fn new(name: &str, task: Table) -> Self {
+        Self {
+            name: name.into(),
+            count: OneOrMany::One(1),
+            cpus: None,
+            placement: None,
+            task: OneOrMany::One(task),
+        }
+    }
+}
+
+impl Arm {
+    /// An arm that sets nothing.
+    pub fn new(name: &str, active: &[&str], baseline: Option<&str>) -> Self {
+        Self {
+            name: name.into(),
+            active: active.iter().map(|role| (*role).into()).collect(),
+            baseline: baseline.map(str::to_owned),
+            set: BTreeMap::new(),
+            only: BTreeMap::new(),
+        }
     }
 }
 
@@ -301,6 +344,23 @@ impl Experiment {
                     arm.name
                 ));
             }
+            if let Some(unknown) = arm.only.keys().find(|name| !arm.active.contains(name)) {
+                return Some(format!(
+                    "arm '{}' picks a task of '{unknown}', which it does not run",
+                    arm.name
+                ));
+            }
+            for role in &self.roles {
+                let tasks = role.task.as_slice().len();
+                let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
+                if let Some(number) = picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
+                {
+                    return Some(format!(
+                        "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
+                        arm.name, role.name
+                    ));
+                }
+            }
             let mut values = arm.set.values().flatten();
             if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
                 return Some(format!(
@@ -342,6 +402,11 @@ impl Experiment {
             if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
                 return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
             }
+        }
+        if let Some(Decide { arm, .. }) = &self.measure.decide
+            && !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+        {
+            return Some(format!("decide: '{arm}' is no arm with a baseline{}", hint(arm, &arms)));
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|lives| lives < 2 || lives > most) {

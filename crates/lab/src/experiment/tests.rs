@@ -69,6 +69,9 @@ fn every_mistake_gets_one_sentence() {
         ("baseline = \"alone\"", "baseline = \"beside\"", "its own baseline"),
         ("active = [\"victim\"]", "active = []", "whose rate is the figure"),
         ("active = [\"victim\"]", "active = [\"vic\"]", "is no role"),
+        ("baseline = \"alone\"", "only = { aggressor = 3 }", "task 3 of 'aggressor', which has 2"),
+        ("baseline = \"alone\"", "only = { aggressor = [1, 0] }", "count from 1"),
+        ("active = [\"victim\"]", "active = [\"victim\"]\nonly = { aggressor = 1 }", "which it does not run"),
         ("[[arm]]", "[[arms]]", "did you mean `arm`"),
         ("schema = 1", "schema == 1", "line 2"),
     ];

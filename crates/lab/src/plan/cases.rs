@@ -84,8 +84,12 @@ fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -
                     let sofar = sofar.clone();
                     // What the arm sets of a role stands instead of the role's own.
                     let set = arm.set.contains_key(&experiment.roles[role].name).then_some(&arm.name);
-                    let own =
-                        (0..variants[role].len()).filter(move |v| variants[role][*v].arm.as_ref() == set);
+                    let only = arm.only.get(&experiment.roles[role].name);
+                    let own = (0..variants[role].len()).filter(move |v| {
+                        let Variant { arm, table, .. } = &variants[role][*v];
+                        let picked = only.is_none_or(|only| only.as_slice().contains(&(*table as u32 + 1)));
+                        arm.as_ref() == set && picked
+                    });
                     own.map(move |variant| {
                         let mut next = sofar.clone();
                         next.push(Active { role, count: *count, variant });
@@ -121,8 +125,10 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
                 continue;
             }
             // A word says by itself what it is; a number does not.
-            let plain =
-                matches!(key.as_str(), "instruction" | "workload" | "width" | "target" | "pattern" | "run");
+            let plain = matches!(
+                key.as_str(),
+                "instruction" | "workload" | "width" | "target" | "pattern" | "run" | "env"
+            );
             words.push(if plain { value.clone() } else { format!("{key}={value}") });
         }
     }

@@ -1,4 +1,9 @@
 //! Runs a plan on an engine: lives, blocks, steps, looks, and when to stop.
+//!
+//! A measurement that was cut short goes on where it stopped: its steps come in an order that the plan
+//! alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
+
+mod earlier;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,10 +11,12 @@ use std::time::{Duration, Instant};
 use ringfence_machine::cpulist::CpuId;
 
 use crate::engine::{Engine, EngineError, Measured};
-use crate::estimate::{self, Class, Decision, Goal, Looks};
+use crate::estimate::{self, Class, Decision, Estimate, Goal, Looks};
 use crate::plan::{self, Plan};
 use crate::results;
 use crate::sample::Sample;
+
+pub use earlier::Earlier;
 
 /// Why measuring ended.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -63,6 +70,25 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Sample>, Ended), EngineError> {
+    go_on(plan, Earlier::default(), engine, stop, observer)
+}
+
+/// As [`run`], after what was measured earlier: measures the steps that are missing, in the plan's
+/// order, and decides at each look what an uninterrupted run would. A life that was cut short begins
+/// again with the step that is missing, so that it has two starts.
+///
+/// The plan's budget is that of this part, and progress counts its steps alone. Returned are all
+/// samples; the observer is given the new ones.
+///
+/// # Errors
+/// As [`run`].
+pub fn go_on(
+    plan: &Plan,
+    earlier: Earlier,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Sample>, Ended), EngineError> {
     let measure = &plan.experiment.measure;
     let looks = Looks::new(measure.looks.clone(), measure.confidence.0)
         .map_err(|error| EngineError::Usage(error.to_string()))?;
@@ -70,53 +96,67 @@ pub fn run(
     let budget = measure.budget.map(|budget| budget.0);
     let most_lives = *measure.looks.last().expect("checked: there are looks");
     let steps_per_life = u64::from(measure.blocks) * plan.measured().len() as u64;
-    let mut samples: Vec<Sample> = Vec::new();
-    let mut done = 0;
+    let Earlier { mut samples, steps: had, offset_ns } = earlier;
     if steps_per_life == 0 {
         return Ok((samples, Ended::Complete));
     }
-    for life in 0..most_lives {
+    let most = (steps_per_life * u64::from(most_lives)).saturating_sub(had);
+    let first = (had / steps_per_life) as u32;
+    // It may have been killed between a life's last step and the look at it.
+    if had.is_multiple_of(steps_per_life) && first > 0 && stops_after(plan, &samples, &looks, first) {
+        return Ok((samples, Ended::Precise));
+    }
+    let mut done = 0;
+    for life in first..most_lives {
         let spent = started.elapsed();
         // A life that would not fit is not begun: its part would be lost to the estimates.
-        let per_life = spent / life.max(1);
+        let per_life = spent / (life - first).max(1);
         if budget.is_some_and(|budget| life >= 2 && spent + per_life > budget) {
             return Ok((samples, Ended::Budget));
         }
         if let Err(error) = engine.begin_life(life) {
-            return if life == 0 { Err(error) } else { Ok((samples, Ended::Failed(error.to_string()))) };
+            return if samples.is_empty() {
+                Err(error)
+            } else {
+                Ok((samples, Ended::Failed(error.to_string())))
+            };
         }
         // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
         let mut before = None;
-        for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
-            for (number, step) in steps.into_iter().enumerate() {
-                if stop.load(Ordering::Relaxed) {
-                    return Ok((samples, Ended::Interrupted));
-                }
-                let place = Place { life, block: block as u32, step: number as u32 };
-                match measure_step(plan, engine, &step, place, before.take()) {
-                    Ok((of_step, after)) => {
-                        before = Some(after);
-                        let kept = observer.samples(&of_step);
-                        samples.extend(of_step);
-                        if let Err(error) = kept {
-                            return Ok((samples, Ended::Failed(error)));
-                        }
-                    }
-                    Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
-                }
-                done += 1;
-                observer.progress(progress(done, steps_per_life * u64::from(most_lives), started, budget));
+        let skip = had.saturating_sub(u64::from(life) * steps_per_life) as usize;
+        for (place, step) in places(plan, life, offset_ns).skip(skip) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok((samples, Ended::Interrupted));
             }
+            match measure_step(plan, engine, &step, place, before.take()) {
+                Ok((of_step, after)) => {
+                    before = Some(after);
+                    let kept = observer.samples(&of_step);
+                    samples.extend(of_step);
+                    if let Err(error) = kept {
+                        return Ok((samples, Ended::Failed(error)));
+                    }
+                }
+                Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
+                Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+            }
+            done += 1;
+            observer.progress(progress(done, most, started, budget));
         }
-        if let Some(look) = looks.lives().iter().position(|lives| *lives == life + 1)
-            && measure.precision.is_some()
-            && life + 1 < most_lives
-            && precise(plan, &samples, &looks, look)
-        {
+        if stops_after(plan, &samples, &looks, life + 1) {
             return Ok((samples, Ended::Precise));
         }
     }
     Ok((samples, Ended::Complete))
+}
+
+// The steps of a life and where they stand in it.
+fn places(plan: &Plan, life: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
+    plan::life(plan, life).blocks.into_iter().enumerate().flat_map(move |(block, steps)| {
+        steps.into_iter().enumerate().map(move |(number, step)| {
+            (Place { life, block: block as u32, step: number as u32, offset_ns }, step)
+        })
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -124,6 +164,8 @@ struct Place {
     life: u32,
     block: u32,
     step: u32,
+    // From the dataset's start to the engine's.
+    offset_ns: u64,
 }
 
 // A round trip, and the CPUs it went between.
@@ -187,7 +229,7 @@ fn sample(
         class,
         ping_before_ns: before,
         ping_after_ns: after,
-        start_ns: task.start_ns,
+        start_ns: place.offset_ns + task.start_ns,
         length_ns: task.length_ns,
         busy_ns: task.busy_ns,
         units: task.units,
@@ -197,11 +239,27 @@ fn sample(
     }
 }
 
+// Whether there is a look after so many lives, and all is known precisely enough there.
+fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, lives: u32) -> bool {
+    let look = looks.lives().iter().position(|look| *look == lives);
+    let measure = &plan.experiment.measure;
+    (measure.precision.is_some() || measure.decide.is_some())
+        && look.is_some_and(|look| look + 1 < looks.lives().len() && precise(plan, samples, looks, look))
+}
+
 fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
     let measure = &plan.experiment.measure;
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };
     let estimates = results::main_estimates(plan, samples, looks.level_at_each());
+    if let Some(decide) = &measure.decide {
+        let limit = 1.0 + decide.slowdown.0;
+        let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
+        let decided = |estimate: &Estimate| {
+            estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= limit || slowdown.low > limit)
+        };
+        return plan.measured().into_iter().zip(&estimates).all(|(case, e)| !of_arm(case) || decided(e));
+    }
     plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
         Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
         None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),

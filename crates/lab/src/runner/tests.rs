@@ -250,3 +250,111 @@ fn a_budget_begins_no_life_that_would_not_fit() {
     let lives = samples.iter().map(|sample| sample.life).max().unwrap() + 1;
     assert!((2..=10).contains(&lives), "{lives}");
 }
+
+// How many steps are measured before it is stopped.
+fn cut_after(plan: &Plan, steps: u64, rate: fn(u32, bool) -> u64) -> (Vec<Sample>, Ended) {
+    struct Cut<'a>(&'a AtomicBool, u64);
+    impl Observer for Cut<'_> {
+        fn samples(&mut self, _: &[Sample]) -> Result<(), String> {
+            Ok(())
+        }
+        fn progress(&mut self, progress: Progress) {
+            self.0.store(progress.done >= self.1, Ordering::Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(steps == 0);
+    run(plan, &mut Scripted::new(rate), &stop, &mut Cut(&stop, steps)).unwrap()
+}
+
+fn go_on_with(
+    plan: &Plan,
+    samples: Vec<Sample>,
+    rate: fn(u32, bool) -> u64,
+) -> (Vec<Sample>, Ended, Scripted) {
+    let mut engine = Scripted::new(rate);
+    let earlier = Earlier::new(plan, samples, 0).unwrap();
+    let had = earlier.samples.len();
+    let mut kept = Kept::default();
+    let (samples, ended) = go_on(plan, earlier, &mut engine, &AtomicBool::new(false), &mut kept).unwrap();
+    assert_eq!(kept.samples, samples[had..], "the observer is given what is new");
+    (samples, ended, engine)
+}
+
+fn without_times(mut samples: Vec<Sample>) -> Vec<Sample> {
+    samples.iter_mut().for_each(|sample| sample.start_ns = 0);
+    samples
+}
+
+#[test]
+fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
+    let unsteady = |life: u32, beside: bool| 1000 + u64::from(life % 3) * 7 - if beside { 40 } else { 0 };
+    for measure in ["looks = [4]\nblocks = 3", "looks = [3, 5, 9]\nblocks = 2\nprecision = '2%'"] {
+        let plan = plan(measure);
+        let (whole, ended) = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
+        let steps = Earlier::new(&plan, whole.clone(), 0).unwrap().steps();
+        for cut in 0..steps {
+            let (part, cut_by) = cut_after(&plan, cut, unsteady);
+            assert_eq!(cut_by, Ended::Interrupted);
+            let (samples, how, engine) = go_on_with(&plan, part.clone(), unsteady);
+            assert_eq!(
+                (without_times(samples.clone()), &how),
+                (without_times(whole.clone()), &ended),
+                "cut at {cut}"
+            );
+            let text =
+                |samples: &[Sample]| serde_json::to_string(&results::results(&plan, samples, 0.95)).unwrap();
+            assert_eq!(text(&samples), text(&whole));
+            // Lives that are complete do not begin again.
+            let of_life = u64::from(plan.experiment.measure.blocks);
+            let lives = engine.log.iter().filter(|entry| entry.starts_with("life")).count() as u64;
+            assert_eq!(lives, steps / of_life - cut / of_life, "cut at {cut}");
+            // No window starts before what was there ended.
+            let end = part.iter().map(|sample| sample.start_ns + sample.length_ns).max().unwrap_or(0);
+            assert!(samples[part.len()..].iter().all(|sample| sample.start_ns >= end));
+        }
+    }
+}
+
+#[test]
+fn a_run_killed_before_its_look_stops_there() {
+    let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
+    let steady = |_, beside| if beside { 990 } else { 1000 };
+    let (whole, ended) = go(&plan, &mut Scripted::new(steady), &mut Kept::default());
+    assert_eq!(ended, Ended::Precise);
+    let (samples, ended, engine) = go_on_with(&plan, whole.clone(), steady);
+    assert_eq!((samples, ended), (whole, Ended::Precise));
+    assert_eq!(engine.log, [""; 0]);
+}
+
+#[test]
+fn a_complete_run_has_nothing_to_go_on_with() {
+    let plan = plan("looks = [2]\nblocks = 2");
+    let (whole, _) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut Kept::default());
+    let (samples, ended, engine) = go_on_with(&plan, whole.clone(), |_, _| 1000);
+    assert_eq!((samples, ended, engine.log.len()), (whole, Ended::Complete, 0));
+}
+
+#[test]
+fn samples_of_another_plan_are_refused() {
+    let plan = plan("looks = [4]\nblocks = 2");
+    let (whole, _) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut Kept::default());
+    let refused = |samples: Vec<Sample>| Earlier::new(&plan, samples, 0).unwrap_err();
+    // A step that is missing, one by half, another order, and too many.
+    assert!(refused(whole[3..].to_vec()).contains("step 0 of block 0 of life 0"));
+    assert!(refused(whole[..8].to_vec()).contains("life 1"), "{}", refused(whole[..8].to_vec()));
+    let mut swapped = whole.clone();
+    swapped.iter_mut().for_each(|sample| sample.position = 1 - sample.position);
+    assert!(refused(swapped).contains("is not the one"));
+    let mut more = whole.clone();
+    more.extend(whole[..3].iter().map(|sample| Sample { life: 4, ..sample.clone() }));
+    assert!(refused(more).contains("more than the plan's 4 lives"));
+}
+
+#[test]
+fn the_budget_of_a_part_is_its_own() {
+    let plan = plan("looks = [1000]\nblocks = 1\nbudget = '0ms'");
+    let (part, _) = cut_after(&plan, 2, |_, _| 1000);
+    assert_eq!(part.iter().map(|sample| sample.life).max(), Some(1));
+    let (samples, ended, engine) = go_on_with(&plan, part.clone(), |_, _| 1000);
+    assert_eq!((samples, ended, engine.log.len()), (part, Ended::Budget, 0));
+}

@@ -1,16 +1,28 @@
 //! What follows from a survey, in sentences: a pure function of its figures, which says nothing that an
 //! interval does not bear out.
 
+use ringfence_machine::units::Bytes;
+
 use super::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
 use crate::estimate::{Class, Interval};
 use crate::task::{FenceAt, Instruction, LineState};
 
+/// The blocks whose cheapest flush is named.
+pub const BLOCKS: [Bytes; 3] = [Bytes(64), Bytes::kib(4), Bytes::mib(1)];
+
 /// The sentences, most useful first.
 pub fn advice(survey: &Survey) -> Vec<String> {
     let mut all = Vec::new();
-    for block in [64, 4096, 1 << 20] {
+    for block in BLOCKS {
         all.extend(cheapest(survey, block));
     }
+    all.extend(beyond_cost(survey));
+    all
+}
+
+/// The same without the cheapest ways, for where [`cheapest_of`] is shown already.
+pub fn beyond_cost(survey: &Survey) -> Vec<String> {
+    let mut all = Vec::new();
     all.extend(fences(survey));
     all.extend(keeps_lines(survey));
     for table in &survey.neighbours {
@@ -20,8 +32,111 @@ pub fn advice(survey: &Survey) -> Vec<String> {
     all
 }
 
-fn durable(row: &CostRow, block: u64) -> bool {
-    row.write.block.0 == block
+/// The cheapest way that is durable at the end of every block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cheapest {
+    /// The block.
+    pub block: Bytes,
+    /// The instruction, as tables name it.
+    pub instruction: &'static str,
+    /// ns per line.
+    pub cost: Interval,
+    /// Ways that could not be told apart from it.
+    pub tied: Vec<&'static str>,
+    /// The next one that could, and its cost.
+    pub next: Option<(&'static str, Interval)>,
+}
+
+/// The cheapest way for a block; none where nothing was measured.
+pub fn cheapest_of(survey: &Survey, block: Bytes) -> Option<Cheapest> {
+    let ways = ways(survey, block);
+    let (instruction, cost) = *ways.first()?;
+    let (tied, beaten): (Vec<_>, Vec<_>) =
+        ways[1..].iter().copied().partition(|(_, other)| other.low <= cost.high);
+    Some(Cheapest {
+        block,
+        instruction,
+        cost,
+        tied: tied.into_iter().map(|(name, _)| name).collect(),
+        next: beaten.first().copied(),
+    })
+}
+
+/// What to flush with and what that does to others, in a sentence or two, for blocks of 4 KiB: the
+/// cheapest way, or a gentler one where that one was seen to harm.
+pub fn in_short(survey: &Survey) -> Option<String> {
+    let block = Bytes::kib(4);
+    let ways = ways(survey, block);
+    let (best, cost) = ways.first()?;
+    let tied = cheapest_of(survey, block)?.tied;
+    let cheapest =
+        if tied.is_empty() { "the cheapest flush here" } else { "among the cheapest flushes here" };
+    if survey.neighbours.is_empty() {
+        return Some(format!(
+            "{best} is {cheapest}, at {} a line; whom it disturbs was not measured.",
+            ns(cost.value)
+        ));
+    }
+    let Some((victim, slowdown)) = harm(survey, best) else {
+        return Some(format!(
+            "Flush with {best}: it is {cheapest}, at {} a line, and was not seen to slow a neighbour down ({}).",
+            ns(cost.value),
+            left_possible(survey, best)
+        ));
+    };
+    let harmful = format!(
+        "{best} is {cheapest}, at {} a line, but slows {victim} on the next core down: {}",
+        ns(cost.value),
+        range(&slowdown)
+    );
+    let gentle = ways.iter().find(|(name, _)| harm(survey, name).is_none());
+    Some(match gentle {
+        Some((name, cost)) => format!(
+            "Flush with {name} where others share the machine: it was not seen to slow a neighbour down ({}), at {} a line. {harmful}.",
+            left_possible(survey, name),
+            ns(cost.value)
+        ),
+        None => {
+            let others = ways.iter().filter(|(name, _)| name != best);
+            let harms = others.filter_map(|(name, cost)| Some((name, cost, harm(survey, name)?)));
+            let least = harms
+                .filter(|(_, _, (_, other))| other.high < slowdown.low)
+                .min_by(|a, b| a.2.1.value.total_cmp(&b.2.1.value));
+            match least {
+                Some((name, cost, (victim, other))) => format!(
+                    "{harmful}. {name}, at {} a line, harms least: {victim} {}.",
+                    ns(cost.value),
+                    range(&other)
+                ),
+                None => format!("{harmful}. No other flush was seen to harm less."),
+            }
+        }
+    })
+}
+
+// What the figures of a writer at full rate cannot rule out.
+fn left_possible(survey: &Survey, writer: &str) -> String {
+    match at_full_rate(survey, writer).map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp) {
+        Some(worst) if worst < 2.0 => format!("{} at most is left possible", times(worst)),
+        _ => "but these figures are too noisy to say that it does not".into(),
+    }
+}
+
+// A writer's slowdowns by victim; all of these intervals hold together.
+fn at_full_rate<'a>(survey: &'a Survey, writer: &'a str) -> impl Iterator<Item = (&'a str, Interval)> {
+    survey.neighbours.iter().flat_map(move |table| {
+        let rows = table.rows.iter().filter(move |row| !row.paced && row.co_runner == writer);
+        rows.filter_map(|row| Some((table.victim.as_str(), row.together?)))
+    })
+}
+
+// The victim that a writer at full rate was seen to harm most.
+fn harm<'a>(survey: &'a Survey, writer: &'a str) -> Option<(&'a str, Interval)> {
+    at_full_rate(survey, writer).filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
+}
+
+fn durable(row: &CostRow, block: Bytes) -> bool {
+    row.write.block == block
         && row.write.fence_at == FenceAt::Block
         && row.write.line == LineState::AsIs
         && row.write.instruction != Instruction::None
@@ -31,23 +146,24 @@ fn ns(value: f64) -> String {
     if value < 10.0 { format!("{value:.1} ns") } else { format!("{value:.0} ns") }
 }
 
-// The cheapest way that is durable at the end of every block, with what cannot be told from it.
-fn cheapest(survey: &Survey, block: u64) -> Option<String> {
-    let mut ways: Vec<(&'static str, Interval)> = survey
-        .cost
-        .iter()
-        .filter(|row| durable(row, block))
-        .filter_map(|row| {
-            Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?))
-        })
-        .collect();
+// Ways that are durable at the end of every block, the cheapest first.
+fn ways(survey: &Survey, block: Bytes) -> Vec<(&'static str, Interval)> {
+    let rows = survey.cost.iter().filter(|row| durable(row, block));
+    let cost = |row: &CostRow| {
+        Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?))
+    };
+    let mut ways: Vec<(&'static str, Interval)> = rows.filter_map(cost).collect();
     ways.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let (best, cost) = ways.first()?;
-    let size = ringfence_machine::units::Bytes(block);
-    let (tied, beaten): (Vec<_>, Vec<_>) = ways[1..].iter().partition(|(_, other)| other.low <= cost.high);
-    let mut text =
-        format!("For blocks of {size} made durable one by one, {best} costs {} a line", ns(cost.value));
-    if let Some((next, other)) = beaten.first() {
+    ways
+}
+
+fn cheapest(survey: &Survey, block: Bytes) -> Option<String> {
+    let Cheapest { instruction, cost, tied, next, .. } = cheapest_of(survey, block)?;
+    let mut text = format!(
+        "For blocks of {block} made durable one by one, {instruction} costs {} a line",
+        ns(cost.value)
+    );
+    if let Some((next, other)) = next {
         let times = other.value / cost.value;
         let factor = if times < 1.95 {
             format!("{:.0} % less than {next}", (1.0 - 1.0 / times) * 100.0)
@@ -57,8 +173,7 @@ fn cheapest(survey: &Survey, block: u64) -> Option<String> {
         text += &format!(", {factor} ({})", ns(other.value));
     }
     if !tied.is_empty() {
-        let names: Vec<&str> = tied.iter().map(|(name, _)| *name).collect();
-        text += &format!("; {} could not be told apart from it", names.join(" and "));
+        text += &format!("; {} could not be told apart from it", tied.join(" and "));
     }
     Some(text + ".")
 }

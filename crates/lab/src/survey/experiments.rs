@@ -81,17 +81,20 @@ pub struct Victim {
     pub task: String,
 }
 
+/// The victims by name, in the order in which they are measured.
+pub const VICTIMS: [&str; 3] = ["chase", "mcf", "alu"];
+
 /// The victims: a chase and a network simplex larger than L2 and smaller than the last-level cache,
 /// and arithmetic that needs no cache.
 pub fn victims(footprint: Bytes) -> Vec<Victim> {
     let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(64));
-    [
-        ("chase", format!("workload = 'chase', footprint = '{footprint}'")),
-        ("mcf", format!("workload = 'mcf', footprint = '{mcf}'")),
-        ("alu", "workload = 'alu'".into()),
-    ]
-    .map(|(name, task)| Victim { name: name.into(), task })
-    .into()
+    let tasks = [
+        format!("workload = 'chase', footprint = '{footprint}'"),
+        format!("workload = 'mcf', footprint = '{mcf}'"),
+        "workload = 'alu'".into(),
+    ];
+    let victims = VICTIMS.into_iter().zip(tasks);
+    victims.map(|(name, task)| Victim { name: name.into(), task }).collect()
 }
 
 /// A victim beside writers by each instruction and beside controls; at full rate, or all writers

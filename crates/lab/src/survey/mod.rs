@@ -7,9 +7,10 @@ pub mod advice;
 pub mod experiments;
 pub mod parts;
 mod probes;
+pub(crate) mod stored;
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -68,6 +69,9 @@ pub fn run(
     if let Some(done) = run.experiment("what a durable write costs", &experiment)? {
         survey.add_cost(&done.plan, &done.samples);
     }
+    // What the datasets do not hold, in case that this program is killed.
+    let begun = Survey { ended_early: Some("it was killed".into()), ..survey.clone() };
+    stored::write(&options.dir, &begun).map_err(|error| EngineError::Failed(error.to_string()))?;
     let victims = experiments::victims(survey.probes.victim_footprint);
     for victim in &victims {
         let experiment = experiments::neighbours(options.depth, victim, None, size, options.seed);
@@ -91,7 +95,7 @@ pub fn run(
     survey.not_run = run.not_run;
     survey.ended_early = run.ended_early;
     survey.conclude();
-    write_json(&options.dir, &survey)?;
+    stored::write(&options.dir, &survey).map_err(|error| EngineError::Failed(error.to_string()))?;
     Ok(survey)
 }
 
@@ -191,15 +195,6 @@ fn target_size(machine: &Machine) -> Bytes {
     let fits = (free / 4).max(16 << 20);
     // The largest power of two that fits.
     Bytes(if wanted <= fits { wanted } else { (fits / 2 + 1).next_power_of_two() })
-}
-
-fn write_json(dir: &Path, survey: &Survey) -> Result<(), EngineError> {
-    let path = dir.join("survey.json");
-    let text =
-        serde_json::to_string_pretty(survey).map_err(|error| EngineError::Failed(error.to_string()))?;
-    std::fs::create_dir_all(dir)
-        .and_then(|()| std::fs::write(&path, text))
-        .map_err(|error| EngineError::Failed(format!("writing {}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use ringfence_machine::probe::{self, Footprints, Knee, PingPong, Reload};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, isa};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Depth;
 use crate::placement::{self, Want};
 
 /// The machine, as probed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Probes {
     /// The CPU that victims and writers run on.
     pub cpu: CpuId,
@@ -36,7 +36,7 @@ pub struct Probes {
 }
 
 /// Latency of loading a line again, after it was left alone and after each flush instruction.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Reloads {
     /// Of a line that was not flushed.
     pub cached: Option<Reload>,

@@ -84,7 +84,7 @@ impl Survey {
     /// A survey with nothing measured yet.
     pub fn new(machine: Machine, probes: Probes, size: Bytes) -> Self {
         Self {
-            schema: 1,
+            schema: Self::SCHEMA,
             machine,
             probes,
             target: format!("dram, {size}"),

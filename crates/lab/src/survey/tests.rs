@@ -1,4 +1,4 @@
-use crate::estimate::Verdict;
+use crate::estimate::{Interval, Verdict};
 use crate::fixtures::{ns_per_line, survey};
 use crate::task::{FenceAt, Instruction};
 
@@ -111,4 +111,77 @@ fn pacing_that_helps_is_said_to_help() {
         if victim == "chase" && instruction == Instruction::Nt && !paced { 1.5 } else { 1.0 }
     };
     assert!(says(&survey(by_rate), &["nt is not seen to slow chase", "pacing helps"]));
+}
+
+#[test]
+fn a_survey_opens_from_its_folder_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let was = crate::fixtures::survey_in(dir.path(), zen);
+    let mut seen = Vec::new();
+    let is = Survey::open(dir.path(), |dataset| seen.push(dataset.plan.experiment.name.clone())).unwrap();
+    let json = |survey: &Survey| serde_json::to_value(survey).unwrap();
+    assert_eq!(json(&is), json(&was));
+    assert_eq!(seen[..3], ["cost", "neighbours-chase", "neighbours-mcf"]);
+    assert_eq!(seen.len(), 7);
+    assert!(Survey::is_at(dir.path()) && !Survey::is_at(&dir.path().join("cost")));
+}
+
+#[test]
+fn a_folder_that_is_no_survey_or_a_newer_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = || Survey::open(dir.path(), |_| {}).unwrap_err();
+    assert!(refused().is_usage());
+    for (text, part) in [
+        ("{", "no survey"),
+        ("{}", "no schema"),
+        (r#"{"schema":2}"#, "newer"),
+        (r#"{"schema":1}"#, "no survey"),
+    ] {
+        std::fs::write(dir.path().join("survey.json"), text).unwrap();
+        let error = refused();
+        assert!(!error.is_usage() && error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn in_short_it_is_the_cheapest_unless_that_one_harms() {
+    let short = |survey: &Survey| advice::in_short(survey).unwrap();
+    // 4 KiB blocks, ns a line: nt 3 and a fence in 64 lines, 4.25; clflushopt and clwb 13.25.
+    let calm = short(&survey(harmless));
+    assert!(calm.starts_with("Flush with nt: it is the cheapest flush here, at 4.2 ns"), "{calm}");
+    assert!(
+        calm.contains("was not seen to slow a neighbour down (+0.") && calm.contains("left possible"),
+        "{calm}"
+    );
+    let mut noisy = survey(harmless);
+    for row in noisy.neighbours.iter_mut().flat_map(|table| &mut table.rows) {
+        row.together = row.together.map(|slowdown| Interval { low: 0.1, high: 9.0, ..slowdown });
+    }
+    assert!(
+        short(&noisy).ends_with("(but these figures are too noisy to say that it does not)."),
+        "{}",
+        short(&noisy)
+    );
+    let nt_harms = survey(
+        |victim, instruction, _| {
+            if (victim, instruction) == ("mcf", Instruction::Nt) { 3.0 } else { 1.0 }
+        },
+    );
+    let text = short(&nt_harms);
+    assert!(
+        text.starts_with("Flush with cl")
+            && text.contains("nt is the cheapest flush here")
+            && text.contains("slows mcf"),
+        "{text}"
+    );
+    let all_harm = survey(|_, _, _| 1.5);
+    assert!(short(&all_harm).ends_with("No other flush was seen to harm less."), "{}", short(&all_harm));
+    let clwb_least = survey(|_, instruction, _| if instruction == Instruction::Clwb { 1.2 } else { 1.5 });
+    let text = short(&clwb_least);
+    assert!(text.contains("clwb, at 13 ns a line, harms least: ") && text.contains("+20"), "{text}");
+    let mut unknown = survey(harmless);
+    unknown.neighbours.clear();
+    assert!(short(&unknown).contains("was not measured"));
+    unknown.cost.clear();
+    assert_eq!(advice::in_short(&unknown), None);
 }

@@ -5,12 +5,15 @@ use toml::{Table, Value};
 
 use super::Task;
 use crate::experiment::{Arm, Role, nearest};
+use crate::units::Share;
 
 /// One combination: the task, and what sets it apart from its role's others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// The task.
     pub task: Task,
+    /// The share of a CPU's time that each instance may use; absent: all of it.
+    pub quota: Option<Share>,
     /// The parameters that vary, with this variant's values.
     pub varied: Vec<(String, String)>,
     /// The arm that it belongs to; `None` for all arms that set nothing of the role.
@@ -18,6 +21,8 @@ pub struct Variant {
     /// Its number among the variants of that arm: those of two arms with the same number differ only
     /// in what the arms set.
     pub number: usize,
+    /// The place of its table in the role's list, from 0.
+    pub table: usize,
 }
 
 /// Expands a table into its variants, the last list varying fastest, each checked.
@@ -51,7 +56,10 @@ pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
             return Err("the lists combine to more than 10000 cases: shorten some of them".into());
         }
     }
-    let variant = |(table, varied)| Ok(Variant { task: concrete(table)?, varied, arm: None, number: 0 });
+    let variant = |(mut table, varied): (Table, _)| {
+        let quota = table.remove(QUOTA).map(|value| quota(&value)).transpose()?;
+        Ok(Variant { task: concrete(table)?, quota, varied, arm: None, number: 0, table: 0 })
+    };
     combinations.into_iter().map(variant).collect()
 }
 
@@ -64,12 +72,12 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
     let mut all = Vec::new();
     for (arm, set) in std::iter::once((None, &Table::new())).chain(setters) {
         let mut number = 0;
-        for table in role.task.as_slice() {
+        for (place, table) in role.task.as_slice().iter().enumerate() {
             let mut table = table.clone();
             table.extend(set.clone());
             let expanded = expand(&table).map_err(|error| format!("role '{}': {error}", role.name))?;
             for variant in expanded {
-                all.push(Variant { arm: arm.cloned(), number, ..variant });
+                all.push(Variant { arm: arm.cloned(), number, table: place, ..variant });
                 number += 1;
             }
         }
@@ -87,21 +95,38 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
 // The parameters in which a variant differs from any other of the same workload, whichever table
 // they come from.
 fn sets_apart(variant: &Variant, all: &[Variant]) -> Vec<(String, String)> {
-    let table = |task: &Task| Table::try_from(task).expect("a task is a table by construction");
-    let fellows: Vec<Table> = all
-        .iter()
-        .filter(|other| other.task.name() == variant.task.name())
-        .map(|other| table(&other.task))
-        .collect();
+    let table = |variant: &Variant| {
+        let mut table = Table::try_from(&variant.task).expect("a task is a table by construction");
+        table.extend(variant.quota.map(|quota| (QUOTA.into(), Value::String(quota.to_string()))));
+        table
+    };
+    let fellows: Vec<Table> =
+        all.iter().filter(|other| other.task.name() == variant.task.name()).map(table).collect();
     let differs = |(key, value): &(String, Value)| fellows.iter().any(|other| other.get(key) != Some(value));
-    table(&variant.task).into_iter().filter(differs).map(|(key, value)| (key, plain(&value))).collect()
+    table(variant).into_iter().filter(differs).map(|(key, value)| (key, plain(&value))).collect()
 }
 
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Table(table) => {
+            let word = |(key, value)| format!("{key}={}", plain(value));
+            table.iter().map(word).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     }
+}
+
+// A parameter of every workload, which is no part of the task itself.
+const QUOTA: &str = "quota";
+
+fn quota(value: &Value) -> Result<Share, String> {
+    let text = plain(value);
+    let share: Share = text.parse().map_err(|error| format!("quota: {error}"))?;
+    if share.0 < 0.01 || share.0 > 1.0 {
+        return Err(format!("quota = {share} must be between 1% and 100% of a CPU"));
+    }
+    Ok(share)
 }
 
 fn concrete(table: Table) -> Result<Task, String> {
@@ -173,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_no_part_of_the_task() {
+        let variants = expand(&table("workload = 'alu'\nquota = ['50%', '100%']")).unwrap();
+        assert_eq!(variants[0].quota, Some(Share(0.5)));
+        assert_eq!(variants[0].task, variants[1].task);
+        assert_eq!(variants[1].varied, [("quota".to_string(), "100%".to_string())]);
+    }
+
+    #[test]
     fn mistakes_are_named_with_the_nearest_right_word() {
         let cases = [
             ("block = '4KiB'", "workload is missing"),
@@ -190,6 +223,10 @@ mod tests {
             ("workload = 'command'\nrun = \"a 'b\"", "unclosed quote"),
             ("workload = 'command'\nrun = ''", "run is empty"),
             ("workload = 7", "must be a name"),
+            ("workload = 'alu'\nquota = '0%'", "between 1% and 100%"),
+            ("workload = 'alu'\nquota = 'half'", "quota: 'half' is not"),
+            ("workload = 'command'\nrun = 'x'\nenv = { 'A=B' = '1' }", "cannot be the name"),
+            ("workload = 'command'\nrun = 'x'\nwarm_up = '11min'", "10min at most"),
         ];
         for (text, part) in cases {
             let error = expand(&table(text)).expect_err(text);

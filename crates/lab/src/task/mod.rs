@@ -4,6 +4,7 @@
 //! combination.
 
 pub mod axes;
+mod command;
 mod target;
 pub mod text;
 mod write;
@@ -11,6 +12,7 @@ mod write;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
 pub use target::Target;
 pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
 
@@ -56,12 +58,7 @@ impl Task {
             Task::Stream(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
-            Task::Command(command) => match command.unit {
-                ProgramUnit::Auto => "instructions or ns of CPU time",
-                ProgramUnit::Instructions => "instructions",
-                ProgramUnit::CpuTime => "ns of CPU time",
-                ProgramUnit::Runs => "runs",
-            },
+            Task::Command(command) => command.unit.name(),
             Task::Idle(_) => "none",
         }
     }
@@ -96,11 +93,7 @@ impl Task {
                 at_least("footprint per instance", each, Bytes::kib(4))
             }
             Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
-            Task::Command(command) => match command.argv() {
-                Some(argv) if !argv.is_empty() => Ok(()),
-                Some(_) => Err("run is empty: name the program to run".into()),
-                None => Err(format!("run = '{}' has an unclosed quote", command.run)),
-            },
+            Task::Command(command) => command.check(),
             Task::Alu(_) | Task::Idle(_) => Ok(()),
         }
     }
@@ -176,42 +169,6 @@ impl Mcf {
     pub fn instance_count(&self) -> u32 {
         let auto = (self.footprint.0 / Bytes::kib(256).0).clamp(1, 4096) as u32;
         self.instances.unwrap_or(auto)
-    }
-}
-
-/// A program and its arguments.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Command {
-    /// The command line: words as a shell splits them, but no shell runs. It is started again when it ends.
-    pub run: String,
-    /// What its work is counted in.
-    #[serde(default)]
-    pub unit: ProgramUnit,
-    /// A program that must be there too, for command lines that start it through a shell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub needs: Option<String>,
-}
-
-/// What a program's work is counted in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProgramUnit {
-    /// Instructions where the kernel counts them, else CPU time.
-    #[default]
-    Auto,
-    /// Instructions retired.
-    Instructions,
-    /// Nanoseconds of CPU time: how much it ran, not how fast.
-    CpuTime,
-    /// Finished runs: for programs that end, with windows much longer than a run.
-    Runs,
-}
-
-impl Command {
-    /// Program and arguments; `None` where a quote is not closed.
-    pub fn argv(&self) -> Option<Vec<String>> {
-        shlex::split(&self.run)
     }
 }
 

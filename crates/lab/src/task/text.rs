@@ -1,5 +1,6 @@
 //! A task as one writes it on a command line: `chase footprint=4MiB`, `write instruction=clwb,nt`,
-//! or simply a program's command line.
+//! or simply a program's command line, perhaps with variables in front as a shell takes them
+//! (`PMEM_NO_CLWB=1 fio ...`).
 
 use toml::{Table, Value};
 
@@ -9,7 +10,7 @@ const WORKLOADS: [&str; 7] = ["write", "chase", "stream", "alu", "mcf", "command
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; any other text is a program
-/// with its arguments.
+/// (see [`program`]).
 ///
 /// # Errors
 /// One sentence for an empty text, and for words after a workload's name that are no `key=value`.
@@ -28,9 +29,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
         {
             return Err(format!("'{first}' is no workload and no program; did you mean '{near}'?"));
         }
-        table.insert("workload".into(), Value::String("command".into()));
-        table.insert("run".into(), Value::String(text.trim().into()));
-        return Ok(table);
+        return Ok(program(text));
     }
     table.insert("workload".into(), Value::String(first.into()));
     if first == "command" {
@@ -45,6 +44,85 @@ pub fn parse(text: &str) -> Result<Table, String> {
         table.insert(key.into(), list(value));
     }
     Ok(table)
+}
+
+/// The table of a program's command line; words `NAME=value` in front of it are its environment.
+pub fn program(text: &str) -> Table {
+    let mut table = Table::from_iter([("workload".to_string(), Value::String("command".into()))]);
+    let (mut env, mut rest) = (Table::new(), text.trim());
+    while let Some((word, after)) = first_word(rest)
+        && let Some((name, value)) = assignment(&word)
+        && !after.is_empty()
+    {
+        env.insert(name, value);
+        rest = after;
+    }
+    table.insert("run".into(), Value::String(rest.into()));
+    if !env.is_empty() {
+        table.insert("env".into(), Value::Table(env));
+    }
+    table
+}
+
+// The first word of a command line without its quotes, and what follows it as it is written.
+fn first_word(text: &str) -> Option<(String, &str)> {
+    let (mut quote, mut escaped) = (None, false);
+    let end = text.char_indices().find(|(_, c)| match (quote, *c) {
+        _ if std::mem::take(&mut escaped) => false,
+        (None | Some('"'), '\\') => {
+            escaped = true;
+            false
+        }
+        (None, '"' | '\'') => {
+            quote = Some(*c);
+            false
+        }
+        (Some(open), c) => {
+            if open == c {
+                quote = None;
+            }
+            false
+        }
+        (None, c) => c.is_whitespace(),
+    });
+    let end = end.map_or(text.len(), |(index, _)| index);
+    let word = shlex::split(&text[..end])?.into_iter().next()?;
+    Some((word, text[end..].trim_start()))
+}
+
+// A word that a shell would take as a variable's value.
+fn assignment(word: &str) -> Option<(String, Value)> {
+    let (name, value) = word.split_once('=')?;
+    let fits =
+        |(index, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit());
+    (!name.is_empty() && name.chars().enumerate().all(fits))
+        .then(|| (name.into(), Value::String(value.into())))
+}
+
+/// The text that a task's table stands for, as [`parse`] reads it. Of a program's parameters only its
+/// environment has a place in it.
+pub fn print(table: &Table) -> String {
+    let workload = table.get("workload").and_then(Value::as_str).unwrap_or_default();
+    if workload == "command" {
+        let run = table.get("run").and_then(Value::as_str).unwrap_or_default();
+        let env = table.get("env").and_then(Value::as_table).cloned().unwrap_or_default();
+        let quoted =
+            |value: &str| shlex::try_quote(value).map_or(value.to_string(), |quoted| quoted.into_owned());
+        let word = |(name, value): (String, Value)| {
+            format!("{name}={} ", quoted(value.as_str().unwrap_or_default()))
+        };
+        return env.into_iter().map(word).collect::<String>() + run;
+    }
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let word = |(key, value): (&String, &Value)| match value {
+        Value::Array(values) => format!(" {key}={}", values.iter().map(plain).collect::<Vec<_>>().join(",")),
+        one => format!(" {key}={}", plain(one)),
+    };
+    let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();
+    format!("{workload}{words}")
 }
 
 /// A parameter's value on a command line: one, or a list separated by commas.
@@ -78,6 +156,15 @@ mod tests {
             "workload = \"write\"\ninstruction = [\"clwb\", \"nt\"]\nblock = \"4KiB\"\nbatch = 2\n"
         );
         assert_eq!(parse("chase histogram=true").unwrap()["histogram"], Value::Boolean(true));
+        for text in ["write instruction=clwb,nt block=4KiB batch=2", "alu", "sh -c 'exit 1'"] {
+            assert_eq!(print(&parse(text).unwrap()), text);
+        }
+        let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
+        let program = parse(text).unwrap();
+        assert_eq!(program["run"].as_str(), Some("fio --name=w"));
+        assert_eq!(program["env"]["B"].as_str(), Some("x y"));
+        assert_eq!(print(&program), text);
+        assert!(!parse("./x --a=b C=d").unwrap().contains_key("env"));
         let program = parse("stress-ng --cache 1").unwrap();
         assert_eq!(program["workload"].as_str(), Some("command"));
         assert_eq!(program["run"].as_str(), Some("stress-ng --cache 1"));

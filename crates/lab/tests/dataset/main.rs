@@ -6,4 +6,5 @@ mod full_disk;
 mod killed;
 mod other_tools;
 mod refused;
+mod resumed;
 mod round_trip;

@@ -79,7 +79,7 @@ fn value<'a>(result: &'a CaseResult, key: &str) -> Option<&'a str> {
 }
 
 /// A case in a few words: its label, or its arm where it has none.
-pub(super) fn words(plan: &Plan, case: usize) -> String {
+pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let Some(case) = plan.cases.get(case) else { return format!("case {case}") };
     if case.label.is_empty() { case.arm.clone() } else { case.label.clone() }
 }

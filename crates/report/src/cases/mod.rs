@@ -10,9 +10,10 @@ mod notes;
 mod reading;
 mod slowdowns;
 
-pub(crate) use labels::one;
-
 use std::collections::BTreeSet;
+
+pub(crate) use labels::{one, words};
+pub(crate) use not_run::refusals;
 
 use ringfence_lab::estimate::Class;
 use ringfence_lab::plan::Plan;

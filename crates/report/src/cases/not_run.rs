@@ -9,8 +9,8 @@ use crate::text::paragraph;
 /// Labels that are named where many cases share a reason.
 const MOST_NAMED: usize = 6;
 
-/// `not run: LABEL, because REASON`, one paragraph for each reason; empty where all were run.
-pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
+/// Reasons with the labels of the cases that were not run for it.
+pub(crate) fn refusals(plan: &Plan) -> Vec<(&str, Vec<String>)> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for case in 0..plan.cases.len() {
         // Whoever is but a baseline is named by those who need it.
@@ -23,8 +23,13 @@ pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
             None => reasons.push((reason, vec![label])),
         }
     }
+    reasons
+}
+
+/// `not run: LABEL, because REASON`, one paragraph for each reason; empty where all were run.
+pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
     let mut out = String::new();
-    for (reason, labels) in reasons {
+    for (reason, labels) in refusals(plan) {
         match &labels[..] {
             [label] => paragraph(&mut out, 0, &format!("not run: {label}, because {reason}"), style),
             _ => {

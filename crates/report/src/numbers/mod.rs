@@ -11,7 +11,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_lab::estimate::{Estimate, Interval};
+use ringfence_lab::estimate::{Difference, Estimate, Interval};
 
 use digits::{decimals, number, rounded, scientific, signed};
 
@@ -126,6 +126,11 @@ pub fn bytes_per_s(rate: f64) -> String {
     plain(rate, &BYTE_RATES)
 }
 
+/// The same with its interval: `3.41 GB/s [3.38, 3.44]`.
+pub fn bytes_per_s_interval(rate: &Interval) -> String {
+    in_units(bounds(rate), &BYTE_RATES).to_string()
+}
+
 /// A rate of other work without an interval: `41.2 M loads/s`; `unit` is in the plural.
 pub fn units_per_s(rate: f64, unit: &str) -> String {
     let steps = [(1e4, 1.0, " "), (1e6, 1e3, " k "), (1e9, 1e6, " M "), (f64::INFINITY, 1e9, " G ")];
@@ -177,6 +182,15 @@ pub fn count(n: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A difference of two costs in ns, with its interval and its signs: `+7.8 [+7.1, +8.6]`.
+pub fn difference(difference: &Difference) -> String {
+    let half = (difference.high - difference.low) / 2.0;
+    let digits = if half < 1.0 { 1 } else { 0 };
+    format!("{:+.digits$} [{:+.digits$}, {:+.digits$}]", difference.ns, difference.low, difference.high)
+        .replace("-0 ", "0 ")
+        .replace("-0.0 ", "0.0 ")
 }
 
 /// Two digits or so: the precision of a precision.

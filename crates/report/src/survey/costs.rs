@@ -1,6 +1,5 @@
 //! The cost table and what the costs are made of.
 
-use ringfence_lab::estimate::Difference;
 use ringfence_lab::survey::parts::Part;
 use ringfence_lab::survey::{CostRow, Survey, instruction_name};
 use ringfence_lab::task::{FenceAt, Instruction, LineState};
@@ -81,11 +80,13 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
     let mut table = Table::new(columns);
     for row in &survey.parts {
         let part = |part: &Part| match part {
-            Ok(difference) => difference_text(difference),
+            Ok(difference) => numbers::difference(difference),
             Err(_) => "?".into(),
         };
         let copy = match &row.copy {
-            Ok(copy) => difference_text(copy).trim_start_matches('+').replace("[+", "[").replace(", +", ", "),
+            Ok(copy) => {
+                numbers::difference(copy).trim_start_matches('+').replace("[+", "[").replace(", +", ", ")
+            }
             Err(_) => "?".into(),
         };
         table.row(vec![
@@ -102,12 +103,4 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
     let legend = "copy: plain stores to cached lines; ownership: what cold lines add, which are read first; instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; reload: what loading a line again costs more than a cached one";
     faint(out, legend, style);
     out.push('\n');
-}
-
-fn difference_text(difference: &Difference) -> String {
-    let half = (difference.high - difference.low) / 2.0;
-    let digits = if half < 1.0 { 1 } else { 0 };
-    format!("{:+.digits$} [{:+.digits$}, {:+.digits$}]", difference.ns, difference.low, difference.high)
-        .replace("-0 ", "0 ")
-        .replace("-0.0 ", "0.0 ")
 }

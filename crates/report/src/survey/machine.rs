@@ -15,7 +15,8 @@ pub fn machine_line(machine: &Machine, style: &Style) -> String {
     out
 }
 
-fn describe(machine: &Machine) -> String {
+/// The same without wrapping.
+pub(crate) fn describe(machine: &Machine) -> String {
     let processor = machine.processor.brand.clone().or_else(|| machine.processor.vendor.clone());
     let processor = processor.unwrap_or_else(|| "unknown processor".into());
     let kernel = machine.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
@@ -57,7 +58,8 @@ fn cache(knee: &Knee) -> String {
     format!("L{} nominal {}, {measured}", knee.level, knee.nominal)
 }
 
-fn round_trip(trip: &PingPong, machine: &Machine) -> String {
+/// A round trip and what the kernel says of the two CPUs.
+pub(crate) fn round_trip(trip: &PingPong, machine: &Machine) -> String {
     let (a, b) = trip.cpus;
     let topology = &machine.topology;
     let nominal = if !topology.different_cores(a, b) {

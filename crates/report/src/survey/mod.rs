@@ -11,6 +11,7 @@ use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
 
 pub use machine::machine_line;
+pub(crate) use machine::{describe, round_trip};
 
 /// Renders a survey.
 pub fn survey(survey: &Survey, style: &Style) -> String {

@@ -3,6 +3,9 @@
 mod cases;
 mod compare;
 mod golden;
+mod html;
 mod machine;
+mod pair;
 mod reproduce;
+mod sensitivity;
 mod survey;

@@ -52,6 +52,7 @@ fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
         active: active.clone(),
         baseline: baseline.map(str::to_owned),
         set: Default::default(),
+        only: Default::default(),
     };
     Ok(Experiment {
         schema: SCHEMA,

@@ -1,14 +1,18 @@
 //! What every measuring verb shares: flags into an experiment, the run, and its results.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
+use ringfence_lab::dataset::{self, Histogram};
+use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_lab::measure::{self, Measurement};
 use ringfence_lab::plan::Plan;
-use ringfence_lab::results;
-use ringfence_lab::runner::Ended;
+use ringfence_lab::results::{self, CaseResult};
+use ringfence_lab::runner::{Ended, Progress};
+use ringfence_lab::sample::Sample;
+use ringfence_lab::sensitivity::{self, Sensitivity};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use serde_json::json;
@@ -19,11 +23,25 @@ use crate::output;
 use crate::progress::Show;
 
 pub fn run_file(args: &Run) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(&args.file).map_err(|error| {
-        Failure::Usage(format!("{}: {error}; name an experiment file", args.file.display()))
-    })?;
-    let experiment = Experiment::parse(&text)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
+    let file = match (&args.file, &args.resume) {
+        (Some(file), None) => file,
+        (None, Some(dir)) => return super::resume::run(dir, &args.measuring),
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(
+                "name an experiment file or give --resume with a dataset, not both: a dataset has its experiment in it"
+                    .into(),
+            ));
+        }
+        (None, None) => {
+            return Err(Failure::Usage(
+                "name an experiment file, FILE.toml, or give --resume with a dataset".into(),
+            ));
+        }
+    };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
+    let experiment =
+        Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
     run(experiment, &args.measuring)
 }
 
@@ -43,21 +61,48 @@ pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure>
 
 fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
     let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
+    let measure =
+        |stop: &AtomicBool, show: ShowProgress| measure::measure(experiment, machine, &dir, stop, show);
+    carry_out(&experiment.name, &dir, machine, flags, &measure)
+}
+
+/// Told how far measuring has come.
+pub type ShowProgress<'a> = &'a mut dyn FnMut(Progress);
+
+/// Measures, shows progress meanwhile and the results after it, and tells how it ended.
+pub fn carry_out(
+    name: &str,
+    dir: &Path,
+    machine: &Machine,
+    flags: &Measuring,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, EngineError>,
+) -> Result<(), Failure> {
     let stop = super::stop_on_signals()?;
     // Held open until the end of the measurement; the kernel lets go when it is closed.
     let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
     let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
     let mut show = Show::new(flags.output.quiet);
-    show.begin(&experiment.name);
+    show.begin(name);
     let started = Instant::now();
-    let done = measure::measure(experiment, machine, &dir, &stop, &mut |progress| show.update(progress));
+    let done = measure(&stop, &mut |progress| show.update(progress));
     show.end();
     let done = done?;
-    let level = level(experiment)?;
-    let results = results::results(&done.plan, &done.samples, level);
+    present(&done, dir, machine, flags.output.json, started)?;
+    finish(&done.ended, dir)
+}
+
+fn present(
+    done: &Measurement,
+    dir: &Path,
+    machine: &Machine,
+    as_json: bool,
+    started: Instant,
+) -> Result<(), Failure> {
+    let experiment = &done.plan.experiment;
+    let results = results::results(&done.plan, &done.samples, level(experiment)?);
     let aa = results::aa(&done.plan, &done.samples);
-    if flags.output.json {
-        output::print_json(&json!({
+    if as_json {
+        let mut value = json!({
             "schema": 1,
             "experiment": experiment,
             "dataset": dir,
@@ -66,36 +111,60 @@ fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Res
             "results": results,
             "aa": aa,
             "not_run": done.plan.not_run,
-        }))?;
-    } else {
-        let style = output::style();
-        let mut text = ringfence_report::machine_line(machine, &style);
-        for note in &done.plan.placed.notes {
-            text += &format!("{note}\n");
+        });
+        if let Some(found) = curves(&done.plan, &done.samples) {
+            value["sensitivity"] = json!(found);
         }
-        text += "\n";
-        text += &ringfence_report::cases(&done.plan, &results, &style);
-        if let Some(aa) = &aa {
-            text += &format!("\n{}", ringfence_report::aa(aa, &style));
-        }
-        text += &histograms(&done, &style);
-        let seconds = started.elapsed().as_secs_f64();
-        text += &format!("\n{} samples in {seconds:.0} s; dataset: {}\n", done.samples.len(), dir.display());
-        output::print(&text)?;
+        return output::print_json(&value);
     }
-    finish(&done.ended, &dir)
+    let style = output::style();
+    let mut text = ringfence_report::machine_line(machine, &style);
+    for note in &done.plan.placed.notes {
+        text += &format!("{note}\n");
+    }
+    text += "\n";
+    text += &tables(&done.plan, &done.samples, &results, &style);
+    if let Some(aa) = &aa {
+        text += &format!("\n{}", ringfence_report::aa(aa, &style));
+    }
+    text += &histograms(&done.histograms, &style);
+    let seconds = started.elapsed().as_secs_f64();
+    let before = match done.steps_before {
+        0 => String::new(),
+        steps => format!(", after {steps} steps measured before"),
+    };
+    let samples = done.samples.len();
+    text += &format!("\n{samples} samples in {seconds:.0} s{before}; dataset: {}\n", dir.display());
+    output::print(&text)
 }
 
-fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
-    let roles = done.plan.experiment.roles.iter().zip(&done.histograms);
+/// An experiment's results as tables; as curves where it was made for them.
+pub fn tables(
+    plan: &Plan,
+    samples: &[Sample],
+    results: &[CaseResult],
+    style: &ringfence_report::Style,
+) -> String {
+    let curves = curves(plan, samples).map(|found| ringfence_report::sensitivity(&found, style));
+    match curves {
+        Some(curves) if plan.not_run.is_empty() => curves,
+        // The cases say what was not run and why.
+        Some(curves) => format!("{}\n{curves}", ringfence_report::cases(plan, results, style)),
+        None => ringfence_report::cases(plan, results, style),
+    }
+}
+
+fn curves(plan: &Plan, samples: &[Sample]) -> Option<Sensitivity> {
+    let is_one = plan.experiment.name == sensitivity::NAME;
+    is_one.then(|| Sensitivity::new(plan, samples)).flatten()
+}
+
+/// The latencies that tasks counted.
+pub fn histograms(all: &[Histogram], style: &ringfence_report::Style) -> String {
     let mut text = String::new();
-    for (role, buckets) in roles {
-        let counted: Vec<(u64, u64)> =
-            ringfence_lab::engine::latencies(buckets.as_deref().unwrap_or_default());
-        if counted.iter().any(|(_, count)| *count > 0) {
-            text += &format!("\nlatency of single loads, {}, last life\n", role.name);
-            text += &ringfence_report::histogram(&counted, style);
-        }
+    for histogram in all {
+        text += &format!("\n{}, {}\n", histogram.what, histogram.role);
+        text += &ringfence_report::histogram(&histogram.buckets, style);
     }
     text
 }
@@ -104,13 +173,16 @@ fn histograms(done: &Measurement, style: &ringfence_report::Style) -> String {
 pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
     match ended {
         Ended::Complete | Ended::Precise | Ended::Budget => Ok(()),
-        Ended::Interrupted => {
-            Err(Failure::Failed(format!("interrupted; what was measured until then is in {}", dir.display())))
-        }
-        Ended::Failed(why) => {
-            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
-        }
+        Ended::Interrupted => Err(cut_short("interrupted", dir)),
+        Ended::Failed(why) => Err(cut_short(why, dir)),
     }
+}
+
+fn cut_short(why: &str, dir: &Path) -> Failure {
+    let dir = dir.display();
+    Failure::Failed(format!(
+        "{why}; what was measured until then is in {dir}, and 'ringfence run --resume {dir}' goes on"
+    ))
 }
 
 /// The level of each interval, such that all looks together have the experiment's confidence.
@@ -139,7 +211,8 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
+/// Sets what the flags say of an experiment.
+pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
     let measure = &mut experiment.measure;
     if let Some(lives) = &flags.lives {
         measure.looks = lives.clone();

@@ -5,9 +5,15 @@ mod compare;
 mod experiment;
 mod look;
 mod neighbours;
+mod pair;
+mod prove;
+mod report;
 mod reproduce;
+mod resume;
+mod sensitivity;
 mod show;
 mod survey;
+mod tune;
 mod write;
 
 use std::sync::Arc;
@@ -24,14 +30,19 @@ use crate::failure::Failure;
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),
+        Verb::Prove(prove) => prove::run(&prove),
+        Verb::Tune(tune) => tune::run(&tune),
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
+        Verb::Pair(pair) => pair::run(&pair),
+        Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
         Verb::Run(run) => experiment::run_file(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
+        Verb::Report(report) => report::run(&report),
         Verb::Compare(compare) => compare::run(&compare),
     }
 }

@@ -31,6 +31,7 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         active: active.iter().map(|role| (*role).into()).collect(),
         baseline: baseline.map(str::to_owned),
         set: Default::default(),
+        only: Default::default(),
     };
     Ok(Experiment {
         schema: SCHEMA,

@@ -1,7 +1,11 @@
 //! `show`: a dataset again, from its samples.
 
+use std::path::Path;
+
 use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::pair;
 use ringfence_lab::results;
+use ringfence_lab::survey::Survey;
 use serde_json::json;
 
 use super::experiment;
@@ -11,6 +15,24 @@ use crate::output;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
+    if kind(&args.dataset).as_deref() == Some("prove") {
+        let proof = super::prove::show(&args.dataset)?;
+        return match args.json {
+            true => output::print_json(&json!({ "schema": 1, "dataset": args.dataset, "proof": proof })),
+            false => output::print(&ringfence_report::prove(&proof, &style)),
+        };
+    }
+    if !args.json && Survey::is_at(&args.dataset) {
+        let survey = Survey::open(&args.dataset, |_| {})?;
+        return output::print(&ringfence_report::survey(&survey, &style));
+    }
+    if let Some((question, outcome)) = pair::read(&args.dataset)? {
+        if args.json {
+            return output::print_json(&super::pair::to_json(&question, &outcome, &args.dataset));
+        }
+        let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
+        return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
+    }
     let mut text = String::new();
     let mut all = Vec::new();
     for dir in dataset::list(&args.dataset)? {
@@ -36,13 +58,21 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text +=
                 "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", ringfence_report::cases(plan, &results, &style));
+        text += &format!("\n{}\n", experiment::tables(plan, &dataset.samples, &results, &style));
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
+        text += &experiment::histograms(&dataset::histograms(&dir)?, &style);
     }
     if args.json {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));
     }
     output::print(&text)
+}
+
+/// The verb whose answer a folder holds, where it is more than a dataset or several.
+pub fn kind(dir: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(dir.join("question.json")).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(value.get("kind")?.as_str()?.to_owned())
 }

@@ -53,6 +53,7 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
             active: vec!["writer".into()],
             baseline: None,
             set: Default::default(),
+            only: Default::default(),
         }],
     })
 }

@@ -1,0 +1,150 @@
+//! Goes on with a measurement that was cut short.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ringfence_machine::Machine;
+
+use super::{Measurement, Recording, decided, histograms, progress_can_be_seen};
+use crate::dataset::{self, Dataset, Lock, Recorder};
+use crate::engine::EngineError;
+use crate::engine::host::HostEngine;
+use crate::experiment::Experiment;
+use crate::runner::{self, Earlier, Ended, Progress};
+use crate::units::Span;
+
+/// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
+/// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they were.
+///
+/// `budget` is a time budget for what follows; without it, what is left of the experiment's own. A
+/// dataset that ended at its budget goes on only with a new one.
+///
+/// # Errors
+/// [`EngineError::Usage`] where this is no dataset, where another program is measuring it, or where it
+/// was measured on another machine or by another version: such figures are not mixed.
+/// [`EngineError::Failed`] as in [`super::measure`].
+pub fn resume(
+    dir: &Path,
+    machine: &Machine,
+    budget: Option<Span>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, EngineError> {
+    let lock = Lock::take(dir)?;
+    let dataset = Dataset::open(dir)?;
+    if dataset.is_done() && !(budget.is_some() && dataset.manifest.ended == Some(Ended::Budget)) {
+        return Ok(done(dataset));
+    }
+    if let Some(reason) = why_not(&dataset, machine) {
+        return Err(EngineError::Usage(format!("{} cannot go on: {reason}", dir.display())));
+    }
+    progress_can_be_seen(&dataset.plan)?;
+
+    let earlier = earlier(&dataset)
+        .map_err(|problem| EngineError::Usage(format!("{} cannot go on: {problem}", dir.display())))?;
+    let steps_before = earlier.steps();
+    let mut plan = dataset.plan.clone();
+    if let Some(whole) = &mut plan.experiment.measure.budget {
+        whole.0 = whole.0.saturating_sub(dataset.measured_for());
+    }
+    if budget.is_some() {
+        plan.experiment.measure.budget = budget;
+    }
+    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
+    let mut recording =
+        Recording { plan: &dataset.plan, machine, dir: dir.into(), recorder: Some(recorder), progress };
+    let (samples, ended) = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording)?;
+    let finished = recording.finish(&ended);
+    let histograms = histograms(&plan, |role| engine.histogram(role));
+    finished.map_err(EngineError::Failed)?;
+    dataset::write_histograms(dir, &histograms)?;
+    Ok(Measurement { samples, ended, histograms, plan: dataset.plan, steps_before })
+}
+
+/// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
+/// experiment is taken as it is where it is complete, and gone on with where it was cut short.
+///
+/// # Errors
+/// As [`super::measure`] and [`resume`]; and where `dir` holds another experiment.
+pub fn continue_or_begin(
+    experiment: &Experiment,
+    machine: &Machine,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, EngineError> {
+    if !dataset::is_dataset(dir) {
+        // A program killed while it began one may have left parts without any sample.
+        Recorder::clear_unbegun(dir)?;
+        return super::measure(experiment, machine, dir, stop, progress);
+    }
+    let dataset = Dataset::open(dir)?;
+    let differs = dataset.plan.experiment != decided(experiment);
+    let reason =
+        if differs { Some("it holds another experiment".into()) } else { why_not(&dataset, machine) };
+    if let Some(reason) = reason {
+        return Err(EngineError::Usage(format!("{}: {reason}; name a new folder", dir.display())));
+    }
+    drop(dataset);
+    resume(dir, machine, None, stop, progress)
+}
+
+fn done(dataset: Dataset) -> Measurement {
+    let Dataset { dir, plan, samples, manifest, .. } = dataset;
+    let steps_before =
+        samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)).count();
+    Measurement {
+        plan,
+        samples,
+        ended: manifest.ended.unwrap_or(Ended::Complete),
+        histograms: dataset::histograms(&dir).unwrap_or_default(),
+        steps_before: steps_before as u64,
+    }
+}
+
+// Windows go on at the wall clock's distance, where it tells.
+fn earlier(dataset: &Dataset) -> Result<Earlier, String> {
+    let first =
+        dataset.samples.iter().take_while(|sample| (sample.life, sample.block, sample.step) == (0, 0, 0));
+    // The folder was made when the first step had been measured.
+    let made = first.map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max().unwrap_or(0);
+    let age = dataset.manifest.age().unwrap_or(Duration::ZERO);
+    let now = made.saturating_add(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+    Earlier::new(&dataset.plan, dataset.samples.clone(), now)
+}
+
+// Why what is measured now would not be the same measurement.
+fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    if dataset.manifest.version != version {
+        return Some(format!(
+            "Ringfence {} began it and this is {version}, and figures of two versions are not mixed",
+            dataset.manifest.version
+        ));
+    }
+    let Ok(before) = serde_json::from_value::<Machine>(dataset.machine.clone()) else {
+        return Some("its machine.json does not tell on which machine it was begun".into());
+    };
+    let name = |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
+    if before.processor != machine.processor {
+        return Some(format!(
+            "it was begun on another processor ({}, here {})",
+            name(&before),
+            name(machine)
+        ));
+    }
+    let shape = |machine: &Machine| {
+        let topology = &machine.topology;
+        (topology.packages.clone(), topology.cores.clone(), topology.caches.clone())
+    };
+    if shape(&before) != shape(machine) {
+        return Some("it was begun on a machine with other cores or caches".into());
+    }
+    let usable = machine.topology.usable();
+    let mut placed = dataset.plan.placed.cpus.iter().flatten();
+    placed.find(|cpu| !usable.contains(**cpu)).map(|cpu| {
+        format!("CPU {cpu}, where it ran, is not among the CPUs that are online and allowed ({usable})")
+    })
+}

@@ -1,0 +1,105 @@
+//! Programs as tasks: what is run, and what its work is counted in.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Span;
+
+/// How long a program runs after its start before it is measured, where nothing else is asked for.
+pub const DEFAULT_WARM_UP: Span = Span::ms(200);
+
+/// A program and its arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The command line: words as a shell splits them, but no shell runs. It is started again when it ends.
+    pub run: String,
+    /// What its work is counted in.
+    #[serde(default)]
+    pub unit: ProgramUnit,
+    /// Environment variables that it gets besides those of this process.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// How long it runs after its start before it is measured; absent: [`DEFAULT_WARM_UP`]. Runs that
+    /// are timed whole have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<Span>,
+    /// A program that must be there too, for command lines that start it through a shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
+}
+
+/// What a program's work is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramUnit {
+    /// Instructions where the kernel counts them, else CPU time.
+    #[default]
+    Auto,
+    /// Instructions retired.
+    Instructions,
+    /// Nanoseconds of CPU time: how much it ran, not how fast.
+    CpuTime,
+    /// Lines that it writes to its standard output: one line per unit of work.
+    Lines,
+    /// What it counts itself, in the file that the environment variable `RINGFENCE_COUNTER` names: its
+    /// first eight bytes are an unsigned number in native byte order that only rises. Meant to be mapped
+    /// shared; writing the eight bytes at offset 0 does as well.
+    Counter,
+    /// Finished runs in a window: for programs that end, with windows much longer than a run.
+    Runs,
+    /// Runs timed one by one, each from its start to its end: for programs with a fixed amount of work.
+    /// A window is as long as a run then. For the metric's role alone.
+    WholeRun,
+}
+
+impl ProgramUnit {
+    /// What a unit is, in the plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProgramUnit::Auto => "instructions or ns of CPU time",
+            ProgramUnit::Instructions => "instructions",
+            ProgramUnit::CpuTime => "ns of CPU time",
+            ProgramUnit::Lines => "lines of output",
+            ProgramUnit::Counter => "counts",
+            ProgramUnit::Runs | ProgramUnit::WholeRun => "runs",
+        }
+    }
+
+    /// Whether it says how fast a program works, not only how much it ran.
+    pub fn tells_speed(self) -> bool {
+        !matches!(self, ProgramUnit::Auto | ProgramUnit::CpuTime)
+    }
+}
+
+impl Command {
+    /// A program with nothing special about it.
+    pub fn new(run: impl Into<String>) -> Self {
+        Self { run: run.into(), unit: ProgramUnit::Auto, env: BTreeMap::new(), warm_up: None, needs: None }
+    }
+
+    /// Program and arguments; `None` where a quote is not closed.
+    pub fn argv(&self) -> Option<Vec<String>> {
+        shlex::split(&self.run)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.argv() {
+            None => return Err(format!("run = '{}' has an unclosed quote", self.run)),
+            Some(argv) if argv.is_empty() => return Err("run is empty: name the program to run".into()),
+            Some(_) => {}
+        }
+        let bad = |key: &&String| key.is_empty() || key.contains(['=', '\0']);
+        if let Some(key) = self.env.keys().find(bad) {
+            return Err(format!("env: '{key}' cannot be the name of an environment variable"));
+        }
+        if let Some((key, _)) = self.env.iter().find(|(_, value)| value.contains('\0')) {
+            return Err(format!("env: the value of {key} has a zero byte in it"));
+        }
+        if self.warm_up.is_some_and(|span| span > Span::ms(600_000)) {
+            return Err("warm_up can be 10min at most".into());
+        }
+        Ok(())
+    }
+}

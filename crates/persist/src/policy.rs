@@ -1,0 +1,310 @@
+//! The policy file: how to make stores durable on one machine and one target, as measured there.
+//!
+//! A few lines of `key = value`, `#` begins a comment; every TOML reader reads it too:
+//!
+//! ```text
+//! # which processor this was measured on, and where
+//! schema = 1
+//! processor = "GenuineIntel 6-143-8"
+//! target = "dram"
+//! # stores shorter than nt_threshold bytes: copy, then this instruction on each line, then a fence
+//! instruction = "clwb"
+//! # from so many bytes on: non-temporal stores, then a fence; absent: never
+//! nt_threshold = 1024
+//! # blocks that one fence is worth waiting for, where the application allows it
+//! batch = 4
+//! # at most so many bytes a second, for the neighbours' sake; absent: no limit
+//! pace = 524288000
+//! ```
+//!
+//! ```
+//! use ringfence_persist::{Flush, policy::{Fingerprint, Policy, Way}};
+//!
+//! let policy = Policy {
+//!     processor: Fingerprint::here(),
+//!     target: "dram".into(),
+//!     instruction: Flush::Clwb,
+//!     nt_threshold: Some(1024),
+//!     batch: 4,
+//!     pace: None,
+//! };
+//! let read = Policy::parse(&policy.to_string()).unwrap();
+//! assert_eq!(read, policy);
+//! assert_eq!(read.way(64), Way::Flush(Flush::Clwb));
+//! assert_eq!(read.way(4096), Way::NonTemporal);
+//! ```
+
+use std::fmt;
+
+use crate::Flush;
+
+/// The version of the format.
+pub const SCHEMA: u32 = 1;
+
+/// How to make stores durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The processor that it was measured on.
+    pub processor: Fingerprint,
+    /// The target that it was measured on, such as `dram` or `dax:/mnt/pmem/file`.
+    pub target: String,
+    /// The instruction for stores below the threshold.
+    pub instruction: Flush,
+    /// Bytes from which on non-temporal stores are cheaper; `None`: they never were.
+    pub nt_threshold: Option<u64>,
+    /// Blocks between two fences from which on more bring little; 1 where a fence costs nothing to speak of.
+    pub batch: u32,
+    /// At most so many bytes a second; `None`: no limit.
+    pub pace: Option<u64>,
+}
+
+/// How a store of some length is made durable; a fence follows in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Ordinary stores, then this instruction on each line.
+    Flush(Flush),
+    /// Non-temporal stores.
+    NonTemporal,
+}
+
+/// A processor's make: vendor, display family, display model and stepping (CPUID leaves 0 and 1; the
+/// display values as in the SDM vol. 2A, CPUID, and AMD's APM vol. 3, appendix E.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint(String);
+
+/// Why a text is no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// A line that cannot be read.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is the matter, and what is expected.
+        problem: String,
+    },
+    /// A key that must be there.
+    #[error("'{0}' is missing: let 'ringfence tune' write the file again")]
+    Missing(&'static str),
+    /// Another version of the format.
+    #[error("schema {0} is not known: this library reads {SCHEMA}")]
+    Schema(u64),
+}
+
+impl Policy {
+    /// How a store of `bytes` is made durable.
+    pub fn way(&self, bytes: u64) -> Way {
+        match self.nt_threshold {
+            Some(threshold) if bytes >= threshold => Way::NonTemporal,
+            _ => Way::Flush(self.instruction),
+        }
+    }
+
+    /// Whether it was measured on a processor like this one.
+    pub fn is_for_here(&self) -> bool {
+        self.processor == Fingerprint::here()
+    }
+
+    /// Reads a policy file's text. Keys of later versions that this library does not know are refused,
+    /// since they may change what the others mean.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: a line that is no `key = value`, an unknown or repeated key, a value out of range,
+    /// a key that is missing.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let mut fields = Fields::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            fields.read(line).map_err(|problem| PolicyError::Line { line: number + 1, problem })?;
+        }
+        match fields.schema.ok_or(PolicyError::Missing("schema"))? {
+            version if version == u64::from(SCHEMA) => {}
+            other => return Err(PolicyError::Schema(other)),
+        }
+        Ok(Self {
+            processor: Fingerprint(fields.processor.ok_or(PolicyError::Missing("processor"))?),
+            target: fields.target.ok_or(PolicyError::Missing("target"))?,
+            instruction: fields.instruction.ok_or(PolicyError::Missing("instruction"))?,
+            nt_threshold: fields.nt_threshold,
+            batch: fields.batch.ok_or(PolicyError::Missing("batch"))?,
+            pace: fields.pace,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Fields {
+    schema: Option<u64>,
+    processor: Option<String>,
+    target: Option<String>,
+    instruction: Option<Flush>,
+    nt_threshold: Option<u64>,
+    batch: Option<u32>,
+    pace: Option<u64>,
+}
+
+impl Fields {
+    fn read(&mut self, line: &str) -> Result<(), String> {
+        let (key, value) = line.split_once('=').ok_or_else(|| format!("'{line}' is no key = value"))?;
+        let (key, value) = (key.trim(), value.trim());
+        match key {
+            "schema" => once(key, &mut self.schema, number(value)?),
+            "processor" => once(key, &mut self.processor, string(value)?),
+            "target" => once(key, &mut self.target, string(value)?),
+            "instruction" => {
+                let name = string(value)?;
+                let all = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
+                let found = all.into_iter().find(|flush| flush.to_string() == name);
+                let flush = found.ok_or_else(|| format!("'{name}' is none of clflush, clflushopt, clwb"))?;
+                once(key, &mut self.instruction, flush)
+            }
+            "nt_threshold" => once(key, &mut self.nt_threshold, number(value)?),
+            "batch" => match u32::try_from(number(value)?) {
+                Ok(batch @ 1..) => once(key, &mut self.batch, batch),
+                _ => Err(format!("batch = {value} must be at least 1")),
+            },
+            "pace" => match number(value)? {
+                0 => Err("pace = 0 would never write: leave it out for no limit".into()),
+                pace => once(key, &mut self.pace, pace),
+            },
+            other => Err(format!("'{other}' is no key of schema {SCHEMA}")),
+        }
+    }
+}
+
+fn once<T>(key: &str, field: &mut Option<T>, value: T) -> Result<(), String> {
+    if field.replace(value).is_some() { Err(format!("'{key}' is there twice")) } else { Ok(()) }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no whole number"))
+}
+
+// A TOML basic string; the few escapes that the writer uses.
+fn string(text: &str) -> Result<String, String> {
+    let bad = || format!("{text} is no text in quotes");
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or_else(bad)?;
+    let mut out = String::new();
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return Err(bad()),
+            '\\' => match chars.next() {
+                Some(escaped @ ('"' | '\\')) => out.push(escaped),
+                _ => return Err(bad()),
+            },
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A line break would end the line; no target has one.
+        let quoted = |text: &str| {
+            format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, "?"))
+        };
+        writeln!(f, "schema = {SCHEMA}")?;
+        writeln!(f, "processor = {}", quoted(&self.processor.0))?;
+        writeln!(f, "target = {}", quoted(&self.target))?;
+        writeln!(f, "# stores shorter than nt_threshold: this instruction on each line, then a fence")?;
+        writeln!(f, "instruction = \"{}\"", self.instruction)?;
+        if let Some(threshold) = self.nt_threshold {
+            writeln!(f, "# from so many bytes on: non-temporal stores, then a fence")?;
+            writeln!(f, "nt_threshold = {threshold}")?;
+        }
+        writeln!(f, "# blocks that one fence is worth waiting for, where the application allows it")?;
+        writeln!(f, "batch = {}", self.batch)?;
+        if let Some(pace) = self.pace {
+            writeln!(f, "# bytes a second at most, for the neighbours' sake")?;
+            writeln!(f, "pace = {pace}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Fingerprint {
+    /// That of the processor this runs on.
+    pub fn here() -> Self {
+        use std::arch::x86_64::__cpuid;
+        let (first, second) = (__cpuid(0), __cpuid(1));
+        let bytes: Vec<u8> =
+            [first.ebx, first.edx, first.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
+        let vendor: String =
+            String::from_utf8_lossy(&bytes).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+        let (family, model, stepping) = version(second.eax);
+        Self(format!("{vendor} {family}-{model}-{stepping}"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+// Display family, display model, stepping from EAX of leaf 1.
+fn version(eax: u32) -> (u32, u32, u32) {
+    let field = |shift: u32, bits: u32| (eax >> shift) & ((1 << bits) - 1);
+    let family = if field(8, 4) == 15 { 15 + field(20, 8) } else { field(8, 4) };
+    let extended = matches!(field(8, 4), 6 | 15);
+    let model = if extended { (field(16, 4) << 4) + field(4, 4) } else { field(4, 4) };
+    (family, model, field(0, 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Policy {
+        Policy {
+            processor: Fingerprint("GenuineIntel 6-143-8".into()),
+            target: "file:/a \"b\"\\c".into(),
+            instruction: Flush::Clflushopt,
+            nt_threshold: None,
+            batch: 1,
+            pace: Some(1 << 30),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let all = [policy(), Policy { nt_threshold: Some(256), pace: None, ..policy() }];
+        for policy in all {
+            assert_eq!(Policy::parse(&policy.to_string()), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn display_family_and_model_are_those_of_the_manuals() {
+        // Cascade Lake 06_55H stepping 7, Sapphire Rapids 06_8FH stepping 8, Zen 5 family 1AH.
+        assert_eq!(version(0x0005_0657), (6, 0x55, 7));
+        assert_eq!(version(0x0008_06f8), (6, 0x8f, 8));
+        assert_eq!(version(0x00b4_0f40), (0x1a, 0x44, 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let text = policy().to_string();
+        let cases = [
+            (text.replace("schema = 1", "schema = 2"), "schema 2 is not known"),
+            (text.replace("schema = 1\n", ""), "'schema' is missing"),
+            (text.replace("\"clflushopt\"", "\"nt\""), "none of clflush"),
+            (text.replace("batch = 1", "batch = 0"), "at least 1"),
+            (text.replace("batch = 1", "batch = 1\nbatch = 2"), "twice"),
+            (text.replace("pace = 1073741824", "pace = 0"), "never write"),
+            (text.replace("pace = 1073741824", "pace = fast"), "no whole number"),
+            (text.replace("batch = 1", "batch"), "no key = value"),
+            (text.replace("batch = 1", "colour = 1"), "no key of schema 1"),
+            (text.replace("target = \"", "target = "), "no text in quotes"),
+        ];
+        for (text, part) in cases {
+            let error = Policy::parse(&text).expect_err(part).to_string();
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+}

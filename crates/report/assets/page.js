@@ -1,0 +1,334 @@
+// Draws the page's figures from the JSON beside them. Texts come formatted; only axis ticks are made here.
+(() => {
+  "use strict";
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const charts = [];
+
+  // Hover texts are built from text nodes: what a file says is never markup.
+  const tip = ([title, lines]) => {
+    const box = document.createElement("div");
+    box.className = "tip";
+    const head = document.createElement("strong");
+    head.textContent = title;
+    box.append(head);
+    for (const [name, value] of lines) {
+      const line = document.createElement("div");
+      for (const text of [name, value]) {
+        const part = document.createElement("span");
+        part.textContent = text;
+        line.append(part);
+      }
+      box.append(line);
+    }
+    return box;
+  };
+  const tooltip = () => ({
+    trigger: "item", confine: true, borderWidth: 1, padding: [8, 11], transitionDuration: 0,
+    backgroundColor: css("panel"), borderColor: css("line"), textStyle: { color: css("ink"), fontFamily: "inherit" },
+    formatter: (at) => (at.data && at.data.tip ? tip(at.data.tip) : ""),
+  });
+
+  const digits = (x) => String(Number(x.toPrecision(3)));
+  const bytes = (x) => (x >= 1e9 ? digits(x / 1e9) + " GB/s" : x >= 1e6 ? digits(x / 1e6) + " MB/s" : digits(x / 1e3) + " kB/s");
+  const time = (ns) => (ns >= 1e9 ? digits(ns / 1e9) + " s" : ns >= 1e6 ? digits(ns / 1e6) + " ms" : ns >= 1e4 ? digits(ns / 1e3) + " us" : digits(ns) + " ns");
+  const size = (x) => (x >= 2 ** 30 ? digits(x / 2 ** 30) + "GiB" : x >= 2 ** 20 ? digits(x / 2 ** 20) + "MiB" : x >= 2 ** 10 ? digits(x / 2 ** 10) + "KiB" : x + "B");
+  const percent = (x) => { const p = Number(((x - 1) * 100).toFixed(2)); return (p > 0 ? "+" : "") + p + " %"; };
+  const factor = (x) => digits(x) + "x";
+
+  const text = () => ({ color: css("soft"), fontSize: 12, fontFamily: "inherit" });
+  const axis = (more) => ({
+    axisLine: { show: false }, axisTick: { show: false },
+    splitLine: { lineStyle: { color: css("grid") } },
+    axisLabel: { ...text(), hideOverlap: true }, nameTextStyle: text(), ...more,
+  });
+  // Ratios around 1: in percent where they are small, else as factors on a logarithmic axis.
+  const ratios = (low, high, more) => {
+    if (high / low < 1.9) {
+      const room = Math.max((high - low) * 0.06, 0.002);
+      return axis({ type: "value", scale: true, min: low - room, max: high + room, splitNumber: 5, ...more,
+        axisLabel: { ...text(), hideOverlap: true, formatter: percent, showMinLabel: false, showMaxLabel: false } });
+    }
+    return axis({ type: "log", logBase: high / low > 5 ? 2 : 1.25, min: low / 1.08, max: high * 1.12, ...more,
+      axisLabel: { ...text(), hideOverlap: true, formatter: factor, showMinLabel: false, showMaxLabel: false } });
+  };
+  const extent = (values) => [Math.min(...values), Math.max(...values)];
+
+  const line = (points, style) => ({ type: "polyline", shape: { points }, style: { fill: null, lineWidth: 1.5, ...style }, silent: true });
+  const inside = (params, x, y) => {
+    const { coordSys: c } = params;
+    return [Math.min(Math.max(x, c.x), c.x + c.width), Math.min(Math.max(y, c.y), c.y + c.height)];
+  };
+
+  const kinds = {
+    frontier(data, width) {
+      const { points } = data;
+      // Very wide whiskers would squeeze what is to be compared; they are cut at the figure's edge.
+      const [lowest, highest] = extent(points.map((p) => p.x[0]).concat(1));
+      const [left, right] = extent(points.flatMap((p) => [p.x[0], Math.max(p.x[1], lowest * 0.85), Math.min(p.x[2], highest * 1.25)]).concat(1));
+      // In GB/s, so that the axis ticks at round figures.
+      const rates = points.map((p) => p.y[0] / 1e9);
+      const efficient = points.filter((p) => p.standing === "efficient").sort((a, b) => a.x[0] - b.x[0]);
+      const logs = right / left >= 1.9;
+      const at = (p) => logs ? Math.log(p.x[0] / left) / Math.log(right / left) : (p.x[0] - left) / (right - left);
+      const shape = (p) => (p.standing === "unfenced" ? "diamond" : p.paced ? "triangle" : "circle");
+      const item = (p) => {
+        const open = p.standing === "unfenced";
+        const color = css(p.color);
+        const named = !open && (p.standing === "efficient" || !p.paced);
+        return {
+          value: [p.x[0], p.y[0] / 1e9], tip: p.tip, symbol: shape(p),
+          symbolSize: p.standing === "efficient" ? 15 : open ? 11 : 11,
+          itemStyle: open ? { color: css("panel"), borderColor: color, borderWidth: 1.8, opacity: 0.8 }
+            : { color, borderColor: p.standing === "efficient" ? css("ink") : css("panel"), borderWidth: p.standing === "efficient" ? 2 : 1 },
+          label: { show: named, formatter: () => p.name, ...text(), fontSize: 12.5,
+            // Beside its point, on the side with room, and off the whisker.
+            position: at(p) > 0.8 ? "left" : "right", distance: 6,
+            color: p.standing === "efficient" ? css("ink") : css("soft"), fontWeight: p.standing === "efficient" ? 600 : 400,
+            width: width < 520 ? 110 : 190, overflow: "truncate" },
+        };
+      };
+      return {
+        grid: { left: 76, right: 26, top: 26, bottom: 46 },
+        xAxis: ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
+        yAxis: axis({ type: "log", logBase: 2, name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12,
+          min: Math.min(...rates) / 1.25, max: Math.max(...rates) * 1.25, axisLabel: { ...text(), formatter: (x) => bytes(x * 1e9), showMinLabel: false, showMaxLabel: false } }),
+        series: [
+          { type: "line", step: "end", silent: true, symbol: "none", z: 1, data: efficient.map((p) => [p.x[0], p.y[0] / 1e9]),
+            lineStyle: { color: css("soft"), type: [4, 4], width: 1.2 } },
+          { type: "custom", silent: true, z: 2, data: points.map((p) => ({ value: [...p.x, ...p.y.map((y) => y / 1e9)] })), encode: { x: [0, 1, 2], y: [3, 4, 5] },
+            renderItem: (params, api) => {
+              const p = points[params.dataIndex];
+              const style = { stroke: css(p.color), opacity: p.standing === "unfenced" ? 0.35 : 0.6 };
+              const at = (i, j) => inside(params, ...api.coord([api.value(i), api.value(j)]));
+              return { type: "group", silent: true, children: [line([at(1, 3), at(2, 3)], style), line([at(0, 4), at(0, 5)], style)] };
+            } },
+          { type: "scatter", z: 3, data: points.map(item), 
+            labelLayout: ({ dataIndex }) => ({ dy: points[dataIndex].paced ? 9 : -9, hideOverlap: true }),
+            markLine: { silent: true, symbol: "none", data: [{ xAxis: 1 }], lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.5 },
+              label: { show: false } } },
+        ],
+      };
+    },
+
+    heat(data, width) {
+      const [low, high] = data.range.map(Math.log);
+      const mix = (a, b, t) => {
+        const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+        const [x, y] = [rgb(a), rgb(b)];
+        return x.map((v, i) => Math.round(v + (y[i] - v) * t));
+      };
+      const color = (cell) => {
+        if (cell.value === null) return mix(css("none"), css("none"), 0);
+        const log = Math.log(cell.value);
+        if (data.scale === "more") return mix(css("pale"), css("dark"), high > low ? 0.04 + 0.92 * (log - low) / (high - low) : 0);
+        return mix(css("none"), css(log > 0 ? "slower" : "faster"), Math.min(1, 0.2 + 0.75 * Math.abs(log) / high));
+      };
+      const readable = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171b" : "#ffffff");
+      const names = Math.min(110, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
+      const cells = data.cells.map((cell) => ({ value: [cell.column, cell.row], tip: cell.tip }));
+      return {
+        grid: { left: names, right: 4, top: 30, bottom: 6 },
+        xAxis: axis({ type: "category", data: data.columns, position: "top", splitLine: { show: false }, axisLabel: { ...text(), interval: 0, width: (width - names) / data.columns.length - 4, overflow: "truncate" } }),
+        yAxis: axis({ type: "category", data: data.rows, inverse: true, splitLine: { show: false }, axisLabel: { ...text(), color: css("ink"), interval: 0, width: names - 8, overflow: "truncate" } }),
+        series: [{ type: "custom", data: cells, encode: { x: 0, y: 1 }, renderItem: (params, api) => {
+          const cell = data.cells[params.dataIndex];
+          const [x, y] = api.coord([cell.column, cell.row]);
+          const [w, h] = api.size([1, 1]);
+          const rgb = color(cell);
+          return { type: "group", children: [
+            { type: "rect", shape: { x: x - w / 2 + 2, y: y - h / 2 + 2, width: w - 4, height: h - 4, r: 6 },
+              style: { fill: `rgb(${rgb.join(",")})`, opacity: cell.faint && data.scale === "more" ? 0.55 : 1 } },
+            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: "inherit", fontSize: w < 80 ? 11.5 : 13,
+              fontWeight: cell.faint ? 400 : 600, fill: cell.value === null ? css("soft") : cell.faint && data.scale === "more" ? css("ink") : readable(rgb) } },
+          ] };
+        } }],
+      };
+    },
+
+    time(data) {
+      const values = data.points.flatMap((p) => [p[1], p[3]]);
+      const [low, high] = extent(values.concat(1));
+      const series = data.classes.map((name, number) => {
+        const own = data.points.filter((p) => p[4] === number);
+        return { name, own };
+      }).filter(({ own }) => own.length > 0);
+      const about = (p, name) => {
+        const one = p[6] === 1;
+        const lines = one ? [["time per unit", factor(p[2])]] : [["median", factor(p[2])], ["least, greatest", factor(p[1]) + ", " + factor(p[3])], ["windows", String(p[6])]];
+        if (one && p[7] >= 0) lines.unshift(["case", data.cases[p[7]]]);
+        lines.push(["life", String(p[5])], ["class", name]);
+        if (p[8] >= 0) lines.push(["round trip", time(p[8])]);
+        return ["at " + digits(p[0]) + " s", lines];
+      };
+      return {
+        grid: { left: 52, right: 14, top: 12, bottom: 26 },
+        dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
+        xAxis: axis({ type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } }),
+        yAxis: ratios(low, high),
+        series: series.flatMap(({ name, own }) => [
+          { type: "custom", silent: true, data: own.filter((p) => p[6] > 1).map((p) => ({ value: [p[0], p[1], p[3]] })), encode: { x: 0, y: [1, 2] },
+            renderItem: (params, api) => {
+              const [x, y] = api.coord([api.value(0), api.value(1)]);
+              return line([inside(params, x, y), inside(params, x, api.coord([api.value(0), api.value(2)])[1])], { stroke: css(name), opacity: 0.35, lineWidth: 1 });
+            } },
+          { type: "scatter", symbolSize: own.length > 250 ? 3.6 : 5.5, itemStyle: { color: css(name), opacity: 0.75 },
+            data: own.map((p) => ({ value: [p[0], p[2]], tip: about(p, name) })) },
+        ]),
+      };
+    },
+
+    histogram(data) {
+      const [from] = extent(data.bars.map((bar) => bar[0]));
+      const [, to] = extent(data.bars.map((bar) => bar[1]));
+      const [, most] = extent(data.bars.map((bar) => bar[2]));
+      return {
+        grid: { left: 56, right: 18, top: 26, bottom: 30 },
+        xAxis: axis({ type: "log", logBase: 2, min: from, max: to, splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: time } }),
+        yAxis: axis({ type: "log", min: 0.5, max: most * 1.5, axisLabel: { ...text(), formatter: (n) => (n < 1 ? "" : n >= 1e6 ? digits(n / 1e6) + " M" : n >= 1e3 ? digits(n / 1e3) + " k" : digits(n)), showMaxLabel: false } }),
+        series: [{ type: "custom", data: data.bars.map(([a, b, n, name]) => ({ value: [a, b, n], tip: [name, []] })), encode: { x: [0, 1], y: 2 },
+          renderItem: (params, api) => {
+            const [x, y] = api.coord([api.value(0), api.value(2)]);
+            const [end] = api.coord([api.value(1), 1]);
+            const { coordSys: c } = params;
+            return { type: "rect", shape: { x, y, width: Math.max(end - x - 1, 1), height: c.y + c.height - y }, style: { fill: css("clwb") } };
+          },
+          markLine: { silent: true, symbol: "none", lineStyle: { color: css("ink"), type: [3, 3], width: 1 }, data: data.marks.map(([name, at]) => ({ xAxis: at, name })),
+            label: { formatter: (mark) => mark.name, ...text(), color: css("ink") } } }],
+      };
+    },
+
+    ranges(data, width) {
+      const rows = data.rows;
+      const shown = rows.map((row, number) => ({ row, number })).filter(({ row }) => row.figure);
+      const values = shown.map(({ row }) => row.figure[0]);
+      const [lowest, highest] = extent(values.length ? values : [1]);
+      const bounds = shown.flatMap(({ row }) => [row.figure[0], Math.max(row.figure[1], lowest * 0.7), Math.min(row.figure[2], highest * 1.4)]);
+      const slowdown = data.unit === "slowdown";
+      const [low, high] = extent(slowdown ? bounds.concat(1) : bounds.length ? bounds : [1]);
+      const longest = Math.max(...rows.map((row) => row.name.length));
+      const names = Math.min(Math.max(60, 14 + 7 * longest), width * (width < 520 ? 0.42 : 0.36));
+      const across = { name: data.axis, nameLocation: "middle", nameGap: 28 };
+      const faint = (row) => (row.faint ? 0.55 : 1);
+      return {
+        grid: { left: names, right: 74, top: 6, bottom: 44 },
+        xAxis: slowdown ? ratios(low, high, across)
+          : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
+          : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
+        yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
+          axisLabel: { ...text(), color: css("ink"), interval: 0, width: names - 12, overflow: "truncate" } }),
+        series: [
+          { type: "custom", silent: true, data: shown.map(({ row, number }) => ({ value: [row.figure[1], row.figure[2], number] })), encode: { x: [0, 1], y: 2 },
+            renderItem: (params, api) => {
+              const { row, number } = shown[params.dataIndex];
+              const [x, y] = api.coord([api.value(0), number]);
+              return line([inside(params, x, y), inside(params, api.coord([api.value(1), number])[0], y)], { stroke: css(row.color), lineWidth: 3, opacity: 0.45 * faint(row) });
+            } },
+          { type: "scatter", symbolSize: 10, data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
+            markLine: slowdown ? { silent: true, symbol: "none", data: [{ xAxis: 1 }], lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false } } : undefined },
+          { type: "custom", silent: true, data: rows.map((row, number) => ({ value: [low, number] })), encode: { x: 0, y: 1 },
+            renderItem: (params, api) => {
+              const { coordSys: c } = params;
+              const row = rows[params.dataIndex];
+              const [, y] = api.coord([low, params.dataIndex]);
+              return { type: "text", silent: true, style: { x: c.x + c.width + 8, y, text: row.figure ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: "inherit", fill: row.faint ? css("soft") : css("ink") } };
+            } },
+        ],
+      };
+    },
+
+    curve(data) {
+      return {
+        grid: { left: 56, right: 26, top: 26, bottom: 30 },
+        xAxis: axis({ type: "log", logBase: 4, min: data.points[0][0], max: data.points[data.points.length - 1][0], splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: size } }),
+        yAxis: axis({ type: "log", axisLabel: { ...text(), formatter: time } }),
+        series: [{ type: "line", symbolSize: 6, symbol: "circle", itemStyle: { color: css("clwb") }, lineStyle: { color: css("clwb"), width: 2 },
+          data: data.points.map(([x, y, name]) => ({ value: [x, y], tip: [name, []] })),
+          markLine: { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: [3, 3], width: 1 },
+            data: data.marks.map(([name, at]) => ({ xAxis: at, name })), label: { formatter: (mark) => mark.name, ...text() } } }],
+      };
+    },
+  };
+
+  const draw = (chart, width, paper) => {
+    if (chart.drawn) chart.drawn.dispose();
+    const height = chart.box.clientHeight;
+    chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
+    const option = kinds[chart.data.kind](chart.data, width);
+    chart.drawn.setOption({ animation: false, textStyle: { fontFamily: "inherit" }, tooltip: paper ? undefined : tooltip(), ...option });
+    chart.width = width;
+  };
+  const drawAll = (width, paper) => {
+    for (const chart of charts) draw(chart, width || chart.box.clientWidth, paper);
+  };
+
+  for (const box of document.querySelectorAll(".chart")) {
+    const data = JSON.parse(box.querySelector("script").textContent);
+    const host = document.createElement("div");
+    host.style.width = host.style.height = "100%";
+    box.append(host);
+    charts.push({ box, host, data });
+  }
+  drawAll();
+  document.documentElement.dataset.drawn = String(charts.length);
+
+  let waiting;
+  window.addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      for (const chart of charts) if (chart.box.clientWidth !== chart.width) draw(chart, chart.box.clientWidth);
+    }, 120);
+  });
+
+  // The system's choice until somebody makes one; that one is kept where the browser lets a file keep it.
+  const root = document.documentElement;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const choose = (theme) => {
+    if (theme) root.dataset.theme = theme;
+    drawAll();
+  };
+  const kept = () => { try { return localStorage.getItem("ringfence-theme"); } catch { return null; } };
+  const before = kept();
+  if (before === "light" || before === "dark") choose(before);
+  dark.addEventListener("change", () => choose());
+  document.getElementById("theme").addEventListener("click", () => {
+    const now = root.dataset.theme || (dark.matches ? "dark" : "light");
+    const next = now === "dark" ? "light" : "dark";
+    try { localStorage.setItem("ringfence-theme", next); } catch { /* not kept */ }
+    choose(next);
+  });
+
+  // On paper: light, as wide as the paper, short tables open.
+  let opened = [];
+  const paperWidth = 660;
+  window.addEventListener("beforeprint", () => {
+    root.dataset.before = root.dataset.theme || "";
+    root.dataset.theme = "light";
+    drawAll(paperWidth, true);
+    opened = [...document.querySelectorAll("details:not([open])")].filter((details) => details.querySelectorAll("tr").length <= 30 && !details.matches(".file, .timeline details"));
+    for (const details of opened) details.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    if (root.dataset.before) root.dataset.theme = root.dataset.before; else delete root.dataset.theme;
+    delete root.dataset.before;
+    for (const details of opened) details.open = false;
+    drawAll();
+  });
+
+  for (const button of document.querySelectorAll(".copy")) {
+    button.addEventListener("click", async () => {
+      const text = button.parentElement.querySelector("pre").textContent;
+      let done = false;
+      try { await navigator.clipboard.writeText(text); done = true; } catch { /* the old way, below */ }
+      if (!done) {
+        const area = document.createElement("textarea");
+        area.value = text;
+        document.body.append(area);
+        area.select();
+        done = document.execCommand("copy");
+        area.remove();
+      }
+      button.textContent = done ? "Copied" : "Select and copy by hand";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+  }
+})();

@@ -1,0 +1,60 @@
+//! What an A/A experiment says of the machine's noise.
+
+use maud::html;
+
+use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use super::table::{Align, table};
+use super::{Digest, Section};
+use crate::aa::sentences;
+use crate::numbers;
+
+/// The panel; none for experiments that compare something. `said` is whether the first screen says in
+/// words what it shows.
+pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
+    let summary = digest.aa.as_ref()?;
+    let rows: Vec<RangeRow> = digest
+        .aa_estimates
+        .iter()
+        .enumerate()
+        .map(|(number, estimate)| {
+            let name = format!("experiment {}", number + 1);
+            let interval = estimate.ok().filter(numbers::tells);
+            let alarm = interval.is_some_and(|interval| !interval.contains(1.0));
+            RangeRow {
+                color: if alarm { "clflush" } else { "clwb" }.into(),
+                faint: false,
+                figure: interval.map(|interval| [interval.value, interval.low, interval.high]),
+                text: interval.map_or(String::new(), |interval| numbers::slowdown_figure(&interval).value),
+                tip: Tip::new(&name)
+                    .with("slowdown", numbers::slowdown_estimate(estimate))
+                    .with("sees", if alarm { "an effect that is not there" } else { "no effect" }),
+                name,
+            }
+        })
+        .collect();
+    let lines: Vec<Vec<String>> = digest
+        .aa_estimates
+        .iter()
+        .enumerate()
+        .map(|(number, estimate)| vec![(number + 1).to_string(), numbers::slowdown_estimate(estimate)])
+        .collect();
+    let height = 64 + 20 * rows.len().min(100) as u32;
+    let axis = format!("slowdown of {} against itself", digest.plan.experiment.metric);
+    let drawn = rows.iter().any(|row| row.figure.is_some());
+    let chart = Chart::Ranges(Ranges { axis, unit: "slowdown", rows });
+    let body = html! {
+        @if !said { @for sentence in sentences(summary) { p class="said" { (sentence) } } }
+        @if !drawn { p { "No experiment has a figure." } }
+        @if drawn {
+            (Figure {
+                title: "What each experiment saw",
+                explanation: "The truth is no change; intervals that leave it out are false alarms.",
+                chart: &chart,
+                height,
+                legend: super::figure::legend([("dot", "clwb", "no effect"), ("dot", "clflush", "an effect that is not there")]),
+                table: table(&[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
+            }.render())
+        }
+    };
+    Some(Section { id: "aa", title: "A/A: the same task in both arms".into(), body })
+}

@@ -1,0 +1,250 @@
+//! What writing costs: the heat map of instruction and block where these varied, else a row per case.
+
+use maud::{Markup, html};
+use ringfence_lab::estimate::Estimate;
+use ringfence_lab::plan::Plan;
+use ringfence_lab::results::CaseResult;
+use ringfence_lab::survey::{CostRow, Survey, instruction_name, parts::Part};
+use ringfence_lab::task::{FenceAt, Instruction, LineState, Task, Write};
+use ringfence_machine::units::Bytes;
+
+use super::Section;
+use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use super::frontier::color;
+use super::table::{Align, table};
+use crate::cases::{one, words};
+use crate::numbers;
+
+const PLACES: [(FenceAt, &str); 4] = [
+    (FenceAt::Block, "a fence after each block"),
+    (FenceAt::Line, "a fence after each line"),
+    (FenceAt::Around, "fences around each line"),
+    (FenceAt::None, "no fence: not flushed when the writer goes on"),
+];
+const INSTRUCTIONS: [Instruction; 6] = [
+    Instruction::Clflush,
+    Instruction::Clflushopt,
+    Instruction::Clwb,
+    Instruction::Nt,
+    Instruction::Msync,
+    Instruction::None,
+];
+
+/// One way to write and its cost in ns per line.
+struct Cost<'a> {
+    write: &'a Write,
+    ns: &'a Estimate,
+}
+
+/// The survey's costs, with what they are made of.
+pub(super) fn of_survey(survey: &Survey) -> Option<Section> {
+    let of_row = |row: &'_ CostRow| row.write.line == LineState::AsIs;
+    let rows: Vec<Cost> = survey
+        .cost
+        .iter()
+        .filter(|row| of_row(row))
+        .map(|row| Cost { write: &row.write, ns: &row.result.ns_per_unit })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let body = html! {
+        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". The stronger the colour, the dearer; hover shows intervals." }
+        (maps(&rows))
+        @if !survey.parts.is_empty() { (parts(survey)) }
+    };
+    Some(Section { id: "costs", title: "What a write costs".into(), body })
+}
+
+/// An experiment's costs: cases without a baseline.
+pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
+    let costs: Vec<&CaseResult> = results.iter().filter(|result| result.effect.is_none()).collect();
+    if costs.is_empty() {
+        return None;
+    }
+    let body = match as_map(plan, &costs) {
+        Some(rows) => html! {
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover shows intervals." }
+            (maps(&rows))
+        },
+        None => list(plan, &costs),
+    };
+    Some(Section { id: "costs", title: "Costs".into(), body })
+}
+
+// Only where instruction, block and fence placement tell all cases apart, and there is something to
+// compare.
+fn as_map<'a>(plan: &'a Plan, results: &[&'a CaseResult]) -> Option<Vec<Cost<'a>>> {
+    let mut rows: Vec<Cost> = Vec::new();
+    for result in results {
+        let Task::Write(write) = plan.metric_task(result.case) else { return None };
+        let same = |other: &Cost| {
+            let (a, b) = (other.write, write);
+            (a.instruction, a.block, a.fence_at) == (b.instruction, b.block, b.fence_at)
+        };
+        if rows.iter().any(same) {
+            return None;
+        }
+        rows.push(Cost { write, ns: &result.ns_per_unit });
+    }
+    let blocks = rows.iter().any(|row| row.write.block != rows[0].write.block);
+    let instructions = rows.iter().any(|row| row.write.instruction != rows[0].write.instruction);
+    (blocks && instructions).then_some(rows)
+}
+
+fn maps(rows: &[Cost]) -> Markup {
+    let values: Vec<f64> = rows.iter().filter_map(|row| Some(row.ns.as_ref().ok()?.value)).collect();
+    let range = (
+        values.iter().copied().min_by(f64::total_cmp).unwrap_or(1.0),
+        values.iter().copied().max_by(f64::total_cmp).unwrap_or(1.0),
+    );
+    html! {
+        div class="row" {
+            @for (place, title) in PLACES {
+                @if rows.iter().any(|row| row.write.fence_at == place) { (map(rows, place, title, range)) }
+            }
+        }
+    }
+}
+
+fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup {
+    let here: Vec<&Cost> = rows.iter().filter(|row| row.write.fence_at == place).collect();
+    let mut blocks: Vec<Bytes> = here.iter().map(|row| row.write.block).collect();
+    blocks.sort();
+    blocks.dedup();
+    let instructions: Vec<Instruction> =
+        INSTRUCTIONS.into_iter().filter(|i| here.iter().any(|row| row.write.instruction == *i)).collect();
+    let mut cells = Vec::new();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for (row, instruction) in instructions.iter().enumerate() {
+        let mut line = vec![instruction_name(*instruction).to_owned()];
+        for (column, block) in blocks.iter().enumerate() {
+            let found = here.iter().find(|r| r.write.instruction == *instruction && r.write.block == *block);
+            line.push(found.map_or("not run".into(), |cost| cost_text(cost.ns)));
+            cells.extend(found.map(|cost| cell(cost, row, column)));
+        }
+        lines.push(line);
+    }
+    let columns: Vec<String> = blocks.iter().map(|block| format!("{block} blocks")).collect();
+    let mut heads = vec![("", Align::Left)];
+    heads.extend(columns.iter().map(|column| (column.as_str(), Align::Right)));
+    let numbers = table(&heads, &lines);
+    let names = instructions.iter().map(|instruction| instruction_name(*instruction).to_owned());
+    let chart = Chart::Heat(Heat {
+        columns: columns.clone(),
+        rows: names.collect(),
+        cells,
+        scale: Scale::More,
+        range,
+    });
+    let height = 44 + 40 * instructions.len() as u32;
+    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
+}
+
+fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
+    let write = cost.write;
+    let name = instruction_name(write.instruction);
+    let value = cost.ns.as_ref().ok().filter(|ns| numbers::tells(ns)).map(|ns| ns.value);
+    let mut tip = Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
+    if let Ok(ns) = cost.ns {
+        tip =
+            tip.with("throughput", numbers::throughput_interval(64, ns)).with("lives", ns.lives.to_string());
+    }
+    HeatCell {
+        column,
+        row,
+        value,
+        text: value.map_or("?".into(), numbers::ns),
+        faint: write.instruction == Instruction::None || write.fence_at == FenceAt::None,
+        tip,
+    }
+}
+
+fn cost_text(ns: &Estimate) -> String {
+    match ns {
+        Ok(ns) if !numbers::tells(ns) => "too noisy".into(),
+        estimate => numbers::ns_estimate(estimate),
+    }
+}
+
+fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
+    let heads = [("case", Align::Left), ("time per unit", Align::Right), ("lives", Align::Right)];
+    let unit = |result: &CaseResult| format!("per {}", one(result.unit));
+    let rows: Vec<RangeRow> = results
+        .iter()
+        .map(|result| {
+            let name = words(plan, result.case);
+            let figure = result.ns_per_unit.ok().filter(numbers::tells).map(|ns| [ns.value, ns.low, ns.high]);
+            RangeRow {
+                color: name.split(' ').find(|word| color(word) != "other").map_or("other", color).into(),
+                faint: false,
+                figure,
+                text: cost_text(&result.ns_per_unit),
+                tip: Tip::new(&name).with(unit(result), cost_text(&result.ns_per_unit)),
+                name,
+            }
+        })
+        .collect();
+    let lines: Vec<Vec<String>> = results
+        .iter()
+        .map(|result| {
+            let lives = result.ns_per_unit.map_or(String::new(), |ns| ns.lives.to_string());
+            let cost = format!("{} {}", cost_text(&result.ns_per_unit), unit(result));
+            vec![words(plan, result.case), cost, lives]
+        })
+        .collect();
+    let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
+    let axis = if same { format!("time {}", unit(results[0])) } else { "time per unit".into() };
+    let height = 64 + 26 * rows.len() as u32;
+    let chart = Chart::Ranges(Ranges { axis, unit: "ns", rows });
+    Figure {
+        title: "Time per unit of work",
+        explanation: "Bars are intervals.",
+        chart: &chart,
+        height,
+        legend: html! {},
+        table: table(&heads, &lines),
+    }
+    .render()
+}
+
+// What a cost is made of: numbers alone, since some of them are negative and none add up by definition.
+fn parts(survey: &Survey) -> Markup {
+    let heads = [
+        ("", Align::Left),
+        ("copy", Align::Right),
+        ("ownership", Align::Right),
+        ("instruction", Align::Right),
+        ("fence a block", Align::Right),
+        ("fence a line", Align::Right),
+        ("reload", Align::Right),
+    ];
+    let text = |part: &Part| match part {
+        Ok(difference) => numbers::difference(difference),
+        Err(reason) => reason.to_string(),
+    };
+    let rows: Vec<Vec<String>> = survey
+        .parts
+        .iter()
+        .map(|row| {
+            vec![
+                row.instruction.to_owned(),
+                text(&row.copy),
+                row.ownership.as_ref().map_or("none".into(), text),
+                text(&row.flush),
+                text(&row.fence_per_block),
+                text(&row.fence_per_line),
+                row.reload.map_or(String::new(), |ns| format!("{ns:+.0}")),
+            ]
+        })
+        .collect();
+    html! {
+        h3 { "What that is made of" }
+        p {
+            "ns per line, 4 KiB blocks of cold lines. Copy: plain stores to cached lines; ownership: what cold lines add, which are read first; \
+             instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; \
+             reload: what loading a line again costs more than a cached one."
+        }
+        (table(&heads, &rows))
+    }
+}

@@ -1,0 +1,148 @@
+//! The document around a page's content: head, style, script, and the first screen.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::text::clean;
+
+use super::{Answer, Card, Group, Page, Section};
+
+const STYLE: &str = include_str!("../../assets/page.css");
+const SCRIPT: &str = include_str!("../../assets/page.js");
+const CHARTS: &str = include_str!("../../assets/echarts.min.js");
+const NOTICE: &str = include_str!("../../assets/NOTICE");
+
+// Nothing may be fetched, sent or framed; what runs and how it looks is in the page.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'";
+
+/// The whole file.
+pub fn page(page: &Page) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(concat!("ringfence ", env!("CARGO_PKG_VERSION")));
+                title { (clean(&page.title)) " · Ringfence" }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (PreEscaped(harmless(&content(page).into_string())))
+                script type="text/plain" id="licences" { (PreEscaped(NOTICE)) }
+                script { (PreEscaped(CHARTS)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+// Characters that turn the direction of others round, or cannot be seen, deceive in a name. They stay in
+// experiment files, which are to be copied as they are; nothing else is preformatted.
+fn harmless(markup: &str) -> String {
+    let plain = |text: &str| -> String {
+        let seen = |c: char| match c {
+            '\n' | '\t' => c,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '?',
+            c if c.is_control() => '?',
+            c => c,
+        };
+        text.chars().map(seen).collect()
+    };
+    let mut parts = markup.split("<pre>");
+    let mut out = plain(parts.next().unwrap_or_default());
+    for part in parts {
+        let (kept, rest) = part.split_once("</pre>").unwrap_or((part, ""));
+        out.push_str(&format!("<pre>{kept}</pre>{}", plain(rest)));
+    }
+    out
+}
+
+/// What is between head and scripts: all of the page that depends on the figures.
+pub(super) fn content(page: &Page) -> Markup {
+    html! {
+        header class="top" {
+            div class="name" {
+                span class="mark" aria-hidden="true" {}
+                strong { "Ringfence" }
+                span class="what" { (page.title) }
+            }
+            button type="button" id="theme" title="Light or dark" aria-label="Switch between light and dark" { "◐" }
+        }
+        main {
+            (answer(&page.answer, &page.subtitle))
+            @if page.groups.iter().any(|group| !group.sections.is_empty()) {
+                nav aria-label="Sections" {
+                    @for (number, group) in page.groups.iter().enumerate() {
+                        @if let Some(title) = &group.title {
+                            a class="group" href={ "#" (anchor(number, "top")) } { (title) }
+                        } @else {
+                            @for section in &group.sections {
+                                a href={ "#" (anchor(number, section.id)) } { (section.title) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for (number, group) in page.groups.iter().enumerate() { (self::group(number, group)) }
+        }
+        footer {
+            @for line in &page.footer { p { (line) } }
+        }
+    }
+}
+
+fn answer(answer: &Answer, subtitle: &str) -> Markup {
+    html! {
+        section class={ "answer" @if answer.figure.is_none() { " alone" } } {
+            div class="words" {
+                @if !answer.question.is_empty() { p class="question" { (answer.question) } }
+                h1 { (answer.headline) }
+                p class="subtitle" { (subtitle) }
+                @if !answer.cards.is_empty() {
+                    div class="cards" { @for card in &answer.cards { (self::card(card)) } }
+                }
+                @if !answer.sentences.is_empty() {
+                    ul { @for sentence in &answer.sentences { li { (sentence) } } }
+                }
+            }
+            @if let Some(figure) = &answer.figure { (figure) }
+        }
+    }
+}
+
+fn card(card: &Card) -> Markup {
+    html! {
+        div class="card" data-color=[card.color.as_deref()] {
+            span class="label" { (card.label) }
+            span class="value" { (card.value) }
+            span class="note" { (card.note) }
+        }
+    }
+}
+
+fn group(number: usize, group: &Group) -> Markup {
+    html! {
+        @if let Some(title) = &group.title {
+            h2 class="group" id=(anchor(number, "top")) { (title) }
+        }
+        @for section in &group.sections { (self::section(number, section)) }
+    }
+}
+
+fn section(group: usize, section: &Section) -> Markup {
+    html! {
+        section class={ "part " (section.id) } id=(anchor(group, section.id)) {
+            h2 { (section.title) }
+            (section.body)
+        }
+    }
+}
+
+// Sections of several datasets have the same names.
+fn anchor(group: usize, id: &str) -> String {
+    if group == 0 { id.into() } else { format!("{id}-{group}") }
+}

@@ -1,0 +1,165 @@
+//! A figure: what is drawn as JSON, a caption, and the same numbers as a table.
+
+use maud::{Markup, PreEscaped, html};
+use serde::Serialize;
+
+/// What the page's script draws, by kind.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(super) enum Chart {
+    /// Points with whiskers in both directions.
+    Frontier(super::frontier::Drawn),
+    /// Cells of a table, coloured by value.
+    Heat(Heat),
+    /// Windows over time.
+    Time(super::timeline::Drawn),
+    /// Counts over a logarithmic axis.
+    Histogram(super::histograms::Drawn),
+    /// A figure and its interval per row.
+    Ranges(Ranges),
+    /// Latency over footprint.
+    Curve(super::probes::Drawn),
+}
+
+/// A hover text: its heading, then names and values.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Tip(pub String, pub Vec<(String, String)>);
+
+impl Tip {
+    pub(super) fn new(title: impl Into<String>) -> Self {
+        Self(title.into(), Vec::new())
+    }
+
+    pub(super) fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.1.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// A table whose cells are coloured.
+#[derive(Debug, Serialize)]
+pub(super) struct Heat {
+    pub columns: Vec<String>,
+    pub rows: Vec<String>,
+    pub cells: Vec<HeatCell>,
+    /// `more` is dearer: from pale to dark; else coloured to both sides of 1.
+    pub scale: Scale,
+    /// The least and the greatest value over all figures that are to be compared.
+    pub range: (f64, f64),
+}
+
+/// How values become colours; both on a logarithmic scale.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Scale {
+    /// Pale to dark.
+    More,
+    /// Two colours around 1.
+    Around,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct HeatCell {
+    pub column: usize,
+    pub row: usize,
+    /// What is coloured; none for a cell that says something else.
+    pub value: Option<f64>,
+    pub text: String,
+    /// Of no weight: not flushed, or no change that the interval bears out.
+    pub faint: bool,
+    pub tip: Tip,
+}
+
+/// Figures with intervals, a row each.
+#[derive(Debug, Serialize)]
+pub(super) struct Ranges {
+    /// What the axis shows.
+    pub axis: String,
+    /// `slowdown`, `ns`.
+    pub unit: &'static str,
+    pub rows: Vec<RangeRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RangeRow {
+    pub name: String,
+    pub color: String,
+    pub faint: bool,
+    /// Value, lower and upper bound.
+    pub figure: Option<[f64; 3]>,
+    pub text: String,
+    pub tip: Tip,
+}
+
+/// A figure with its caption and its table.
+pub(super) struct Figure<'a> {
+    /// What it shows, in a few words.
+    pub title: &'a str,
+    /// How to read it.
+    pub explanation: &'a str,
+    pub chart: &'a Chart,
+    /// Height in px.
+    pub height: u32,
+    /// What colours and shapes mean.
+    pub legend: Markup,
+    pub table: Markup,
+}
+
+impl Figure<'_> {
+    pub(super) fn render(&self) -> Markup {
+        html! {
+            figure {
+                figcaption {
+                    strong { (self.title) }
+                    @if !self.explanation.is_empty() { " " span { (self.explanation) } }
+                }
+                (self.legend)
+                div class="chart" role="img" aria-label=(self.title) style={ "height:" (self.height) "px" } {
+                    script type="application/json" { (json(self.chart)) }
+                }
+                details class="numbers" {
+                    summary { "Numbers" }
+                    (self.table)
+                }
+            }
+        }
+    }
+}
+
+/// JSON for a script element: nothing in it can end the element or begin a comment.
+fn json(value: &impl Serialize) -> Markup {
+    let text = serde_json::to_string(value).expect("figures have text keys only");
+    let safe: String = text
+        .chars()
+        .map(|c| match c {
+            // Inside JSON these occur in texts alone, where an escape stands for the same character.
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        })
+        .collect();
+    PreEscaped(safe)
+}
+
+/// A swatch and its name for each colour.
+pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Markup {
+    html! {
+        ul class="legend" {
+            @for (shape, color, name) in entries {
+                li { span class={ "swatch " (shape) } data-color=(color) {} (name) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_cannot_leave_its_element() {
+        let text = "</script><!-- & \u{2028}\u{2029}\"\\";
+        let safe = json(&text).into_string();
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{safe}");
+        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);
+    }
+}

@@ -1,0 +1,210 @@
+//! The frontier: what is written against whom it slows down.
+
+use maud::{Markup, html};
+use ringfence_lab::frontier::{Frontier, Point, Reached, Standing, Writer};
+use ringfence_lab::survey::instruction_name;
+use serde::Serialize;
+
+use super::Section;
+use super::figure::{Chart, Figure, Tip, legend};
+use super::table::{Align, table};
+use crate::numbers;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Drawn {
+    x: String,
+    y: String,
+    points: Vec<DrawnPoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct DrawnPoint {
+    name: String,
+    color: &'static str,
+    standing: Standing,
+    paced: bool,
+    /// Slowdown: value, lower and upper bound.
+    x: [f64; 3],
+    /// Bytes a second, the same.
+    y: [f64; 3],
+    tip: Tip,
+}
+
+/// The colour of an instruction, by its name in tables.
+pub(super) fn color(name: &str) -> &'static str {
+    match name {
+        "clflush" => "clflush",
+        "clflushopt" => "clflushopt",
+        "clwb" => "clwb",
+        "nt" => "nt",
+        "msync" => "msync",
+        "plain store" | "none" => "plain",
+        "alu" => "alu",
+        _ => "other",
+    }
+}
+
+/// Why there is no figure, if so.
+fn missing(frontier: &Frontier) -> Option<&'static str> {
+    if frontier.points.is_empty() {
+        Some("There is no frontier here: nobody writes in this experiment.")
+    } else if frontier.victim.is_none() {
+        Some(
+            "There is no frontier here: this experiment measures costs alone, without a victim to disturb ('ringfence neighbours' and 'ringfence survey' have one).",
+        )
+    } else {
+        None
+    }
+}
+
+/// The frontier of an experiment; none where nobody writes.
+pub(super) fn section(frontier: &Frontier) -> Option<Section> {
+    if frontier.points.is_empty() {
+        return None;
+    }
+    let body = match missing(frontier) {
+        Some(why) => html! { p { (why) } },
+        None => figure(frontier, 420)?,
+    };
+    Some(Section { id: "frontier", title: "Frontier".into(), body })
+}
+
+/// The figure; none where no way has both figures.
+pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
+    let victim = frontier.victim.as_deref()?;
+    let written = match frontier.reached {
+        Reached::Flushed => "flushed",
+        Reached::Durable => "made durable",
+    };
+    let points: Vec<DrawnPoint> = frontier.points.iter().filter_map(|point| drawn(point, victim)).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let mut entries: Vec<(&str, &str, &str)> = Vec::new();
+    for point in frontier.points.iter().filter(|point| drawn(point, victim).is_some()) {
+        let name = instruction(point);
+        if point.fenced() && !entries.iter().any(|(_, _, known)| *known == name) {
+            entries.push(("dot", color(name), name));
+        }
+    }
+    if points.iter().any(|point| point.paced) {
+        entries.push(("triangle", "ink", "held to one rate"));
+    }
+    let left_out = frontier.points.len() - points.len();
+    let mut explanation = "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.".to_owned();
+    if left_out > 0 {
+        explanation += &format!(
+            " Not drawn, since a figure is missing or too noisy: {left_out} of {} ways.",
+            frontier.points.len()
+        );
+    }
+    entries.push(("ring", "ink", "efficient"));
+    if points.iter().any(|point| matches!(point.standing, Standing::Unfenced)) {
+        entries.push(("diamond", "plain", "not flushed when the writer goes on"));
+    }
+    let chart = Chart::Frontier(Drawn {
+        x: format!("slowdown of {victim}"),
+        y: format!("{written}, bytes a second"),
+        points,
+    });
+    let title = format!("Bytes {written} against the slowdown of {victim}");
+    Some(
+        Figure {
+            title: &title,
+            explanation: &explanation,
+            chart: &chart,
+            height,
+            legend: legend(entries),
+            table: numbers_table(frontier),
+        }
+        .render(),
+    )
+}
+
+fn instruction(point: &Point) -> &'static str {
+    point.writers.first().map_or("", |writer| instruction_name(writer.write.instruction))
+}
+
+fn name(point: &Point) -> String {
+    let pace = point.writers.iter().find_map(|writer| writer.write.pace);
+    // The plan's words say what varied; without any, how it writes.
+    let words = point.label.strip_prefix("write ").unwrap_or(&point.label);
+    let words = if words == "none" { "plain store" } else { words };
+    pace.map_or(words.to_owned(), |pace| format!("{words}, {pace}"))
+}
+
+fn how(writer: &Writer) -> String {
+    let write = &writer.write;
+    let text = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let word = |value: Result<serde_json::Value, _>| value.map(text).unwrap_or_default();
+    let fence = match word(serde_json::to_value(write.fence_at)).as_str() {
+        "none" => "no fence".into(),
+        at => format!("{} at {at}", word(serde_json::to_value(write.fence))),
+    };
+    let batch = if write.batch > 1 { format!(" every {} blocks", write.batch) } else { String::new() };
+    let count = if writer.count > 1 { format!("{} x ", writer.count) } else { String::new() };
+    let pace = write.pace.map_or(String::new(), |pace| format!(", at most {pace}"));
+    let instruction = instruction_name(write.instruction);
+    format!("{count}{instruction}, {} blocks, {fence}{batch}{pace}", write.block)
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Efficient => "efficient",
+        Standing::Close => "a faster one may be as gentle",
+        Standing::Beaten => "another one writes more and is gentler",
+        Standing::Unfenced => "not flushed when the writer goes on",
+        Standing::Incomplete => "a figure is missing",
+    }
+}
+
+fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
+    let (rate, slowdown) = (point.bytes_per_s.ok()?, point.slowdown?.ok()?);
+    if !(numbers::tells(&slowdown) && numbers::tells(&rate)) {
+        return None;
+    }
+    let mut tip = Tip::new(name(point))
+        .with(victim, numbers::slowdown(&slowdown))
+        .with("written", numbers::bytes_per_s_interval(&rate));
+    for writer in &point.writers {
+        tip = tip.with(&writer.role, how(writer));
+    }
+    Some(DrawnPoint {
+        name: name(point),
+        color: color(instruction(point)),
+        standing: point.standing,
+        paced: point.paced(),
+        x: [slowdown.value, slowdown.low, slowdown.high],
+        y: [rate.value, rate.low, rate.high],
+        tip: tip.with("stands", standing(point.standing)),
+    })
+}
+
+fn numbers_table(frontier: &Frontier) -> Markup {
+    let heads = [
+        ("way", Align::Left),
+        ("writers", Align::Left),
+        ("written", Align::Right),
+        ("slowdown", Align::Right),
+        ("stands", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = frontier
+        .points
+        .iter()
+        .map(|point| {
+            let rate = match &point.bytes_per_s {
+                Ok(rate) if !numbers::tells(rate) => "too noisy".into(),
+                Ok(rate) => numbers::bytes_per_s_interval(rate),
+                Err(reason) => reason.to_string(),
+            };
+            let slowdown = match &point.slowdown {
+                Some(Ok(slowdown)) if !numbers::tells(slowdown) => "too noisy".into(),
+                Some(slowdown) => numbers::slowdown_estimate(slowdown),
+                None => String::new(),
+            };
+            let writers: Vec<String> = point.writers.iter().map(how).collect();
+            vec![name(point), writers.join("; "), rate, slowdown, standing(point.standing).into()]
+        })
+        .collect();
+    table(&heads, &rows)
+}

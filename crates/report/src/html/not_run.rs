@@ -1,0 +1,23 @@
+//! What the machine could not hold, each with its reason.
+
+use maud::html;
+use ringfence_lab::plan::Plan;
+
+use super::Section;
+use crate::cases::refusals;
+use crate::text::clean;
+
+/// What was not run, as sentences; none where all was.
+pub(super) fn section(lines: &[String]) -> Option<Section> {
+    if lines.is_empty() {
+        return None;
+    }
+    let body = html! { ul { @for line in lines { li { (clean(line)) } } } };
+    Some(Section { id: "not-run", title: "Not run".into(), body })
+}
+
+/// The cases of a plan that were not run.
+pub(super) fn lines(plan: &Plan) -> Vec<String> {
+    let line = |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));
+    refusals(plan).into_iter().map(line).collect()
+}

@@ -1,0 +1,188 @@
+//! The kinds of pages.
+
+use ringfence_lab::frontier::{self, Frontier};
+use ringfence_lab::prove::Proof;
+use ringfence_lab::survey::Survey;
+use ringfence_machine::Machine;
+
+use super::{Answer, Digest, Group, Page, Section};
+use super::{
+    aa, answer, costs, doctor, experiment, histograms, not_run, placement, probes, slowdowns, timeline,
+};
+use crate::numbers;
+use crate::survey::describe;
+
+/// The page of a survey, with the datasets that it measured.
+pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
+    let all: Vec<&Digest> = digests.iter().collect();
+    let frontiers = frontiers(survey, &all);
+    let shown = worst(survey, &frontiers);
+    let mut sections: Vec<Option<Section>> = vec![
+        others(&frontiers, shown),
+        costs::of_survey(survey),
+        slowdowns::matrix(survey),
+        timeline::section(&all),
+        probes::section(survey),
+    ];
+    sections.extend(digests.iter().map(|digest| histograms::section(&digest.histograms)));
+    let mut not_run_lines = survey.not_run.clone();
+    not_run_lines.extend(survey.probes.failed.iter().map(|line| format!("not probed: {line}")));
+    sections.extend([
+        placement::section(&all),
+        not_run::section(&not_run_lines),
+        Some(doctor::section(&survey.machine.findings)),
+        (!all.is_empty()).then(|| experiment::section(&all)),
+    ]);
+    let mut footer = Vec::new();
+    if let Some((median, worst)) = survey.precision {
+        footer.push(format!(
+            "Precision achieved: slowdowns to within {} in the median, {} at worst. Brackets are 95 % intervals over lives, each life a new start of the victim.",
+            numbers::coarse(median),
+            numbers::coarse(worst)
+        ));
+    }
+    footer.push(provenance(&all));
+    Page {
+        title: "Survey".into(),
+        subtitle: subtitle(Some(&survey.machine), digests.first()),
+        answer: answer::of_survey(survey, shown.map(|number| &frontiers[number])),
+        groups: vec![Group { title: None, sections: sections.into_iter().flatten().collect() }],
+        footer,
+    }
+}
+
+/// The page of one dataset, or of several that are no survey, each under its name.
+pub fn datasets(digests: &[Digest]) -> Page {
+    let all: Vec<&Digest> = digests.iter().collect();
+    let several = digests.len() > 1;
+    let groups = digests
+        .iter()
+        .map(|digest| Group {
+            title: several.then(|| digest.folder.clone()),
+            sections: sections(digest, several),
+        })
+        .collect();
+    let answer = match digests {
+        [one] => answer::of_dataset(one),
+        _ => Answer {
+            question: format!("{} datasets", digests.len()),
+            headline: "What each of them answers:".into(),
+            sentences: digests
+                .iter()
+                .map(|digest| {
+                    let one = answer::of_dataset(digest);
+                    format!("{}: {} {}", digest.folder, one.question, one.headline)
+                })
+                .collect(),
+            ..Answer::default()
+        },
+    };
+    let title = match digests {
+        [one] => one.plan.experiment.name.clone(),
+        _ => "datasets".into(),
+    };
+    let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
+    let footer = vec![provenance(&all)];
+    Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer }
+}
+
+/// The page of a proof, with the datasets of its stages.
+pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
+    let all: Vec<&Digest> = digests.iter().collect();
+    let mut groups =
+        vec![Group { title: None, sections: super::prove::section(proof).into_iter().collect() }];
+    groups.extend(digests.iter().map(|digest| Group {
+        title: Some(digest.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone())),
+        sections: sections(digest, true),
+    }));
+    let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
+    Page {
+        title: "Proof".into(),
+        subtitle: subtitle(machine, digests.first()),
+        answer: super::prove::answer(proof),
+        groups,
+        footer: vec![provenance(&all)],
+    }
+}
+
+fn sections(digest: &Digest, several: bool) -> Vec<Section> {
+    let one = [digest];
+    let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
+    let all = [
+        // The page of one dataset has it on its first screen, or says there why it has none.
+        super::frontier::section(&digest.frontier).filter(|_| several || digest.frontier.victim.is_none()),
+        aa::section(digest, !several),
+        slowdowns::section(&digest.plan, &digest.results),
+        costs::section(&digest.plan, &digest.results),
+        timeline::section(&one),
+        histograms::section(&digest.histograms),
+        placement::section(&one),
+        not_run::section(&not_run::lines(&digest.plan)),
+        findings.map(doctor::section),
+        Some(experiment::section(&one)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+// One per victim: its experiments at full rate and paced together.
+fn frontiers(survey: &Survey, digests: &[&Digest]) -> Vec<Frontier> {
+    let of_victim = |victim: &str| {
+        let name = format!("neighbours-{victim}");
+        let parts: Vec<&Frontier> = digests
+            .iter()
+            .filter(|digest| {
+                digest.plan.experiment.name.strip_suffix("-paced").unwrap_or(&digest.plan.experiment.name)
+                    == name
+            })
+            .map(|digest| &digest.frontier)
+            .collect();
+        frontier::merged(&parts).map(|merged| Frontier { victim: Some(victim.into()), ..merged })
+    };
+    survey.neighbours.iter().filter_map(|table| of_victim(&table.victim)).collect()
+}
+
+// The frontier of the victim that was harmed most, by what all intervals together bear out; else the first.
+fn worst(survey: &Survey, frontiers: &[Frontier]) -> Option<usize> {
+    let harm = |frontier: &Frontier| -> f64 {
+        let tables = survey.neighbours.iter().filter(|table| Some(&table.victim) == frontier.victim.as_ref());
+        let rows = tables.flat_map(|table| &table.rows).filter_map(|row| row.together);
+        rows.map(|slowdown| slowdown.low).fold(1.0, f64::max)
+    };
+    // The first of equals.
+    let harms: Vec<f64> = frontiers.iter().map(harm).collect();
+    let most = harms.iter().copied().max_by(f64::total_cmp)?;
+    harms.iter().position(|harm| *harm == most)
+}
+
+fn others(frontiers: &[Frontier], shown: Option<usize>) -> Option<Section> {
+    let figures: Vec<_> = frontiers
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| Some(*number) != shown)
+        .filter_map(|(_, frontier)| super::frontier::figure(frontier, 380))
+        .collect();
+    if figures.is_empty() {
+        return None;
+    }
+    let body = maud::html! { div class="row" { @for figure in figures { (figure) } } };
+    Some(Section { id: "frontier", title: "The frontier for other victims".into(), body })
+}
+
+fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
+    let when = first.map(|digest| digest.manifest.created.replacen('T', " ", 1));
+    let parts = [machine.map(describe), when];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+fn provenance(digests: &[&Digest]) -> String {
+    let samples: usize = digests.iter().map(|digest| digest.samples).sum();
+    let manifest = digests.first().map(|digest| &digest.manifest);
+    let who = manifest.map_or(String::new(), |manifest| {
+        format!("Measured by {} {}, seed {}; ", manifest.program, manifest.version, manifest.seed)
+    });
+    format!(
+        "{who}{} samples in {}.",
+        numbers::count(samples as u64),
+        crate::text::plural(digests.len(), "dataset")
+    )
+}

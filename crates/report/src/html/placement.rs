@@ -1,0 +1,135 @@
+//! Who ran where: packages, last-level caches, cores and CPUs as boxes.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use ringfence_lab::plan::Plan;
+use ringfence_machine::cpulist::{CpuId, CpuSet};
+use ringfence_machine::topology::Topology;
+
+use super::{Digest, Section};
+use crate::text::clean;
+
+/// Cores without anybody are left out from this many on.
+const MANY_CORES: usize = 48;
+
+/// A drawing for each placement that occurred.
+pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+    let mut placements: Vec<(BTreeMap<CpuId, String>, &Digest, Vec<&str>)> = Vec::new();
+    for digest in digests {
+        let roles = roles(&digest.plan);
+        match placements.iter_mut().find(|(known, ..)| *known == roles) {
+            Some((_, _, names)) => names.push(&digest.plan.experiment.name),
+            None => placements.push((roles, digest, vec![&digest.plan.experiment.name])),
+        }
+    }
+    placements.retain(|(roles, digest, _)| !roles.is_empty() && digest.machine.is_some());
+    if placements.is_empty() {
+        return None;
+    }
+    let several = placements.len() > 1;
+    let body = html! {
+        @for (roles, digest, names) in &placements {
+            @if several { h3 { (names.join(", ")) } }
+            @for note in &digest.plan.placed.notes { p { (clean(note)) } }
+            @if let Some(machine) = &digest.machine { (drawing(&machine.topology, roles)) }
+        }
+        p class="note" { "As the kernel tells it; in a virtual machine that need not be so." }
+    };
+    Some(Section { id: "placement", title: "Who ran where".into(), body })
+}
+
+fn roles(plan: &Plan) -> BTreeMap<CpuId, String> {
+    let roles = plan.experiment.roles.iter().zip(&plan.placed.cpus);
+    roles
+        .flat_map(|(role, cpus)| {
+            let several = cpus.len() > 1;
+            cpus.iter().enumerate().map(move |(number, cpu)| {
+                let name = clean(&role.name);
+                (*cpu, if several { format!("{name} {number}") } else { name })
+            })
+        })
+        .collect()
+}
+
+fn drawing(topology: &Topology, roles: &BTreeMap<CpuId, String>) -> Markup {
+    let packages: Vec<(String, CpuSet)> = match topology.packages.len() {
+        0 => vec![("all CPUs".into(), topology.online.clone())],
+        _ => topology.packages.iter().map(|p| (format!("package {}", p.id), p.cpus.clone())).collect(),
+    };
+    html! {
+        div class="topology" {
+            @for (name, cpus) in &packages {
+                div class="package" {
+                    span class="label" { (name) }
+                    div class="inside" { @for group in groups(topology, cpus) { (llc(topology, &group, roles)) } }
+                }
+            }
+        }
+    }
+}
+
+// The last-level caches of a package; CPUs of which none is known are one more group.
+fn groups(topology: &Topology, cpus: &CpuSet) -> Vec<CpuSet> {
+    let mut groups: Vec<CpuSet> = topology
+        .llc_groups()
+        .iter()
+        .map(|group| group.intersection(cpus))
+        .filter(|group| group.first().is_some())
+        .collect();
+    let rest = groups.iter().fold(cpus.clone(), |rest, group| rest.difference(group));
+    if rest.first().is_some() {
+        groups.push(rest);
+    }
+    groups
+}
+
+fn llc(topology: &Topology, cpus: &CpuSet, roles: &BTreeMap<CpuId, String>) -> Markup {
+    let cache = cpus.first().and_then(|cpu| topology.llc(cpu));
+    let name = cache.map_or("no last-level cache known".into(), |cache| {
+        format!("{}{}", cache.name(), cache.size.map_or(String::new(), |size| format!(" {size}")))
+    });
+    let node = cpus.first().and_then(|cpu| topology.node_of(cpu)).filter(|_| topology.nodes.len() > 1);
+    let mut cores: Vec<CpuSet> = Vec::new();
+    for cpu in cpus.iter() {
+        let core =
+            topology.core_of(cpu).map_or_else(|| [cpu].into_iter().collect(), |core| core.cpus.clone());
+        if !cores.contains(&core) {
+            cores.push(core);
+        }
+    }
+    let all = cores.len();
+    if all > MANY_CORES {
+        cores.retain(|core| core.iter().any(|cpu| roles.contains_key(&cpu)));
+    }
+    let left_out = all - cores.len();
+    html! {
+        div class="llc" {
+            span class="label" { (name) @if let Some(node) = node { ", node " (node) } }
+            div class="inside" {
+                @for core in &cores {
+                    div class="core" {
+                        @for cpu in core.iter() {
+                            @let role = roles.get(&cpu);
+                            div class={ "cpu" @if role.is_some() { " used" } } data-role=[role.map(|role| kind(role))] title={ "CPU " (cpu) } {
+                                span class="number" { (cpu) }
+                                @if let Some(role) = role { span class="role" { (role) } }
+                            }
+                        }
+                    }
+                }
+                @if left_out > 0 { span class="note" { (left_out) " cores without anybody" } }
+            }
+        }
+    }
+}
+
+fn kind(role: &str) -> &'static str {
+    if role.starts_with("victim") {
+        "victim"
+    } else if role.starts_with("aggressor") || role.starts_with("writer") {
+        "aggressor"
+    } else {
+        "other"
+    }
+}

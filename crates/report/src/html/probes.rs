@@ -1,0 +1,117 @@
+//! The machine as it was probed: latency over footprint, what each cache holds, and round trips.
+
+use maud::{Markup, html};
+use ringfence_lab::survey::Survey;
+use ringfence_machine::probe::Reload;
+use serde::Serialize;
+
+use super::Section;
+use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use super::frontier::color;
+use super::table::{Align, table};
+use crate::numbers;
+use crate::survey::round_trip;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Drawn {
+    /// Footprint in bytes, ns per load, and the hover text.
+    points: Vec<(u64, f64, String)>,
+    /// Name and bytes.
+    marks: Vec<(String, u64)>,
+}
+
+/// What was probed; none where every probe failed.
+pub(super) fn section(survey: &Survey) -> Option<Section> {
+    let probes = &survey.probes;
+    let reloaded = probes.reloads.cached.is_some() || !probes.reloads.after.is_empty();
+    let curve = probes.latency.as_ref().filter(|latency| !latency.points.is_empty());
+    if curve.is_none() && probes.round_trips.is_empty() && probes.caches.is_empty() && !reloaded {
+        return None;
+    }
+    let caches: Vec<Vec<String>> = probes
+        .caches
+        .iter()
+        .map(|knee| {
+            vec![
+                format!("L{}", knee.level),
+                knee.nominal.to_string(),
+                knee.measured.map_or("no clear edge".into(), |size| size.to_string()),
+                knee.plateau_ns.map_or(String::new(), numbers::ns),
+            ]
+        })
+        .collect();
+    let heads = [
+        ("cache", Align::Left),
+        ("nominal", Align::Right),
+        ("measured", Align::Right),
+        ("latency", Align::Right),
+    ];
+    let body = html! {
+        @if let Some(curve) = curve {
+            @let marks = probes.caches.iter().filter_map(|knee| Some((format!("L{}", knee.level), knee.measured?.0)));
+            @let chart = Chart::Curve(Drawn {
+                points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a load", numbers::ns(*ns)))).collect(),
+                marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
+            });
+            @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| vec![size.to_string(), numbers::ns(*ns)]).collect();
+            (Figure {
+                title: &format!("Latency of a load over footprint, CPU {}", probes.cpu),
+                explanation: "Lines: what each cache was measured to hold, and the footprint of the chase.",
+                chart: &chart,
+                height: 260,
+                legend: html! {},
+                table: table(&[("footprint", Align::Right), ("per load", Align::Right)], &rows),
+            }.render())
+        }
+        @if !caches.is_empty() { (table(&heads, &caches)) }
+        @if let Some(figure) = reloads(survey) { (figure) }
+        @if !probes.round_trips.is_empty() {
+            h3 { "Round trips between CPUs" }
+            ul { @for trip in &probes.round_trips { li { (round_trip(trip, &survey.machine)) } } }
+        }
+    };
+    Some(Section { id: "probes", title: "The machine as probed".into(), body })
+}
+
+// What loading a line again costs, after it was left alone and after each flush.
+fn reloads(survey: &Survey) -> Option<Markup> {
+    let reloads = &survey.probes.reloads;
+    let cached = reloads.cached.iter().map(|reload| ("left alone".to_owned(), "other", reload));
+    let after = reloads.after.iter().map(|(name, reload)| (format!("after {name}"), color(name), reload));
+    let all: Vec<(String, &str, &Reload)> = cached.chain(after).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let figures = |reload: &Reload| [reload.median_ns, reload.p10_ns, reload.p90_ns].map(numbers::ns);
+    let rows: Vec<RangeRow> = all
+        .iter()
+        .map(|(name, color, reload)| {
+            let [median, p10, p90] = figures(reload);
+            RangeRow {
+                name: name.clone(),
+                color: (*color).into(),
+                faint: false,
+                figure: Some([reload.median_ns, reload.p10_ns, reload.p90_ns]),
+                text: median.clone(),
+                tip: Tip::new(name).with("median", median).with("p10 to p90", format!("{p10} to {p90}")),
+            }
+        })
+        .collect();
+    let lines: Vec<Vec<String>> = all
+        .iter()
+        .map(|(name, _, reload)| std::iter::once(name.clone()).chain(figures(reload)).collect())
+        .collect();
+    let heads =
+        [("line", Align::Left), ("median", Align::Right), ("p10", Align::Right), ("p90", Align::Right)];
+    let height = 64 + 26 * rows.len() as u32;
+    let chart = Chart::Ranges(Ranges { axis: "time per load".into(), unit: "ns", rows });
+    let figure = Figure {
+        title: "Loading a line again",
+        explanation: "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.",
+        chart: &chart,
+        height,
+        legend: html! {},
+        table: table(&heads, &lines),
+    };
+    Some(html! { h3 { "What a flush leaves in the cache" } (figure.render()) })
+}

@@ -1,0 +1,113 @@
+//! What `tune` found: the policy, what it gains, and the victim's verdict.
+
+use ringfence_lab::results::CaseResult;
+use ringfence_lab::tune::Tuned;
+use ringfence_lab::tune::choice::Choice;
+
+use crate::numbers::slowdown_estimate;
+use crate::prove;
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+use crate::text::{heading, paragraph};
+
+/// Renders what was found; the policy comes last.
+pub fn tune(tuned: &Tuned, style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, "What each way costs", style);
+    out.push_str(&costs(&tuned.costs, style));
+    out.push('\n');
+    paragraph(&mut out, 0, &format!("cheapest over all sizes: {}", words(&tuned.choice)), style);
+    paragraph(&mut out, 0, &format!("PMDK's fixed rule here: {}", words(&tuned.pmdk)), style);
+    if !tuned.confirmed.is_empty() {
+        out.push('\n');
+        heading(&mut out, "The choice against PMDK's rule, on fresh lives", style);
+        let compared = tuned.confirmed.iter().filter_map(|result| Some((result, result.effect.as_ref()?)));
+        for (result, effect) in compared {
+            let block = result.arm.strip_prefix("policy ").unwrap_or(&result.arm);
+            let text = format!(
+                "{block}: {} of time per line ({})",
+                slowdown_estimate(&effect.by_class.all.slowdown),
+                effect.sentence
+            );
+            paragraph(&mut out, 2, &text, style);
+        }
+        if tuned.fell_back {
+            let text = "The fresh lives speak against the choice: the policy is PMDK's rule.";
+            paragraph(&mut out, 0, text, style);
+        }
+    } else if tuned.ended_early.is_none() {
+        paragraph(
+            &mut out,
+            0,
+            "The two rules agree at every size: there is nothing to gain over PMDK's.",
+            style,
+        );
+    }
+    if let Some(proof) = &tuned.proof {
+        out.push('\n');
+        heading(&mut out, "Beside the victim", style);
+        out.push_str(&prove(proof, style));
+    }
+    if let Some(policy) = &tuned.policy {
+        out.push('\n');
+        heading(&mut out, "The policy", style);
+        for line in policy.lines() {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
+    out
+}
+
+fn words(choice: &Choice) -> String {
+    let batch = match choice.batch {
+        1 => String::new(),
+        batch => format!("; one fence for {batch} blocks of 64 B where that is allowed"),
+    };
+    match choice.nt_threshold {
+        None => format!("{} at every size{batch}", choice.instruction),
+        Some(64) => format!("non-temporal stores at every size{batch}"),
+        Some(threshold) => {
+            format!("{} below {threshold} B, non-temporal stores from there on{batch}", choice.instruction)
+        }
+    }
+}
+
+// ns per line: a row for each block and batch, a column for each instruction.
+fn costs(results: &[CaseResult], style: &Style) -> String {
+    let value = |result: &CaseResult, key: &str| {
+        let found = result.params.iter().find(|(name, _)| name.ends_with(key));
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let mut ways: Vec<String> = Vec::new();
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for result in results {
+        let (way, row) = (value(result, ".instruction"), (value(result, ".block"), value(result, ".batch")));
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let mut columns = vec![Column::left("ns per line")];
+    columns.extend(ways.iter().map(Column::right));
+    let mut table = Table::new(columns);
+    for (block, batch) in &rows {
+        let name = match batch.as_str() {
+            "" | "1" => format!("{block} blocks"),
+            batch => format!("{block} blocks, a fence each {batch}"),
+        };
+        let mut row = vec![Cell::new(name)];
+        for way in &ways {
+            let is_it = |result: &&CaseResult| {
+                value(result, ".instruction") == *way
+                    && value(result, ".block") == *block
+                    && value(result, ".batch") == *batch
+            };
+            let cost = results.iter().find(is_it).and_then(|result| result.ns_per_unit.ok());
+            row.push(Cell::new(cost.map_or("-".into(), |cost| format!("{:.1}", cost.value))));
+        }
+        table.row(row);
+    }
+    table.render(style)
+}

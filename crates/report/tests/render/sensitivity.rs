@@ -1,0 +1,59 @@
+//! Curves of made-up victims.
+
+use ringfence_lab::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_lab::sensitivity::{Curve, Point, Sensitivity};
+use ringfence_machine::units::Bytes;
+
+use crate::golden::check;
+
+// Slowdowns at 1, 4, 16... MiB, each known to 2 %.
+fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, worst: Option<u64>) -> Curve {
+    let finding = |value: f64, half: f64| {
+        let (low, high) = (value * (1.0 - half), value * (1.0 + half));
+        let estimate: Estimate = match value.is_finite() {
+            true => Ok(Interval { value, low, high, level: 0.95, lives: 20, spread: 0.03 }),
+            false => Err(NotEstimable::Stalled { baseline: 0, arm: 20, of: 20 }),
+        };
+        Finding::new(&estimate, 0.01)
+    };
+    let points = slowdowns.iter().enumerate().map(|(index, value)| Point {
+        footprint: Bytes::mib(1 << (2 * index)),
+        finding: finding(*value, 0.02),
+        together: finding(*value, 0.04),
+    });
+    Curve {
+        victim: victim.into(),
+        polluter: polluter.into(),
+        points: points.collect(),
+        from: from.map(Bytes::mib),
+        worst: worst.map(Bytes::mib),
+    }
+}
+
+#[test]
+fn curves() {
+    let chase = curve("chase footprint=4MiB", "write", &[1.002, 1.11, 1.62, 1.58], Some(4), Some(16));
+    let one = Sensitivity { curves: vec![chase.clone()], most_sensitive: None, confidence: 0.95 };
+    check("sensitivity", |style| ringfence_report::sensitivity(&one, style));
+    let several = Sensitivity {
+        curves: vec![
+            chase,
+            curve("chase footprint=4MiB", "chase", &[0.97, 1.003, 1.21], Some(16), Some(16)),
+            curve("alu", "write", &[1.001, 1.0, 0.999], None, None),
+            curve("a program with 'arguments'", "write", &[1.0, 3.4, 1.01], None, Some(4)),
+            curve("mcf", "write", &[1.0, f64::INFINITY], None, None),
+        ],
+        most_sensitive: Some("a program with 'arguments'".into()),
+        confidence: 0.95,
+    };
+    check("sensitivity-several", |style| ringfence_report::sensitivity(&several, style));
+    let none = Sensitivity {
+        curves: vec![
+            curve("alu", "write", &[1.0, 1.0], None, None),
+            curve("idle-ish", "write", &[0.999, 1.0], None, None),
+        ],
+        most_sensitive: None,
+        confidence: 0.95,
+    };
+    check("sensitivity-none", |style| ringfence_report::sensitivity(&none, style));
+}

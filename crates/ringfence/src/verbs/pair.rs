@@ -1,0 +1,127 @@
+//! `pair`: which tasks bear each other, and who should run beside whom.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ringfence_lab::dataset;
+use ringfence_lab::experiment::{Measure, PlacementKind};
+use ringfence_lab::pair::{self, Outcome, Question};
+use ringfence_lab::units::{Share, Span};
+use ringfence_machine::Machine;
+use ringfence_machine::doctor::latency::CpuDmaLatency;
+use serde_json::json;
+
+use super::{experiment, resume};
+use crate::args::{Measuring, Pair};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+/// Of the whole time, the part that goes into every pair; the rest confirms the advice.
+const SCREENING: f64 = 0.6;
+
+pub fn run(args: &Pair) -> Result<(), Failure> {
+    let flags = &args.measuring;
+    let machine = super::examine()?;
+    let Some(dir) = &args.resume else {
+        let question = question(args, &machine)?;
+        if let Some(path) = &flags.save {
+            let kinds = question.kinds().map_err(Failure::Usage)?;
+            experiment::save(&question.screening(&kinds), path)?;
+            let path = path.display();
+            return output::print(&format!(
+                "saved {path}, which measures every pair; run it with: ringfence run {path}"
+            ));
+        }
+        let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir("pair"));
+        return measure(&question, &dir, &machine, flags);
+    };
+    if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
+        return Err(Failure::Usage(
+            "--resume goes on with the tasks, pairs and placement that the folder names: leave the others out".into(),
+        ));
+    }
+    let fixed = resume::fixed(flags).or(flags.budget.is_some().then_some("budget"));
+    if let Some(flag) = fixed {
+        return Err(resume::refused(flag));
+    }
+    let question = Question::read(dir)?.ok_or_else(|| {
+        Failure::Usage(format!("{}: this is no folder of 'ringfence pair'; name one", dir.display()))
+    })?;
+    measure(&question, dir, &machine, flags)
+}
+
+fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
+    let flags = &args.measuring;
+    let placement = args.placement.map_or(PlacementKind::Auto, Into::into);
+    // Siblings share most: where there are any, that is what pairing is about.
+    let siblings = !machine.topology.pairs_smt(&machine.topology.usable()).is_empty();
+    let placement = if placement == PlacementKind::Auto && siblings { PlacementKind::Smt } else { placement };
+    let measure = Measure {
+        looks: vec![1000],
+        blocks: 1,
+        window: Span::ms(50),
+        probe: Span::ms(1),
+        margin: Share(0.01),
+        ..Measure::default()
+    };
+    let ask = |measures| Question::new(&args.task, args.present.as_deref(), placement, 1, measures);
+    let question = ask([measure.clone(), measure]).map_err(Failure::Usage)?;
+    // The flags are those of an experiment: apply them to one of these.
+    let kinds = question.kinds().map_err(Failure::Usage)?;
+    let mut experiment = question.screening(&kinds);
+    experiment::apply(&mut experiment, flags)?;
+    experiment.check()?;
+    let mut measures = [experiment.measure.clone(), experiment.measure];
+    if flags.lives.is_none() {
+        // A minute for four different tasks, which have sixteen pairs of task and neighbour.
+        let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0));
+        let whole = measures[0].budget.map_or(usual, |budget| budget.0);
+        measures[0].budget = Some(Span(whole.mul_f64(SCREENING)));
+        measures[1].budget = Some(Span(whole.mul_f64(1.0 - SCREENING)));
+    } else if let Some(whole) = measures[0].budget {
+        measures[0].budget = Some(Span(whole.0.mul_f64(SCREENING)));
+        measures[1].budget = Some(Span(whole.0.mul_f64(1.0 - SCREENING)));
+    }
+    let tasks = &args.task;
+    Question::new(tasks, args.present.as_deref(), placement, experiment.seed, measures)
+        .map_err(Failure::Usage)
+}
+
+fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
+    let stop = super::stop_on_signals()?;
+    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
+    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
+    let mut show = Show::new(flags.output.quiet);
+    let started = Instant::now();
+    let outcome = pair::run(question, dir, machine, &stop, &mut show);
+    show.end();
+    let outcome = outcome?;
+    if flags.output.json {
+        output::print_json(&to_json(question, &outcome, dir))?;
+    } else {
+        let style = output::style();
+        let seconds = started.elapsed().as_secs_f64();
+        let text = format!(
+            "{}\n{}\n{seconds:.0} s; datasets: {}\n",
+            ringfence_report::machine_line(machine, &style),
+            ringfence_report::pair(&outcome, &style),
+            dir.display()
+        );
+        output::print(&text)?;
+    }
+    match &outcome.ended_early {
+        None => Ok(()),
+        Some(why) => {
+            let dir = dir.display();
+            Err(Failure::Failed(format!(
+                "{why}; what was measured until then is in {dir}, and 'ringfence pair --resume {dir}' goes on"
+            )))
+        }
+    }
+}
+
+/// What `--json` prints, here and of `show`.
+pub fn to_json(question: &Question, outcome: &Outcome, dir: &Path) -> serde_json::Value {
+    json!({ "schema": 1, "folder": dir, "question": question, "outcome": outcome })
+}

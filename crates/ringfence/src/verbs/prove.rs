@@ -1,0 +1,166 @@
+//! `prove`: a budget for a victim, and the lever that keeps it.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::experiment::Measure;
+use ringfence_lab::prove::{self, Files, Proof, Question, Verdict};
+use ringfence_lab::task::text;
+use ringfence_lab::units::Span;
+use ringfence_machine::Machine;
+use serde_json::json;
+use toml::{Table, Value};
+
+use super::experiment::{set, set_some};
+use crate::args::{Progress, Prove};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+pub fn run(args: &Prove) -> Result<(), Failure> {
+    let machine = super::examine()?;
+    let (question, dir) = match &args.resume {
+        Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
+        None => {
+            let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("prove"));
+            (question(args)?, dir)
+        }
+    };
+    prove::plan_of_look(&question, &machine)?;
+    if args.resume.is_none() {
+        dataset::Recorder::check(&dir)?;
+    }
+    measure(args, &question, &machine, &dir)
+}
+
+fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) -> Result<(), Failure> {
+    let stop = super::stop_on_signals()?;
+    let started = Instant::now();
+    let mut show = Show::new(args.output.quiet);
+    let done = prove::run(question, machine, dir, &stop, &mut show);
+    show.end();
+    let done = done?;
+    if args.output.json {
+        output::print_json(&json!({
+            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.proof,
+        }))?;
+    } else {
+        let style = output::style();
+        let mut text = ringfence_report::machine_line(machine, &style) + "\n";
+        text += &ringfence_report::prove(&done.proof, &style);
+        let page = super::report::write(dir, None)?;
+        let seconds = started.elapsed().as_secs_f64();
+        text += &format!("\n{seconds:.0} s; datasets: {}; page: {}\n", dir.display(), page.display());
+        output::print(&text)?;
+    }
+    match (&done.ended_early, done.proof.verdict) {
+        (Some(why), _) => {
+            Err(Failure::Failed(format!("{why}; go on with: ringfence prove --resume {0}", dir.display())))
+        }
+        (None, Verdict::NothingNeeded | Verdict::Met) => Ok(()),
+        (None, Verdict::Missed | Verdict::Undecided) => Err(Failure::Missed),
+    }
+}
+
+/// The answer again, from its folder.
+pub fn show(dir: &Path) -> Result<Proof, Failure> {
+    let files = Files::of(dir);
+    let record = files.read().map_err(Failure::Failed)?;
+    let look = Dataset::open(&files.look())?;
+    let open = |path: PathBuf| -> Result<Option<Dataset>, Failure> {
+        if path.exists() { Ok(Some(Dataset::open(&path)?)) } else { Ok(None) }
+    };
+    let levers = open(files.levers())?;
+    let mut confirmations = Vec::new();
+    while let Some(dataset) = open(files.confirmation(confirmations.len()))? {
+        confirmations.push(dataset);
+    }
+    let confirmations: Vec<prove::Stage> = confirmations.iter().map(prove::Stage::from).collect();
+    Ok(Proof::new(&record, (&look).into(), levers.as_ref().map(prove::Stage::from), &confirmations))
+}
+
+fn question(args: &Prove) -> Result<Question, Failure> {
+    let whole = args.victim_run.is_some();
+    let victim = match (&args.victim, &args.victim_run) {
+        (_, Some(command)) => program("victim-run", command, Some("whole-run"))?,
+        (Some(text), None) => task("victim", text, args.victim_progress)?,
+        (None, None) => unreachable!("required by the parser"),
+    };
+    let mut aggressor =
+        task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?;
+    let mut victim = victim;
+    let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
+    let programs = is_program(&victim) || is_program(&aggressor);
+    if let Some(span) = &args.warm_up {
+        for table in [&mut victim, &mut aggressor].into_iter().filter(|table| is_program(table)) {
+            table.insert("warm_up".into(), Value::String(span.clone()));
+        }
+    }
+    let mut measure = Measure {
+        window: Span::ms(if programs { 100 } else { 50 }),
+        blocks: args.blocks.unwrap_or(if whole { 1 } else { 2 }),
+        ..Measure::default()
+    };
+    set(&mut measure.window, "window", args.window.as_deref())?;
+    set(&mut measure.settle, "settle", args.settle.as_deref())?;
+    set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
+    let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
+    set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
+    set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
+    set_some(&mut time, "time", args.time.as_deref())?;
+    let mut budget = ringfence_lab::units::Share(0.02);
+    set(&mut budget, "budget", Some(&args.budget))?;
+    if args.lives.is_some_and(|lives| lives < 2) {
+        return Err(Failure::Usage("--lives: an interval needs at least 2".into()));
+    }
+    let pair = |text: &String| match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(Failure::Usage(format!("--try-env: '{text}' is no KEY=VALUE"))),
+    };
+    Ok(Question {
+        victim,
+        aggressor,
+        aggressors: args.aggressors,
+        victim_cpus,
+        aggressor_cpus,
+        placement: args.placement.into(),
+        budget,
+        measure,
+        lives: args.lives,
+        seed: args.seed,
+        levers: args.levers.clone(),
+        try_env: args.try_env.iter().map(pair).collect::<Result<_, _>>()?,
+        time,
+    })
+}
+
+fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
+    let table = text::parse(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+    let Some(progress) = progress else { return Ok(table) };
+    if !table.contains_key("run") {
+        return Err(Failure::Usage(format!(
+            "--{flag}-progress: '{text}' is a built-in workload, whose progress is seen; leave it out"
+        )));
+    }
+    program(
+        flag,
+        text,
+        Some(match progress {
+            Progress::Instructions => "instructions",
+            Progress::Lines => "lines",
+            Progress::Counter => "counter",
+            Progress::Runs => "runs",
+            Progress::CpuTime => "cpu-time",
+        }),
+    )
+}
+
+fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::Usage(format!("--{flag}: it is empty; give a program's command line")));
+    }
+    let mut table = text::program(text);
+    table.extend(unit.map(|unit| ("unit".to_string(), Value::String(unit.into()))));
+    Ok(table)
+}

@@ -1,0 +1,100 @@
+//! `report`: a dataset as an HTML page.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use ringfence_lab::dataset::{self, Dataset, DatasetError};
+use ringfence_lab::survey::Survey;
+use ringfence_report::html::{self, Digest, Page};
+
+use crate::args::Report;
+use crate::failure::Failure;
+use crate::output;
+
+/// How a page of ours begins: what else is there is not replaced.
+const GENERATOR: &str = "name=\"generator\" content=\"ringfence ";
+
+pub fn run(args: &Report) -> Result<(), Failure> {
+    let path = write(&args.dataset, args.out.as_deref())?;
+    output::print(&format!("report: {}", path.display()))
+}
+
+/// Writes the page of a folder and says where it is.
+pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
+    refuse_foreign(&path)?;
+    let text = html::page(&page(dir)?);
+    replace(&path, text.as_bytes())?;
+    Ok(path)
+}
+
+fn page(dir: &Path) -> Result<Page, Failure> {
+    let mut digests = Vec::new();
+    if Survey::is_at(dir) {
+        let mut failed = None;
+        let survey = Survey::open(dir, |dataset| match digest(dataset) {
+            Ok(digest) => digests.push(digest),
+            Err(error) => failed = Some(error),
+        })?;
+        return match failed {
+            None => Ok(html::survey(&survey, &digests)),
+            Some(error) => Err(error.into()),
+        };
+    }
+    let proof =
+        (super::show::kind(dir).as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
+    for folder in dataset::list(dir)? {
+        // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
+        digests.push(digest(&Dataset::open(&folder)?)?);
+    }
+    Ok(match proof {
+        Some(proof) => html::proof(&proof, &digests),
+        None => html::datasets(&digests),
+    })
+}
+
+fn digest(dataset: &Dataset) -> Result<Digest, DatasetError> {
+    Ok(Digest::new(dataset, dataset::histograms(&dataset.dir)?))
+}
+
+fn refuse_foreign(path: &Path) -> Result<(), Failure> {
+    let refuse = |problem: &str| Err(Failure::Usage(format!("{}: {problem}", path.display())));
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => refuse(&format!("cannot be looked at: {error}; name another file with --out")),
+        Ok(metadata) if !metadata.is_file() => {
+            refuse("this is no ordinary file: name another one with --out")
+        }
+        Ok(_) => match fs::read(path) {
+            Ok(bytes) if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) => {
+                Ok(())
+            }
+            Ok(_) => refuse("this file exists and is no report of Ringfence: name another one with --out"),
+            Err(error) => {
+                refuse(&format!("exists and cannot be read: {error}; name another file with --out"))
+            }
+        },
+    }
+}
+
+// The old page or the new one, never half of it.
+fn replace(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let written = fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(text))
+        .and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        let text = format!("{} cannot be written: {error}; name another file with --out", path.display());
+        match error.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem => Failure::Usage(text),
+            _ => Failure::Failed(text),
+        }
+    })
+}

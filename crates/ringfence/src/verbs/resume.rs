@@ -1,0 +1,90 @@
+//! `run --resume`: a dataset that was cut short goes on where it stopped.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use ringfence_lab::dataset::Dataset;
+use ringfence_lab::measure;
+use ringfence_lab::runner::Ended;
+
+use super::experiment;
+use crate::args::{Measuring, Output, Show};
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
+    if let Some(flag) = fixed(flags) {
+        return Err(refused(flag));
+    }
+    let mut budget = None;
+    experiment::set_some(&mut budget, "budget", flags.budget.as_deref())?;
+    let dataset = Dataset::open(dir)?;
+    let more_time = budget.is_some() && dataset.manifest.ended == Some(Ended::Budget);
+    if dataset.is_done() && !more_time {
+        return nothing_to_do(&dataset, flags.output.json);
+    }
+    let name = dataset.plan.experiment.name.clone();
+    drop(dataset);
+    let machine = super::examine()?;
+    let go_on = |stop: &AtomicBool, show: experiment::ShowProgress| {
+        measure::resume(dir, &machine, budget, stop, show)
+    };
+    experiment::carry_out(&name, dir, &machine, flags, &go_on)
+}
+
+// Shows it, so that a script which resumes until it is done gets the results and no failure.
+fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
+    super::show::run(&Show { dataset: dataset.dir.clone(), json })?;
+    if json {
+        return Ok(());
+    }
+    let why = match (&dataset.manifest.ended, &dataset.plan.experiment.measure.budget) {
+        (Some(Ended::Budget), Some(budget)) => {
+            format!("its time budget of {budget} is spent; --budget TIME goes on for so much longer")
+        }
+        (Some(Ended::Precise), _) => "everything is known as precisely as was asked".into(),
+        _ => "it is complete".into(),
+    };
+    output::print(&format!("\nnothing to continue: {why}"))
+}
+
+/// That a flag cannot be given with `--resume`.
+pub fn refused(flag: &str) -> Failure {
+    Failure::Usage(format!(
+        "--{flag} cannot be given with --resume: what goes on stays as it was planned; leave it out, or begin anew"
+    ))
+}
+
+/// The first flag given that would make another experiment of it.
+pub fn fixed(flags: &Measuring) -> Option<&'static str> {
+    // All of them, so that a new one is decided on.
+    let Measuring {
+        lives,
+        blocks,
+        window,
+        settle,
+        probe,
+        margin,
+        precision,
+        confidence,
+        budget: _,
+        seed,
+        no_deep_idle: _,
+        save,
+        output: Output { out, json: _, quiet: _ },
+    } = flags;
+    let given = [
+        ("lives", lives.is_some()),
+        ("blocks", blocks.is_some()),
+        ("window", window.is_some()),
+        ("settle", settle.is_some()),
+        ("probe", probe.is_some()),
+        ("margin", margin.is_some()),
+        ("precision", precision.is_some()),
+        ("confidence", confidence.is_some()),
+        ("seed", seed.is_some()),
+        ("save", save.is_some()),
+        ("out", out.is_some()),
+    ];
+    given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
+}

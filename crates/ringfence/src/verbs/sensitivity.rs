@@ -1,0 +1,55 @@
+//! `sensitivity`: a victim's rate against a polluter of growing footprint.
+
+use std::time::Duration;
+
+use ringfence_lab::experiment::{Experiment, Measure, PlacementKind};
+use ringfence_lab::sensitivity::{self, Polluter};
+use ringfence_lab::task::text;
+use ringfence_lab::units::Span;
+use ringfence_machine::Machine;
+use ringfence_machine::units::Bytes;
+
+use super::experiment;
+use crate::args::{PolluterArg, Sensitivity};
+use crate::failure::Failure;
+
+/// For each curve, where nothing else is asked for.
+const USUAL: Duration = Duration::from_secs(30);
+
+pub fn run(args: &Sensitivity) -> Result<(), Failure> {
+    experiment::run(experiment(args, &super::examine()?)?, &args.measuring)
+}
+
+fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
+    let victim = |given: &String| {
+        text::parse(given).map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
+    };
+    let victims = args.victim.iter().map(victim).collect::<Result<Vec<_>, _>>()?;
+    let footprint = |text: &String| {
+        text.parse::<Bytes>().map_err(|error| Failure::Usage(format!("--footprint: {error}")))
+    };
+    let mut footprints = match &args.footprint {
+        Some(list) => list.iter().map(footprint).collect::<Result<Vec<_>, _>>()?,
+        None => sensitivity::footprints(&machine.topology),
+    };
+    footprints.sort_unstable();
+    footprints.dedup();
+    let mut polluters: Vec<Polluter> = Vec::new();
+    for polluter in &args.polluter {
+        let polluter = match polluter {
+            PolluterArg::Write => Polluter::Write,
+            PolluterArg::Chase => Polluter::Chase,
+        };
+        if !polluters.contains(&polluter) {
+            polluters.push(polluter);
+        }
+    }
+    let mut measure = Measure { blocks: 1, ..Measure::default() };
+    if args.measuring.lives.is_none() {
+        let curves = (victims.len() * polluters.len()) as u32;
+        measure.looks = vec![1000];
+        measure.budget = Some(Span(USUAL * curves));
+    }
+    let placement: PlacementKind = args.placement.into();
+    Ok(sensitivity::experiment(&victims, &polluters, &footprints, placement, measure))
+}

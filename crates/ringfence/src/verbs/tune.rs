@@ -1,0 +1,109 @@
+//! `tune`: the policy file of a target.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ringfence_lab::dataset;
+use ringfence_lab::task::text;
+use ringfence_lab::tune::{self, Question, Tuned};
+use ringfence_lab::units::Share;
+use ringfence_machine::units::Bytes;
+use serde_json::json;
+
+use super::experiment::set;
+use crate::args::Tune;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+
+pub fn run(args: &Tune) -> Result<(), Failure> {
+    let question = question(args)?;
+    let machine = super::examine()?;
+    let path = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
+    refuse_existing(&path)?;
+    tune::check(&question, &machine)?;
+    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("tune"));
+    dataset::Recorder::check(&dir)?;
+    let stop = super::stop_on_signals()?;
+    let started = Instant::now();
+    let mut show = Show::new(args.output.quiet);
+    let tuned = tune::run(&question, &machine, &dir, &stop, &mut show);
+    show.end();
+    let tuned = tuned?;
+    if let Some(policy) = &tuned.policy {
+        write(&path, policy)?;
+    }
+    tell(args, &tuned, &path, &dir, &machine, started)?;
+    match (&tuned.ended_early, &tuned.policy) {
+        (Some(why), _) => {
+            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
+        }
+        (None, Some(_)) => Ok(()),
+        (None, None) => Err(Failure::Missed),
+    }
+}
+
+fn tell(
+    args: &Tune,
+    tuned: &Tuned,
+    path: &Path,
+    dir: &Path,
+    machine: &ringfence_machine::Machine,
+    started: Instant,
+) -> Result<(), Failure> {
+    let written = tuned.policy.as_ref().map(|_| path);
+    if args.output.json {
+        return output::print_json(
+            &json!({ "schema": 1, "dataset": dir, "policy_file": written, "tuned": tuned }),
+        );
+    }
+    let style = output::style();
+    let mut text = ringfence_report::machine_line(machine, &style) + "\n";
+    text += &ringfence_report::tune(tuned, &style);
+    let policy = written.map_or("no policy was written".into(), |path| format!("policy: {}", path.display()));
+    let seconds = started.elapsed().as_secs_f64();
+    text += &format!("\n{seconds:.0} s; {policy}; datasets: {}\n", dir.display());
+    output::print(&text)
+}
+
+fn question(args: &Tune) -> Result<Question, Failure> {
+    let target = args.target.parse().map_err(|error| Failure::Usage(format!("TARGET: {error}")))?;
+    let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
+    set(&mut size, "size", args.size.as_deref())?;
+    set(&mut block, "block", args.block.as_deref())?;
+    set(&mut budget, "budget", args.budget.as_deref())?;
+    let victim = args.victim.as_deref().map(text::parse).transpose();
+    let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
+    if victim.is_none() && args.budget.is_some() {
+        return Err(Failure::Usage("--budget: whose? name a --victim".into()));
+    }
+    if size < *tune::BLOCKS.last().expect("there are blocks") {
+        return Err(Failure::Usage(format!("--size: {size} is smaller than the largest block, 1MiB")));
+    }
+    let placement = args.placement.into();
+    Ok(Question { target, size, victim, budget, block, placement, lives: args.lives, seed: args.seed })
+}
+
+fn refuse_existing(path: &Path) -> Result<(), Failure> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(Failure::Usage(format!("{} exists: name another file with --policy", path.display()))),
+        Err(_) => Ok(()),
+    }
+}
+
+fn write(path: &Path, policy: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::Failed(format!(
+            "the policy cannot be written to {}: {error}; it is:\n{policy}",
+            path.display()
+        ))
+    };
+    let mut name: PathBuf = path.to_path_buf();
+    name.as_mut_os_string().push(".new");
+    let text = format!("# How to make stores durable here, by 'ringfence tune'.\n{policy}");
+    let mut file = fs::File::create(&name).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&name, path).map_err(failed)
+}

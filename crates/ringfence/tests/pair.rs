@@ -1,0 +1,134 @@
+//! `pair`: every pair, an advice, and going on with what was cut short.
+
+mod support;
+
+use std::path::Path;
+
+use ringfence_lab::dataset::Dataset;
+use support::{Folder, Output, Running, cpus, ringfence_in, skip, wait_for_steps};
+
+const ARGS: [&str; 13] = [
+    "pair",
+    "--task=alu",
+    "--task=chase footprint=64KiB",
+    "--task= alu",
+    "--lives",
+    "3",
+    "--window",
+    "2ms",
+    "--settle=0ms",
+    "--probe=0ms",
+    "--quiet",
+    "--out",
+    "p",
+];
+
+fn two_cpus() -> bool {
+    let two = cpus().len() >= 2;
+    if !two {
+        skip("pairs need two CPUs");
+    }
+    two
+}
+
+fn one_sentence(output: &Output, code: i32, part: &str) {
+    assert_eq!(output.code(), Some(code), "{}{}", output.stdout, output.stderr);
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains(part), "'{part}' is not in {}", output.stderr);
+}
+
+fn measured(folder: &Path) -> Vec<String> {
+    let datasets = ["screen", "confirm"].map(|name| folder.join("p").join(name));
+    let there = datasets.iter().filter(|dir| dir.join("manifest.json").exists());
+    there.map(|dir| Dataset::open(dir).unwrap().manifest.name).collect()
+}
+
+#[test]
+fn pairs_are_measured_and_shown_again() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let printed = ringfence_in(folder.path(), &[&ARGS[..], &["--json"]].concat()).json();
+    let outcome = &printed["outcome"];
+    let kinds: Vec<_> = outcome["kinds"].as_array().unwrap().iter().map(|kind| &kind["tasks"]).collect();
+    assert_eq!(kinds, [&serde_json::json!([1, 3]), &serde_json::json!([2])]);
+    assert_eq!(outcome["pairs"].as_array().unwrap().len(), 3);
+    assert_eq!(outcome["assignments"], 2);
+    assert!(outcome["pairs"].as_array().unwrap().iter().all(|pair| pair["progress"].as_f64().unwrap() > 0.0));
+    assert!(outcome["ended_early"].is_null());
+    let names = measured(folder.path());
+    let confirmed = !outcome["confirmed"].is_null();
+    assert_eq!(names, &["pair-screen", "pair-confirm"][..if confirmed { 2 } else { 1 }]);
+
+    assert_eq!(ringfence_in(folder.path(), &["show", "p", "--json"]).json(), printed);
+    let shown = ringfence_in(folder.path(), &["show", "p"]);
+    assert!(shown.ok().contains("A beside B"), "{}", shown.stdout);
+    // A dataset of the folder is one like any other.
+    let screen = ringfence_in(folder.path(), &["show", "p/screen"]);
+    assert!(screen.ok().contains("B beside A"), "{}", screen.stdout);
+    // There is nothing left to measure.
+    let again = ringfence_in(folder.path(), &["pair", "--resume", "p", "--quiet", "--json"]).json();
+    assert_eq!(again["outcome"], printed["outcome"]);
+}
+
+#[test]
+fn what_was_cut_short_goes_on() {
+    if !two_cpus() {
+        return;
+    }
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        let folder = Folder::new();
+        let args: Vec<&str> = ARGS.iter().map(|arg| if *arg == "3" { "8" } else { arg }).collect();
+        let run = Running::start(folder.path(), &args);
+        wait_for_steps(&folder.path().join("p/screen"), 3);
+        run.signal(signal);
+        let output = run.wait();
+        if signal == libc::SIGINT && output.code() != Some(0) {
+            one_sentence(&output, 1, "'ringfence pair --resume p' goes on");
+        }
+        let before = Dataset::open(&folder.path().join("p/screen")).unwrap().samples;
+        assert!(ringfence_in(folder.path(), &["show", "p"]).code() == Some(0));
+        let resumed = ringfence_in(folder.path(), &["pair", "--resume", "p", "--quiet", "--json"]).json();
+        assert!(resumed["outcome"]["ended_early"].is_null());
+        let now = Dataset::open(&folder.path().join("p/screen")).unwrap();
+        assert!(now.is_done());
+        assert_eq!(before, now.samples[..before.len()]);
+    }
+}
+
+#[test]
+fn equal_tasks_have_nothing_to_gain() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let same = ["pair", "--task=alu", "--task=alu", "--task=alu", "--task=alu", "--lives=2", "--window=1ms"];
+    let output = ringfence_in(folder.path(), &[&same[..], &["--quiet", "--out", "p"]].concat());
+    assert!(output.ok().contains("Nothing to gain: the tasks are all the same"), "{}", output.stdout);
+    assert_eq!(measured(folder.path()), ["pair-screen"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_sentence() {
+    let folder = Folder::new();
+    let refused = |args: &[&str], part: &str| {
+        let before = folder.entries();
+        one_sentence(&ringfence_in(folder.path(), &[&["pair"][..], args].concat()), 2, part);
+        assert_eq!(folder.entries(), before);
+    };
+    refused(&[], "give 2 to 10");
+    refused(&["--task=alu"], "give 2 to 10");
+    refused(&["--task=alu", "--task=idle"], "leave it out");
+    refused(&["--task=alu", "--task=chase footprint=1MiB,2MiB"], "lists are several tasks");
+    refused(&["--task=alu", "--task=alu", "--present", "1+3"], "is no assignment of 2 tasks");
+    refused(&["--task=alu", "--task=alu", "--window=0ms"], "between 1ms");
+    refused(&["--resume", "absent"], "no folder of 'ringfence pair'");
+    refused(&["--resume", "absent", "--task=alu"], "leave the others out");
+    refused(&["--resume", "absent", "--seed=2"], "--seed cannot be given with --resume");
+    if two_cpus() {
+        ringfence_in(folder.path(), &ARGS).ok();
+        refused(&["--task=alu", "--task=mcf", "--out", "p"], "holds another question");
+        refused(&["--task=alu", "--task=mcf", "--out", "p/screen"], "not empty");
+    }
+}

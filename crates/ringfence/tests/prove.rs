@@ -1,0 +1,207 @@
+//! `prove` on programs whose conflict is known, since they make it themselves.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Folder, Output, Running, cpus, ringfence_in, skip, wait_for_steps};
+
+// Writes a line per unit, twenty times slower while somebody beats.
+const VICTIM: &str = "import os, time
+open('beat', 'a').close()
+while True:
+    beaten = time.time() - os.stat('beat').st_mtime < 0.03
+    time.sleep(0.02 if beaten else 0.001)
+    print(flush=True)
+";
+
+// Beats, unless it is told to be gentle.
+const AGGRESSOR: &str = "import os, time
+open('beat', 'a').close()
+while True:
+    if os.environ.get('GENTLE') != 'yes':
+        os.utime('beat')
+    time.sleep(0.002)
+    print(flush=True)
+";
+
+fn ready(folder: &Folder) -> bool {
+    let python = std::process::Command::new("python3").arg("--version").output().is_ok();
+    if cpus().len() < 2 || !python {
+        skip("proving a conflict needs two CPUs and python3");
+        return false;
+    }
+    fs::write(folder.path().join("victim.py"), VICTIM).unwrap();
+    fs::write(folder.path().join("aggressor.py"), AGGRESSOR).unwrap();
+    true
+}
+
+const PROGRAMS: [&str; 19] = [
+    "prove",
+    "--victim",
+    "python3 victim.py",
+    "--victim-progress",
+    "lines",
+    "--aggressor",
+    "python3 aggressor.py",
+    "--aggressor-progress",
+    "lines",
+    "--budget",
+    "100%",
+    "--lives",
+    "8",
+    "--window",
+    "150ms",
+    "--warm-up",
+    "500ms",
+    "--quiet",
+    "--out=proof",
+];
+
+fn prove(folder: &Path, more: &[&str]) -> Output {
+    ringfence_in(folder, &[&PROGRAMS[..], more].concat())
+}
+
+fn proof(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stderr))
+}
+
+#[test]
+fn a_lever_that_helps_is_found_confirmed_and_told() {
+    let folder = Folder::new();
+    if !ready(&folder) {
+        return;
+    }
+    let output = prove(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
+    let text = output.ok();
+    for part in [
+        "over the budget",
+        "'GENTLE=yes' keeps the victim within the budget",
+        "keep it: GENTLE=yes python3 aggressor.py",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    // The same again from the folder, figure by figure.
+    let shown = ringfence_in(folder.path(), &["show", "proof"]);
+    let verdict =
+        |text: &str| text[text.find("As it is").unwrap()..].split("\n\n").take(4).collect::<String>();
+    assert_eq!(
+        verdict(shown.ok()).lines().take(8).collect::<Vec<_>>(),
+        verdict(text).lines().take(8).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn where_no_lever_helps_the_exit_code_is_3() {
+    let folder = Folder::new();
+    if !ready(&folder) {
+        return;
+    }
+    let output = prove(folder.path(), &["--try-env", "USELESS=1", "--levers", "env", "--json"]);
+    assert_eq!(output.code(), Some(3), "{}", output.stderr);
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    let proof = &proof(&output)["proof"];
+    assert_eq!(proof["verdict"], "missed");
+    assert!(proof["tried"][0]["victim"]["value"].as_f64().unwrap() > 2.0, "{proof}");
+}
+
+#[test]
+fn a_proof_goes_on_where_it_was_killed() {
+    let folder = Folder::new();
+    if !ready(&folder) {
+        return;
+    }
+    let run = Running::start(
+        folder.path(),
+        &[&PROGRAMS[..], &["--try-env", "GENTLE=yes", "--levers", "env"]].concat(),
+    );
+    wait_for_steps(&folder.path().join("proof/look"), 3);
+    run.signal(libc::SIGKILL);
+    run.wait();
+    let again = ringfence_in(folder.path(), &["prove", "--resume", "proof", "--quiet"]);
+    assert!(again.ok().contains("'GENTLE=yes' keeps the victim"), "{}", again.stdout);
+}
+
+#[test]
+fn whole_runs_are_victims_and_failing_ones_are_named() {
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let folder = Folder::new();
+    let victim = "--victim-run=sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'";
+    let args = [
+        "prove",
+        victim,
+        "--aggressor",
+        "idle",
+        "--budget",
+        "90%",
+        "--lives",
+        "6",
+        "--out",
+        "a",
+        "--quiet",
+        "--json",
+    ];
+    let output = ringfence_in(folder.path(), &args);
+    let proof = &proof(&output)["proof"];
+    assert_eq!(proof["unit"], "runs");
+    assert!(proof["beside"]["value"].as_f64().unwrap() > 0.0, "{proof}");
+    assert_eq!(output.code(), Some(if proof["verdict"] == "nothing_needed" { 0 } else { 3 }));
+
+    let failing = [
+        "prove",
+        "--victim-run",
+        "sh -c 'echo broken input >&2; exit 4'",
+        "--aggressor",
+        "alu",
+        "--out",
+        "b",
+        "--quiet",
+    ];
+    let output = ringfence_in(folder.path(), &failing);
+    assert_eq!(output.code(), Some(1), "{}", output.stderr);
+    assert!(output.stderr.contains("broken input") && output.stderr.contains("exit 4"), "{}", output.stderr);
+    assert_eq!(folder.entries(), ["a"]);
+}
+
+// Dies while it is measured, after a while that differs.
+#[test]
+fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let folder = Folder::new();
+    let aggressor = "sh -c 'trap \"\" TERM; (sleep 600 &); sleep 1.3; echo out of memory >&2; exit 9'";
+    let args =
+        ["prove", "--victim", "alu", "--aggressor", aggressor, "--budget", "0.1%", "--out", "a", "--quiet"];
+    let output = ringfence_in(folder.path(), &args);
+    assert_eq!(output.code(), Some(1), "{}", output.stderr);
+    for part in ["out of memory", "aggressor 0 on CPU", "--resume a"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn questions_that_make_no_sense_are_refused_in_a_sentence() {
+    let folder = Folder::new();
+    let cases: [(&[&str], &str); 9] = [
+        (&["--victim", "alu"], "--aggressor"),
+        (&["--victim", "alu", "--aggressor", "alu", "--budget", "2"], "--budget: '2' is not a share"),
+        (&["--victim", "alu", "--aggressor", "write block=64B,4KiB"], "one task"),
+        (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is no lever"),
+        (&["--victim", "alu", "--aggressor", "alu", "--try-env", "X"], "no KEY=VALUE"),
+        (&["--victim", "alu", "--victim-progress", "lines", "--aggressor", "alu"], "built-in"),
+        (&["--victim", "alu", "--aggressor", "alu", "--aggressors", "4000"], "because"),
+        (&["--victim", "alu", "--aggressor", "alu", "--lives", "1"], "at least 2"),
+        (&["--resume", "nothing-here"], "nothing-here"),
+    ];
+    for (args, part) in cases {
+        let output = ringfence_in(folder.path(), &[&["prove"], args].concat());
+        assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
+    }
+    assert_eq!(folder.entries(), Vec::<String>::new());
+}
