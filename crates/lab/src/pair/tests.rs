@@ -330,6 +330,6 @@ fn what_a_machine_cannot_hold_is_refused_beforehand() {
     let question = question(&[CHASE, "alu"], None).unwrap();
     let kinds = question.kinds().unwrap();
     let error = can_be_run(&question.screening(&kinds), &machine, &kinds).unwrap_err().to_string();
-    assert!(error.contains("cannot be run here, because it needs 2 CPUs"), "{error}");
+    assert!(error.contains("cannot be run here, because neighbour needs another core"), "{error}");
     assert!(error.ends_with("(A is 'chase footprint=64MiB', B is 'alu')"), "{error}");
 }

@@ -11,6 +11,7 @@
 
 mod aa;
 mod answer;
+mod compare;
 mod costs;
 mod digest;
 mod doctor;
@@ -30,6 +31,7 @@ mod timeline;
 
 use maud::Markup;
 
+pub use compare::comparison;
 pub use digest::Digest;
 pub use document::page;
 pub use pages::{datasets, proof, survey};

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringfence_lab::compare::{self, Comparison, Match, Side};
 use ringfence_lab::dataset::{self, Dataset};
+use ringfence_report::html;
 use serde_json::json;
 
 use crate::args::Compare;
@@ -68,20 +69,10 @@ fn left_out(refused: &[(Match, String)], alone: &[(Side, String)]) -> Vec<String
 }
 
 fn page(compared: &[(Match, Comparison)], refused: &[(Match, String)], alone: &[(Side, String)]) -> String {
-    let title = "Ringfence: before and after";
-    let mut sections: Vec<(String, String)> = compared
-        .iter()
-        .map(|(one, comparison)| {
-            let title = comparison.question.clone().unwrap_or_else(|| comparison.name.clone());
-            let title = if one.name.is_empty() { title } else { format!("{}: {title}", one.name) };
-            (title, ringfence_report::compare_html(comparison))
-        })
-        .collect();
-    let left_out = left_out(refused, alone);
-    if !left_out.is_empty() {
-        sections.push(("Left out".into(), ringfence_report::paragraphs_html(&left_out)));
-    }
-    ringfence_report::compare_page(title, &sections)
+    let title = |one: &Match| format!("{} against {}", one.before.display(), one.after.display());
+    let named: Vec<(String, &Comparison)> =
+        compared.iter().map(|(one, comparison)| (title(one), comparison)).collect();
+    html::page(&html::comparison(&named, &left_out(refused, alone)))
 }
 
 /// Writes a file that does not exist yet.
