@@ -77,8 +77,9 @@ fn signed(interval: &Interval) -> String {
     format!("[{}, {}]", bound(low), bound(high))
 }
 
+// A hundredfold of the greatest number is none.
 fn percent(slowdown: f64) -> f64 {
-    (slowdown - 1.0) * 100.0
+    ((slowdown - 1.0) * 100.0).min(f64::MAX)
 }
 
 /// Decimals that show one significant digit of the half-width.
