@@ -36,7 +36,7 @@ mod tune;
 pub use aa::aa;
 pub use cases::cases;
 pub use classes::classes_legend;
-pub use compare::{compare, compare_answer, compare_html, compare_page, paragraphs_html};
+pub use compare::{compare, compare_answer};
 pub use doctor::{doctor, doctor_brief};
 pub use histogram::histogram;
 pub use pair::pair;

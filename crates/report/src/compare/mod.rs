@@ -1,7 +1,6 @@
 //! Two datasets of one experiment: what differs besides the figures, then the change of each cell.
 
-mod html;
-mod words;
+pub(crate) mod words;
 
 use ringfence_lab::compare::{Cell as Compared, Comparison, Side};
 
@@ -10,7 +9,6 @@ use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
 
-pub use html::{compare_html, compare_page, paragraphs_html};
 use words::{change, figure, figure_name, name, not_estimable, reading, reason, verdict};
 
 /// Cases that are named where many are missing for one reason.
@@ -85,8 +83,8 @@ fn list(out: &mut String, comparison: &Comparison, style: &Style) {
     }
 }
 
-// What stands below the tables.
-fn remarks(comparison: &Comparison) -> Vec<String> {
+/// What stands below the tables.
+pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     [missing(comparison), not_estimable(comparison), reading(comparison)].concat()
 }
 

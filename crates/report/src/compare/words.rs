@@ -8,11 +8,11 @@ use crate::numbers::{Figure, ns_figure, percent, slowdown_figure};
 use crate::style::Paint;
 
 /// A case in a few words: its arm and what sets it apart.
-pub(super) fn name(arm: &str, label: &str) -> String {
+pub(crate) fn name(arm: &str, label: &str) -> String {
     format!("{arm} {label}").trim_end().to_string()
 }
 
-pub(super) fn figure_name(cell: &Cell) -> String {
+pub(crate) fn figure_name(cell: &Cell) -> String {
     match cell.figure {
         What::Cost => format!("time per {}", one(cell.unit)),
         What::Slowdown => "slowdown".into(),
@@ -20,7 +20,7 @@ pub(super) fn figure_name(cell: &Cell) -> String {
 }
 
 /// The figure of one side.
-pub(super) fn figure(cell: &Cell, side: &Estimate) -> Option<Figure> {
+pub(crate) fn figure(cell: &Cell, side: &Estimate) -> Option<Figure> {
     let interval = side.as_ref().ok()?;
     Some(match cell.figure {
         What::Cost => ns_figure(interval),
@@ -29,16 +29,16 @@ pub(super) fn figure(cell: &Cell, side: &Estimate) -> Option<Figure> {
 }
 
 /// The second side over the first.
-pub(super) fn change(cell: &Cell) -> Option<Figure> {
+pub(crate) fn change(cell: &Cell) -> Option<Figure> {
     cell.change.slowdown.as_ref().map(slowdown_figure)
 }
 
-pub(super) fn changed(cell: &Cell) -> bool {
+pub(crate) fn changed(cell: &Cell) -> bool {
     matches!(cell.change.verdict, Verdict::Slower | Verdict::Faster)
 }
 
 /// The verdict without its interval, which stands beside it.
-pub(super) fn verdict(cell: &Cell) -> (String, Paint) {
+pub(crate) fn verdict(cell: &Cell) -> (String, Paint) {
     let (more, less) = match cell.figure {
         What::Cost => ("takes longer", "takes less"),
         What::Slowdown => ("slowed more", "slowed less"),
@@ -58,7 +58,7 @@ pub(super) fn verdict(cell: &Cell) -> (String, Paint) {
 }
 
 /// Why cells have no figure, a line for each reason.
-pub(super) fn not_estimable(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn not_estimable(comparison: &Comparison) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for cell in &comparison.cells {
         let Verdict::NotEstimable(reason) = cell.change.verdict else { continue };
@@ -72,12 +72,12 @@ pub(super) fn not_estimable(comparison: &Comparison) -> Vec<String> {
 }
 
 /// How a missing case's reason continues its line.
-pub(super) fn reason(missing: &Missing) -> String {
+pub(crate) fn reason(missing: &Missing) -> String {
     missing.reason.as_ref().map_or_else(String::new, |reason| format!(", because {reason}"))
 }
 
 /// What the figures mean.
-pub(super) fn reading(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn reading(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![format!(
         "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as much. Of the {} intervals each holds with {}, so that all hold together with {}",
         comparison.cells.len(),
