@@ -247,6 +247,39 @@
             data: data.marks.map(([name, at]) => ({ xAxis: at, name })), label: { formatter: (mark) => mark.name, ...text() } } }],
       };
     },
+
+    sensitivity(data, width) {
+      const points = data.curves.flatMap((curve) => curve.points);
+      const [least, most] = extent(points.map((p) => p.figure[0]).concat(1));
+      // As with other slowdowns, very wide intervals are cut at the figure's edge.
+      const [low, high] = extent(points.flatMap((p) => [p.figure[0], Math.max(p.figure[1], least * 0.8), Math.min(p.figure[2], most * 1.3)]).concat(1));
+      const sizes = points.map((p) => p.x);
+      const [from, to] = extent(sizes);
+      const marks = data.marks.filter(([, at]) => at >= from / 1.6 && at <= to * 1.6);
+      const at = (params, api, p, i) => inside(params, ...api.coord([p.x, p.figure[i]]));
+      return {
+        grid: { left: 62, right: 26, top: 28, bottom: 46 },
+        xAxis: axis({ type: "log", logBase: to / from > 64 ? 4 : 2, min: from / 1.6, max: to * 1.6, name: data.axis, nameLocation: "middle", nameGap: 30, splitLine: { show: false },
+          axisLabel: { ...text(), hideOverlap: true, formatter: size, showMinLabel: false, showMaxLabel: false } }),
+        yAxis: ratios(low, high),
+        series: data.curves.filter((curve) => curve.points.length > 0).flatMap((curve, number) => [
+          { type: "custom", silent: true, z: 1, data: [[curve.points[0].x, curve.points[0].figure[0]]],
+            renderItem: (params, api) => ({ type: "polygon", silent: true, style: { fill: css(curve.color), opacity: 0.11 },
+              shape: { points: [...curve.points.map((p) => at(params, api, p, 1)), ...[...curve.points].reverse().map((p) => at(params, api, p, 2))] } }) },
+          { type: "custom", silent: true, z: 2, data: curve.points.map((p) => [p.x, p.figure[0]]),
+            renderItem: (params, api) => {
+              const p = curve.points[params.dataIndex];
+              return line([at(params, api, p, 1), at(params, api, p, 2)], { stroke: css(curve.color), opacity: 0.5 });
+            } },
+          { type: "line", z: 3, symbol: "circle", symbolSize: 8, lineStyle: { color: css(curve.color), width: 2 },
+            data: curve.points.map((p) => ({ value: [p.x, p.figure[0]], tip: p.tip,
+              itemStyle: { color: p.said ? css(curve.color) : css("panel"), borderColor: css(curve.color), borderWidth: 1.8 } })),
+            markLine: number > 0 ? undefined : { silent: true, symbol: "none",
+              data: [...marks.map(([name, at]) => ({ xAxis: at, name, lineStyle: { color: css("soft"), type: [3, 3], width: 1 }, label: { formatter: name, ...text() } })),
+                { yAxis: 1, lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false } }] } },
+        ]),
+      };
+    },
   };
 
   const draw = (chart, width, paper) => {

@@ -1,7 +1,7 @@
 //! What `pair` found: who bears whom, and who should run beside whom.
 
 use ringfence_lab::estimate::{Finding, NotEstimable, Verdict as Slower};
-use ringfence_lab::pair::{Advice, Assignment, Outcome, PairEntry, Verdict, letter};
+use ringfence_lab::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::classes::classes_legend;
 use crate::numbers::{NO_FIGURE, percent, slowdown_figure};
@@ -13,10 +13,7 @@ use crate::text::{heading, paragraph};
 pub fn pair(outcome: &Outcome, style: &Style) -> String {
     let mut out = String::new();
     for kind in &outcome.kinds {
-        let numbers: Vec<String> = kind.tasks.iter().map(ToString::to_string).collect();
-        let tasks = if numbers.len() == 1 { "task" } else { "tasks" };
-        let text = format!("{} is {} ({tasks} {})", kind.letter, kind.text, numbers.join(", "));
-        paragraph(&mut out, 0, &text, style);
+        paragraph(&mut out, 0, &introduced(kind), style);
     }
     for note in &outcome.placement {
         paragraph(&mut out, 0, note, style);
@@ -42,6 +39,13 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
         paragraph(&mut out, 2, &line, style);
     }
     out
+}
+
+/// `A is alu (tasks 1, 3)`.
+pub(crate) fn introduced(kind: &KindEntry) -> String {
+    let numbers: Vec<String> = kind.tasks.iter().map(ToString::to_string).collect();
+    let tasks = if numbers.len() == 1 { "task" } else { "tasks" };
+    format!("{} is {} ({tasks} {})", kind.letter, kind.text, numbers.join(", "))
 }
 
 fn table(outcome: &Outcome) -> Table {
@@ -82,12 +86,12 @@ fn side(finding: &Finding) -> [Cell; 2] {
     [value, Cell::new(figure.interval)]
 }
 
-fn progress(pair: &PairEntry) -> String {
+pub(crate) fn progress(pair: &PairEntry) -> String {
     if pair.progress.is_finite() { format!("{:.2}", pair.progress) } else { NO_FIGURE.into() }
 }
 
-// The answer in a line.
-fn answer(outcome: &Outcome) -> String {
+/// The answer in a line.
+pub(crate) fn answer(outcome: &Outcome) -> String {
     let advised =
         outcome.advice.as_ref().map(|advice| named(&advice.assignment, outcome)).unwrap_or_default();
     let margin = percent(outcome.margin);
@@ -111,7 +115,8 @@ fn answer(outcome: &Outcome) -> String {
     }
 }
 
-fn reasons(outcome: &Outcome) -> Vec<String> {
+/// What it rests on.
+pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(advice) = &outcome.advice else { return lines };
     let present = named(&outcome.present, outcome);
@@ -149,12 +154,17 @@ fn reasons(outcome: &Outcome) -> Vec<String> {
 }
 
 fn beats(advice: &Advice) -> String {
-    let probability = match advice.probability {
-        Some(p) if p > 0.999 => "above 99.9 %".into(),
-        Some(p) => percent((p * 1000.0).floor() / 1000.0),
-        None => return String::new(),
-    };
-    format!("; it beats the present one with a probability of {probability}, by these lives")
+    probability(advice).map_or_else(String::new, |probability| {
+        format!("; it beats the present one with a probability of {probability}, by these lives")
+    })
+}
+
+/// That of beating the present assignment; never rounded up to certainty.
+pub(crate) fn probability(advice: &Advice) -> Option<String> {
+    Some(match advice.probability? {
+        p if p > 0.999 => "above 99.9 %".into(),
+        p => percent((p * 1000.0).floor() / 1000.0),
+    })
 }
 
 fn needs(verdict: &Verdict) -> String {

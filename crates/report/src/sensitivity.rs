@@ -24,12 +24,8 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     for curve in &found.curves {
         paragraph(&mut out, 0, &sentence(curve), style);
     }
-    let first =
-        found.curves.first().filter(|first| found.curves.iter().any(|curve| curve.victim != first.victim));
-    match &found.most_sensitive {
-        Some(victim) => paragraph(&mut out, 0, &format!("The most sensitive of these is {victim}."), style),
-        None if first.is_some() => paragraph(&mut out, 0, "None of these was seen to be sensitive.", style),
-        None => {}
+    if let Some(text) = conclusion(found) {
+        paragraph(&mut out, 0, &text, style);
     }
     let level = percent(found.confidence);
     let text = format!(
@@ -41,7 +37,20 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     out
 }
 
-fn polluter(curve: &Curve) -> &'static str {
+/// What is said of several victims.
+pub(crate) fn conclusion(found: &Sensitivity) -> Option<String> {
+    let first = found.curves.first()?;
+    match &found.most_sensitive {
+        Some(victim) => Some(format!("The most sensitive of these is {victim}.")),
+        None if found.curves.iter().any(|curve| curve.victim != first.victim) => {
+            Some("None of these was seen to be sensitive.".into())
+        }
+        None => None,
+    }
+}
+
+/// The polluter in words.
+pub(crate) fn polluter(curve: &Curve) -> &'static str {
     match curve.polluter.as_str() {
         "write" => "plain stores",
         _ => "a pointer chase",
@@ -80,8 +89,8 @@ fn table(curve: &Curve, most: f64, style: &Style) -> Table {
     table
 }
 
-// Beside the polluter, but not alone.
-fn stalled(point: &Point) -> bool {
+/// Beside the polluter, but not alone.
+pub(crate) fn stalled(point: &Point) -> bool {
     matches!(point.finding.verdict, Verdict::NotEstimable(NotEstimable::Stalled { baseline: 0, .. }))
 }
 
@@ -99,7 +108,8 @@ fn bar(point: &Point, most: f64, style: &Style) -> String {
     full.repeat(certain) + &light.repeat(all.saturating_sub(certain))
 }
 
-fn sentence(curve: &Curve) -> String {
+/// What a curve says.
+pub(crate) fn sentence(curve: &Curve) -> String {
     let subject = format!("{} beside {}", curve.victim, polluter(curve));
     if let Some(point) = curve.points.iter().find(|point| stalled(point)) {
         return format!("{subject}: it stands still at {}, for whole lives.", point.footprint);
@@ -128,6 +138,7 @@ fn sentence(curve: &Curve) -> String {
     }
 }
 
-fn share(slowdown: f64) -> String {
+/// A slowdown without an interval.
+pub(crate) fn share(slowdown: f64) -> String {
     if slowdown >= 2.0 { format!("{slowdown:.1}x") } else { format!("{:+.1} %", (slowdown - 1.0) * 100.0) }
 }

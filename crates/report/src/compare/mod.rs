@@ -83,7 +83,7 @@ fn list(out: &mut String, comparison: &Comparison, style: &Style) {
     }
 }
 
-// What stands below the tables.
+/// What stands below the tables.
 pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     [missing(comparison), not_estimable(comparison), reading(comparison)].concat()
 }

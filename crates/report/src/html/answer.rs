@@ -70,6 +70,19 @@ fn worst(table: &ringfence_lab::survey::Neighbours) -> Option<Card> {
 
 /// What one dataset answers.
 pub(super) fn of_dataset(digest: &Digest) -> Answer {
+    let mut answer = digest
+        .sensitivity
+        .as_ref()
+        .map_or_else(|| of_experiment(digest), |found| super::sensitivity::answer(found, digest));
+    if digest.unfinished {
+        answer.sentences.push(
+            "The program that measured this was killed; these are the samples that it had recorded.".into(),
+        );
+    }
+    answer
+}
+
+fn of_experiment(digest: &Digest) -> Answer {
     let experiment = &digest.plan.experiment;
     let mut answer = Answer {
         question: experiment.question.clone().unwrap_or_else(|| experiment.name.clone()),
@@ -87,11 +100,6 @@ pub(super) fn of_dataset(digest: &Digest) -> Answer {
         costs(&mut answer, digest);
     } else {
         answer.headline = "No case was measured.".into();
-    }
-    if digest.unfinished {
-        answer.sentences.push(
-            "The program that measured this was killed; these are the samples that it had recorded.".into(),
-        );
     }
     answer
 }

@@ -1,73 +1,207 @@
-//! The page of a comparison: what differs besides the figures, then the change of each cell.
+//! Comparisons: what changed between two measurements of one experiment.
 
-use maud::{Markup, html};
-use ringfence_lab::compare::Comparison;
+use maud::html;
+use ringfence_lab::compare::{Cell, Comparison};
+use ringfence_lab::estimate::Verdict;
 
+use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
 use super::table::{Align, table};
-use super::{Answer, Group, Page, Section};
-use crate::compare::words::{change, figure, figure_name, name, verdict};
-use crate::compare::{compare_answer, remarks};
-use crate::numbers::NO_FIGURE;
+use super::{Answer, Card, Group, Page, Section};
+use crate::compare::remarks;
+use crate::compare::words::{change, changed, figure, figure_name, name, verdict};
+use crate::compare_answer;
+use crate::numbers;
+use crate::text::clean;
 
-/// The page of two datasets or surveys: each comparison with the names of its datasets, and lines on what
-/// could not be compared.
-pub fn comparison(compared: &[(String, &Comparison)], left_out: &[String]) -> Page {
-    let several = compared.len() > 1;
-    let mut groups: Vec<Group> = compared
+/// Cells that the first screen has room for; of more, those that changed have cards there.
+const MOST_ROWS: usize = 16;
+/// Cards on the first screen.
+const MOST_CARDS: usize = 6;
+
+/// Two measurements of one experiment.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// The experiment's name among several; empty where there is one alone.
+    pub name: String,
+    /// The first's folder.
+    pub before: String,
+    /// The second's.
+    pub after: String,
+    /// What differs.
+    pub comparison: Comparison,
+}
+
+/// The page of a comparison, or of several, such as those of two surveys; and what was left out, a line
+/// each.
+pub fn comparisons(all: &[Compared], left_out: &[String]) -> Page {
+    let one = if let [one] = all { Some(&one.comparison) } else { None };
+    let mut groups: Vec<Group> = all
         .iter()
-        .map(|(title, comparison)| Group {
-            title: several.then(|| title.clone()),
-            sections: sections(comparison),
+        .map(|each| Group {
+            title: one.is_none().then(|| title(each)),
+            sections: sections(&each.comparison, one.is_none()),
         })
         .collect();
     if !left_out.is_empty() {
-        let body = html! { @for line in left_out { p { (line) } } };
+        let body = html! { ul { @for line in left_out { li { (clean(line)) } } } };
         let section = Section { id: "left-out", title: "Not compared".into(), body };
         groups.push(Group { title: None, sections: vec![section] });
     }
-    let answer = match compared {
-        [(_, one)] => Answer {
-            question: one.question.clone().unwrap_or_else(|| one.name.clone()),
-            headline: compare_answer(one),
-            ..Answer::default()
-        },
-        _ => Answer {
-            question: format!("What changed in {} experiments?", compared.len()),
-            headline: "What each of them shows:".into(),
-            sentences: compared
-                .iter()
-                .map(|(title, one)| format!("{title}: {}", compare_answer(one)))
-                .collect(),
-            ..Answer::default()
-        },
+    let subtitle = match all {
+        [one] => format!("before: {} · after: {}", clean(&one.before), clean(&one.after)),
+        _ => crate::text::plural(all.len(), "comparison"),
     };
-    let subtitle = compared.first().map_or_else(String::new, |(title, _)| title.clone());
     Page {
         title: "Before and after".into(),
-        subtitle: if several { String::new() } else { subtitle },
-        answer,
+        subtitle,
+        answer: one.map_or_else(|| of_several(all), of_one),
         groups,
-        footer: vec![concat!("Ringfence ", env!("CARGO_PKG_VERSION")).into()],
+        footer: Vec::new(),
     }
 }
 
-fn sections(comparison: &Comparison) -> Vec<Section> {
+fn title(one: &Compared) -> String {
+    let question = one.comparison.question.as_ref().unwrap_or(&one.comparison.name);
+    if one.name.is_empty() { clean(question) } else { clean(&format!("{}: {question}", one.name)) }
+}
+
+fn of_one(comparison: &Comparison) -> Answer {
+    let question = comparison.question.clone().unwrap_or_else(|| comparison.name.clone());
+    let differ: Vec<&str> = comparison.differences.iter().map(|one| one.what.as_str()).collect();
+    let besides = match &differ[..] {
+        [] => "Nothing differs besides the figures.".into(),
+        _ => format!("What differs besides the figures: {}.", clean(&differ.join(", "))),
+    };
+    Answer {
+        question: clean(&question),
+        headline: clean(&compare_answer(comparison)),
+        cards: cards(comparison),
+        sentences: vec![besides],
+        figure: (comparison.cells.len() <= MOST_ROWS).then(|| changes(comparison)),
+    }
+}
+
+fn of_several(all: &[Compared]) -> Answer {
+    let cells = || all.iter().flat_map(|one| &one.comparison.cells);
+    let count = cells().filter(|cell| changed(cell)).count();
+    Answer {
+        question: "What changed?".into(),
+        headline: format!(
+            "{count} of {} changed, in {}.",
+            crate::text::plural(cells().count(), "cell"),
+            crate::text::plural(all.len(), "experiment")
+        ),
+        sentences: all
+            .iter()
+            .map(|one| {
+                let name = if one.name.is_empty() { &one.comparison.name } else { &one.name };
+                clean(&format!("{name}: {}", compare_answer(&one.comparison)))
+            })
+            .collect(),
+        ..Answer::default()
+    }
+}
+
+fn cards(comparison: &Comparison) -> Vec<Card> {
+    let size = |cell: &Cell| cell.change.slowdown.map_or(0.0, |change| change.value.ln().abs());
+    let mut most: Vec<&Cell> = comparison.cells.iter().filter(|cell| changed(cell)).collect();
+    most.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let card = |cell: &&Cell| {
+        let change = change(cell)?;
+        Some(Card {
+            label: clean(&name(&cell.arm, &cell.label)),
+            value: change.value,
+            note: format!("{} {}", change.interval, verdict(cell).0),
+            color: Some(color(cell).into()),
+        })
+    };
+    most.iter().filter_map(card).take(MOST_CARDS).collect()
+}
+
+fn color(cell: &Cell) -> &'static str {
+    match cell.change.verdict {
+        Verdict::Slower => "bad",
+        Verdict::Faster => "good",
+        _ => "other",
+    }
+}
+
+fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
+    let on_first_screen = !several && comparison.cells.len() <= MOST_ROWS;
     let mut sections = Vec::new();
     if !comparison.differences.is_empty() {
-        let heads = [("what", Align::Left), ("before", Align::Left), ("after", Align::Left)];
-        let rows: Vec<Vec<&str>> = comparison
+        let lines: Vec<Vec<&str>> = comparison
             .differences
             .iter()
             .map(|one| vec![one.what.as_str(), one.before.as_str(), one.after.as_str()])
             .collect();
-        let title = "What differs besides the figures".into();
-        sections.push(Section { id: "differences", title, body: table(&heads, &rows) });
+        let heads = [("what", Align::Left), ("before", Align::Left), ("after", Align::Left)];
+        sections.push(Section {
+            id: "differences",
+            title: "What differs besides the figures".into(),
+            body: table(&heads, &lines),
+        });
     }
-    sections.push(Section { id: "cells", title: "Cell by cell".into(), body: cells(comparison) });
+    let body = html! {
+        @if several { p class="said" { (clean(&compare_answer(comparison))) } }
+        @if on_first_screen { (cells(comparison)) } @else { (changes(comparison)) }
+        @for line in remarks(comparison) { p class="note" { (clean(&line)) } }
+    };
+    sections.push(Section { id: "cells", title: "Cell by cell".into(), body });
     sections
 }
 
-fn cells(comparison: &Comparison) -> Markup {
+// The second figure over the first, cell by cell.
+fn changes(comparison: &Comparison) -> maud::Markup {
+    let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
+    let height = 64 + 26 * rows.len() as u32;
+    let chart = Chart::Ranges(Ranges { axis: "after over before".into(), unit: "slowdown", rows });
+    let figure = Figure {
+        title: "Change of each cell",
+        explanation: "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold all together; faint ones hold no change.",
+        chart: &chart,
+        height,
+        legend: html! {},
+        table: cells(comparison),
+    };
+    figure.render()
+}
+
+fn row(cell: &Cell) -> RangeRow {
+    let name = clean(&name(&cell.arm, &cell.label));
+    let known = cell.change.slowdown.filter(numbers::tells);
+    let shown = |figure: Option<numbers::Figure>| figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string());
+    RangeRow {
+        color: color(cell).into(),
+        faint: !changed(cell),
+        figure: known.map(|change| [change.value, change.low, change.high]),
+        text: known.map_or(numbers::NO_FIGURE.into(), |change| numbers::slowdown_figure(&change).value),
+        tip: Tip::new(&name)
+            .with("figure", figure_name(cell))
+            .with("before", shown(figure(cell, &cell.before)))
+            .with("after", shown(figure(cell, &cell.after)))
+            .with("change", shown(change(cell)))
+            .with("verdict", verdict(cell).0),
+        name,
+    }
+}
+
+fn cells(comparison: &Comparison) -> maud::Markup {
+    let shown = |figure: Option<numbers::Figure>| figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string());
+    let lines: Vec<Vec<String>> = comparison
+        .cells
+        .iter()
+        .map(|cell| {
+            vec![
+                name(&cell.arm, &cell.label),
+                figure_name(cell),
+                shown(figure(cell, &cell.before)),
+                shown(figure(cell, &cell.after)),
+                shown(change(cell)),
+                verdict(cell).0,
+            ]
+        })
+        .collect();
     let heads = [
         ("case", Align::Left),
         ("figure", Align::Left),
@@ -76,20 +210,5 @@ fn cells(comparison: &Comparison) -> Markup {
         ("change", Align::Right),
         ("verdict", Align::Left),
     ];
-    let rows: Vec<Vec<String>> = comparison
-        .cells
-        .iter()
-        .map(|cell| {
-            let figures = [figure(cell, &cell.before), figure(cell, &cell.after), change(cell)];
-            let figures = figures.map(|figure| figure.map_or(NO_FIGURE.into(), |figure| figure.to_string()));
-            let mut row = vec![name(&cell.arm, &cell.label), figure_name(cell)];
-            row.extend(figures);
-            row.push(verdict(cell).0);
-            row
-        })
-        .collect();
-    html! {
-        (table(&heads, &rows))
-        @for line in remarks(comparison) { p { (line) } }
-    }
+    table(&heads, &lines)
 }

@@ -6,6 +6,7 @@ use ringfence_lab::estimate::{AaSummary, Estimate, Looks};
 use ringfence_lab::frontier::{self, Frontier};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{self, CaseResult};
+use ringfence_lab::sensitivity::{self, Sensitivity};
 use ringfence_lab::timeline::{self, Timeline};
 use ringfence_machine::Machine;
 
@@ -35,6 +36,8 @@ pub struct Digest {
     pub aa_estimates: Vec<Estimate>,
     /// Ways of writing.
     pub frontier: Frontier,
+    /// Of a sensitivity experiment: its curves.
+    pub sensitivity: Option<Sensitivity>,
     /// Windows over time.
     pub timeline: Timeline,
     /// Latencies that were counted.
@@ -60,6 +63,9 @@ impl Digest {
             aa: results::aa(plan, samples),
             aa_estimates: results::aa_estimates(plan, samples).unwrap_or_default(),
             frontier: frontier::frontier(plan, samples, level),
+            sensitivity: (plan.experiment.name == sensitivity::NAME)
+                .then(|| Sensitivity::new(plan, samples))
+                .flatten(),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             histograms,
         }

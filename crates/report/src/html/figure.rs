@@ -19,6 +19,8 @@ pub(super) enum Chart {
     Ranges(Ranges),
     /// Latency over footprint.
     Curve(super::probes::Drawn),
+    /// Slowdowns with their intervals over footprint.
+    Sensitivity(super::sensitivity::Drawn),
 }
 
 /// A hover text: its heading, then names and values.

@@ -22,19 +22,21 @@ mod frontier;
 mod histograms;
 mod not_run;
 mod pages;
+mod pair;
 mod placement;
 mod probes;
 mod prove;
+mod sensitivity;
 mod slowdowns;
 mod table;
 mod timeline;
 
 use maud::Markup;
 
-pub use compare::comparison;
+pub use compare::{Compared, comparisons};
 pub use digest::Digest;
 pub use document::page;
-pub use pages::{datasets, proof, survey};
+pub use pages::{datasets, pairs, proof, survey};
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {

@@ -1,6 +1,7 @@
 //! The kinds of pages.
 
 use ringfence_lab::frontier::{self, Frontier};
+use ringfence_lab::pair::Outcome;
 use ringfence_lab::prove::Proof;
 use ringfence_lab::survey::Survey;
 use ringfence_machine::Machine;
@@ -88,18 +89,27 @@ pub fn datasets(digests: &[Digest]) -> Page {
 
 /// The page of a proof, with the datasets of its stages.
 pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
+    with_datasets("Proof", super::prove::answer(proof), super::prove::section(proof), digests)
+}
+
+/// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.
+pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
+    with_datasets("Pairs", super::pair::answer(outcome), super::pair::section(outcome), digests)
+}
+
+// An answer that rests on several datasets, and each of these.
+fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &[Digest]) -> Page {
     let all: Vec<&Digest> = digests.iter().collect();
-    let mut groups =
-        vec![Group { title: None, sections: super::prove::section(proof).into_iter().collect() }];
+    let mut groups = vec![Group { title: None, sections: first.into_iter().collect() }];
     groups.extend(digests.iter().map(|digest| Group {
         title: Some(digest.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone())),
         sections: sections(digest, true),
     }));
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
     Page {
-        title: "Proof".into(),
+        title: title.into(),
         subtitle: subtitle(machine, digests.first()),
-        answer: super::prove::answer(proof),
+        answer,
         groups,
         footer: vec![provenance(&all)],
     }
@@ -108,9 +118,13 @@ pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
 fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let one = [digest];
     let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
+    // A polluter writes for the cache's sake; which of its ways is efficient nobody asks.
+    let curves = digest.sensitivity.as_ref().and_then(|found| super::sensitivity::section(found, digest));
+    let frontier = super::frontier::section(&digest.frontier).filter(|_| digest.sensitivity.is_none());
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
-        super::frontier::section(&digest.frontier).filter(|_| several || digest.frontier.victim.is_none()),
+        frontier.filter(|_| several || digest.frontier.victim.is_none()),
+        curves.filter(|_| several),
         aa::section(digest, !several),
         slowdowns::section(&digest.plan, &digest.results),
         costs::section(&digest.plan, &digest.results),

@@ -70,9 +70,13 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
 
 // Where the interval bears it out.
 fn value(row: &NeighbourRow) -> Option<f64> {
-    let effect = row.result.effect.as_ref()?;
-    let said = matches!(effect.finding.verdict, Verdict::Slower | Verdict::Faster);
-    let slowdown = effect.finding.slowdown?;
+    row.result.effect.as_ref().and_then(|effect| borne_out(&effect.finding))
+}
+
+/// The slowdown, where the interval leaves out no change.
+pub(super) fn borne_out(finding: &Finding) -> Option<f64> {
+    let said = matches!(finding.verdict, Verdict::Slower | Verdict::Faster);
+    let slowdown = finding.slowdown?;
     (said && numbers::tells(&slowdown)).then_some(slowdown.value)
 }
 

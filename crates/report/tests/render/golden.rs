@@ -64,9 +64,6 @@ fn no_file_is_wider_than_it_says() {
     for entry in fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_string();
-        if !name.ends_with(".txt") {
-            continue;
-        }
         let width = name.split('.').nth(1).unwrap().parse().unwrap();
         sound(&name, &fs::read_to_string(&path).unwrap(), width, false);
         files += 1;

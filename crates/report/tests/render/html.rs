@@ -18,11 +18,11 @@ use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 use ringfence_report::html::{self, Digest, Page};
 
-const HOSTILE: &str = "</script><img src=x onerror=\"document.title='hit'\">&<!--\u{202e}";
+pub const HOSTILE: &str = "</script><img src=x onerror=\"document.title='hit'\">&<!--\u{202e}";
 
 /// Compares with `tests/golden-html/NAME.html`, an element a line; `RINGFENCE_BLESS=1` writes it anew.
 #[track_caller]
-fn check(name: &str, page: &Page) -> String {
+pub fn check(name: &str, page: &Page) -> String {
     let text = html::page(page);
     sound(name, &text);
     let (head, rest) = text.split_once("<style>").unwrap();
@@ -69,7 +69,7 @@ fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     }
 }
 
-fn digest(dataset: &Dataset) -> Digest {
+pub fn digest(dataset: &Dataset) -> Digest {
     let mut digest = Digest::new(dataset, Vec::new());
     fixed(&mut digest);
     digest
@@ -158,7 +158,7 @@ fn datasets_one_by_one_and_together() {
 }
 
 /// An experiment whose every life is one pair, measured as told by `units`.
-fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> PathBuf {
+pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> PathBuf {
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let mut plan = Plan::new(&Experiment::parse(text).unwrap(), &topology).unwrap();
     plan.not_run.clear();

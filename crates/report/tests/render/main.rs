@@ -5,6 +5,7 @@ mod compare;
 mod golden;
 mod html;
 mod machine;
+mod pages;
 mod pair;
 mod reproduce;
 mod sensitivity;

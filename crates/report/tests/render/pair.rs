@@ -16,7 +16,7 @@ fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, progress: f64)
     PairEntry { kinds, first: finding(first), second: finding(second), progress }
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
+pub fn outcome(verdict: Verdict) -> Outcome {
     let kind =
         |letter, text: &str, tasks: &[usize]| KindEntry { letter, text: text.into(), tasks: tasks.into() };
     let chases = interval(1.184, 1.162, 1.207);

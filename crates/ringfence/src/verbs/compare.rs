@@ -1,11 +1,8 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
-use std::io::Write;
-use std::path::Path;
-
 use ringfence_lab::compare::{self, Comparison, Match, Side};
 use ringfence_lab::dataset::{self, Dataset};
-use ringfence_report::html;
+use ringfence_report::html::{self, Compared, Page};
 use serde_json::json;
 
 use crate::args::Compare;
@@ -33,7 +30,7 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{name}{why}")));
     }
     if let Some(path) = &args.html {
-        write_page(path, &page(&compared, &refused, &alone))?;
+        super::report::put(path, "--html", || Ok(page(&compared, &left_out(&refused, &alone))))?;
     }
     if args.json {
         return output::print_json(&json!({
@@ -68,21 +65,15 @@ fn left_out(refused: &[(Match, String)], alone: &[(Side, String)]) -> Vec<String
     lines
 }
 
-fn page(compared: &[(Match, Comparison)], refused: &[(Match, String)], alone: &[(Side, String)]) -> String {
-    let title = |one: &Match| format!("{} against {}", one.before.display(), one.after.display());
-    let named: Vec<(String, &Comparison)> =
-        compared.iter().map(|(one, comparison)| (title(one), comparison)).collect();
-    html::page(&html::comparison(&named, &left_out(refused, alone)))
-}
-
-/// Writes a file that does not exist yet.
-fn write_page(path: &Path, text: &str) -> Result<(), Failure> {
-    let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} exists already: choose another name", path.display()))
-        }
-        _ => Failure::Usage(format!("{} cannot be written: {error}; choose another place", path.display())),
-    };
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(refuse)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(refuse)
+fn page(compared: &[(Match, Comparison)], left_out: &[String]) -> Page {
+    let compared: Vec<Compared> = compared
+        .iter()
+        .map(|(one, comparison)| Compared {
+            name: one.name.clone(),
+            before: one.before.display().to_string(),
+            after: one.after.display().to_string(),
+            comparison: comparison.clone(),
+        })
+        .collect();
+    html::comparisons(&compared, left_out)
 }

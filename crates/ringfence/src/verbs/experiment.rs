@@ -88,6 +88,10 @@ pub fn carry_out(
     show.end();
     let done = done?;
     present(&done, dir, machine, flags.output.json, started)?;
+    // Curves are to be looked at.
+    if curves(&done.plan, &done.samples).is_some() {
+        super::report::beside(dir, flags.output.json)?;
+    }
     finish(&done.ended, dir)
 }
 

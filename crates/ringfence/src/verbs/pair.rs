@@ -110,6 +110,7 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
         );
         output::print(&text)?;
     }
+    super::report::beside(dir, flags.output.json)?;
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) => {

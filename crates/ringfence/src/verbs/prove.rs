@@ -49,11 +49,11 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         let style = output::style();
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";
         text += &ringfence_report::prove(&done.proof, &style);
-        let page = super::report::write(dir, None)?;
         let seconds = started.elapsed().as_secs_f64();
-        text += &format!("\n{seconds:.0} s; datasets: {}; page: {}\n", dir.display(), page.display());
+        text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;
     }
+    super::report::beside(dir, args.output.json)?;
     match (&done.ended_early, done.proof.verdict) {
         (Some(why), _) => {
             Err(Failure::Failed(format!("{why}; go on with: ringfence prove --resume {0}", dir.display())))

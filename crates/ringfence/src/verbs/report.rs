@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use ringfence_lab::dataset::{self, Dataset, DatasetError};
+use ringfence_lab::pair;
 use ringfence_lab::survey::Survey;
 use ringfence_report::html::{self, Digest, Page};
 
@@ -23,10 +24,24 @@ pub fn run(args: &Report) -> Result<(), Failure> {
 /// Writes the page of a folder and says where it is.
 pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
-    refuse_foreign(&path)?;
-    let text = html::page(&page(dir)?);
-    replace(&path, text.as_bytes())?;
+    put(&path, "--out", || page(dir))?;
     Ok(path)
+}
+
+/// Writes the page of what was measured and says where it is. To be called when the figures have been
+/// printed: a page that cannot be written costs nothing but itself then.
+pub fn beside(dir: &Path, as_json: bool) -> Result<(), Failure> {
+    let path = write(dir, None)?;
+    match as_json {
+        true => Ok(()),
+        false => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+    }
+}
+
+/// Writes a page that a flag named, in the place of an older one.
+pub fn put(path: &Path, flag: &str, page: impl FnOnce() -> Result<Page, Failure>) -> Result<(), Failure> {
+    refuse_foreign(path, flag)?;
+    replace(path, html::page(&page()?).as_bytes(), flag)
 }
 
 fn page(dir: &Path) -> Result<Page, Failure> {
@@ -42,15 +57,17 @@ fn page(dir: &Path) -> Result<Page, Failure> {
             Some(error) => Err(error.into()),
         };
     }
-    let proof =
-        (super::show::kind(dir).as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
+    let kind = super::show::kind(dir);
+    let proof = (kind.as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
+    let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     for folder in dataset::list(dir)? {
         // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
         digests.push(digest(&Dataset::open(&folder)?)?);
     }
-    Ok(match proof {
-        Some(proof) => html::proof(&proof, &digests),
-        None => html::datasets(&digests),
+    Ok(match (proof, pairs) {
+        (Some(proof), _) => html::proof(&proof, &digests),
+        (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
+        (None, None) => html::datasets(&digests),
     })
 }
 
@@ -58,28 +75,26 @@ fn digest(dataset: &Dataset) -> Result<Digest, DatasetError> {
     Ok(Digest::new(dataset, dataset::histograms(&dataset.dir)?))
 }
 
-fn refuse_foreign(path: &Path) -> Result<(), Failure> {
-    let refuse = |problem: &str| Err(Failure::Usage(format!("{}: {problem}", path.display())));
+fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
+    let refuse = |problem: &str| {
+        Err(Failure::Usage(format!("{}: {problem}: name another file with {flag}", path.display())))
+    };
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => refuse(&format!("cannot be looked at: {error}; name another file with --out")),
-        Ok(metadata) if !metadata.is_file() => {
-            refuse("this is no ordinary file: name another one with --out")
-        }
+        Err(error) => refuse(&format!("cannot be looked at, {error}")),
+        Ok(metadata) if !metadata.is_file() => refuse("this is no ordinary file"),
         Ok(_) => match fs::read(path) {
             Ok(bytes) if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) => {
                 Ok(())
             }
-            Ok(_) => refuse("this file exists and is no report of Ringfence: name another one with --out"),
-            Err(error) => {
-                refuse(&format!("exists and cannot be read: {error}; name another file with --out"))
-            }
+            Ok(_) => refuse("this file exists and is no report of Ringfence"),
+            Err(error) => refuse(&format!("it exists and cannot be read, {error}")),
         },
     }
 }
 
 // The old page or the new one, never half of it.
-fn replace(path: &Path, text: &[u8]) -> Result<(), Failure> {
+fn replace(path: &Path, text: &[u8], flag: &str) -> Result<(), Failure> {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     let temporary = PathBuf::from(name);
@@ -88,7 +103,7 @@ fn replace(path: &Path, text: &[u8]) -> Result<(), Failure> {
         .and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        let text = format!("{} cannot be written: {error}; name another file with --out", path.display());
+        let text = format!("{} cannot be written: {error}; name another file with {flag}", path.display());
         match error.kind() {
             ErrorKind::NotFound
             | ErrorKind::NotADirectory

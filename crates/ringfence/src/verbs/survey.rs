@@ -35,11 +35,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
         text += &format!("\n{seconds:.0} s; dataset: {}\n", dir.display());
         output::print(&text)?;
     }
-    // What was measured has been printed by now: a page that cannot be written costs nothing but itself.
-    let page = super::report::write(&dir, None)?;
-    if !args.output.json {
-        output::print(&format!("report: {}; open it in a browser\n", page.display()))?;
-    }
+    super::report::beside(&dir, args.output.json)?;
     match &surveyed.ended_early {
         None => Ok(()),
         Some(why) => {

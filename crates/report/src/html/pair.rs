@@ -1,0 +1,277 @@
+//! Pairs: how each task fares beside each other one, and who should run beside whom.
+
+use maud::html;
+use ringfence_lab::estimate::{Finding, NotEstimable, Verdict};
+use ringfence_lab::pair::{Outcome, PairEntry};
+
+use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use super::slowdowns::{borne_out, verdict};
+use super::table::{Align, table};
+use super::{Answer, Card, Section};
+use crate::numbers;
+use crate::pair::{introduced, probability, progress};
+use crate::text::clean;
+
+/// Colours begin to be strong from this slowdown on.
+const NOTABLE: f64 = 1.05;
+
+/// One task beside another.
+struct Side<'a> {
+    /// Who is slowed down, and who runs beside it: numbers of kinds.
+    of: usize,
+    beside: usize,
+    finding: &'a Finding,
+    pair: &'a PairEntry,
+}
+
+/// The first screen.
+pub(super) fn answer(outcome: &Outcome) -> Answer {
+    let mut sentences: Vec<String> = crate::pair::reasons(outcome).iter().map(|line| clean(line)).collect();
+    sentences.extend(outcome.kinds.iter().map(|kind| clean(&introduced(kind))));
+    sentences.extend(outcome.placement.iter().map(|note| clean(note)));
+    if let Some(why) = &outcome.ended_early {
+        sentences.insert(0, format!("It ended early: {}.", clean(why)));
+    }
+    Answer {
+        question: "Who should run beside whom?".into(),
+        headline: format!("{}.", clean(&crate::pair::answer(outcome))),
+        cards: cards(outcome),
+        sentences,
+        figure: matrix(outcome),
+    }
+}
+
+fn cards(outcome: &Outcome) -> Vec<Card> {
+    let Some(advice) = &outcome.advice else { return Vec::new() };
+    let tasks: usize = outcome.kinds.iter().map(|kind| kind.tasks.len()).sum();
+    let card = |label: &str, value: String, note: String, color: Option<&str>| Card {
+        label: label.into(),
+        value,
+        note,
+        color: color.map(str::to_owned),
+    };
+    let of = format!("of {tasks}: {}", outcome.present);
+    let mut cards = vec![card("total progress now", format!("{:.2}", advice.present_total), of, None)];
+    if let Some(next) = &advice.next {
+        let (value, interval) = figure(&next.gain);
+        let note = format!("{interval} against now: {}", next.assignment);
+        cards.push(card("the best other assignment", value, note, None));
+        return cards;
+    }
+    let of = format!("of {tasks}: {}", advice.assignment);
+    cards.push(card("the best by the first measurement", format!("{:.2}", advice.total), of, None));
+    match &outcome.confirmed {
+        Some(confirmed) => {
+            let (value, note) = figure(&confirmed.gain);
+            let color = (outcome.verdict == ringfence_lab::pair::Verdict::Change).then_some("nt");
+            let lives = confirmed.gain.as_ref().map_or(String::new(), |gain| {
+                format!("{note} of total progress, on {} fresh lives", gain.lives)
+            });
+            let note = if lives.is_empty() { note } else { lives };
+            cards.push(card("confirmed gain", value, note, color));
+        }
+        None => {
+            let (value, interval) = figure(&advice.gain);
+            let note = format!("{interval} of total progress; not confirmed, and the best of many flatters");
+            cards.push(card("gain, not confirmed", value, note, None));
+        }
+    }
+    if let Some(probability) = probability(advice) {
+        let note = "that it beats the present one, by the lives of the first measurement".into();
+        cards.push(card("probability", probability, note, None));
+    }
+    cards
+}
+
+// A figure and its interval, or that there is none and why.
+fn figure(gain: &ringfence_lab::estimate::Estimate) -> (String, String) {
+    match gain {
+        Ok(gain) => {
+            let figure = numbers::slowdown_figure(gain);
+            (figure.value, figure.interval)
+        }
+        Err(reason) => (numbers::NO_FIGURE.into(), reason.to_string()),
+    }
+}
+
+fn sides(outcome: &Outcome) -> Vec<Side<'_>> {
+    let mut all = Vec::new();
+    for pair in &outcome.pairs {
+        let (a, b) = pair.kinds;
+        all.push(Side { of: a, beside: b, finding: &pair.first, pair });
+        if a != b {
+            all.push(Side { of: b, beside: a, finding: &pair.second, pair });
+        }
+    }
+    all.sort_by_key(|side| (side.of, side.beside));
+    all
+}
+
+// `A chase footprint=64MiB`.
+fn name(outcome: &Outcome, kind: usize) -> String {
+    outcome.kinds.get(kind).map_or("?".into(), |kind| format!("{} {}", kind.letter, clean(&kind.text)))
+}
+
+fn stands_still(finding: &Finding) -> bool {
+    matches!(finding.verdict, Verdict::NotEstimable(NotEstimable::Stalled { baseline: 0, .. }))
+}
+
+fn text(finding: &Finding) -> String {
+    match &finding.slowdown {
+        Some(slowdown) if !numbers::tells(slowdown) => "too noisy".into(),
+        Some(slowdown) => numbers::slowdown(slowdown),
+        None if stands_still(finding) => "stands still".into(),
+        None => verdict_words(finding),
+    }
+}
+
+fn short(finding: &Finding) -> String {
+    match &finding.slowdown {
+        Some(slowdown) if numbers::tells(slowdown) => numbers::slowdown_figure(slowdown).value,
+        None if stands_still(finding) => "stands still".into(),
+        _ => "?".into(),
+    }
+}
+
+fn verdict_words(finding: &Finding) -> String {
+    match finding.verdict {
+        Verdict::NotEstimable(reason) => format!("not estimable: {reason}"),
+        _ => verdict(finding),
+    }
+}
+
+// What is kept of the rate alone.
+fn kept(finding: &Finding) -> Option<String> {
+    let slowdown = finding.slowdown.filter(numbers::tells)?;
+    let [value, low, high] =
+        [slowdown.value, slowdown.high, slowdown.low].map(|slowdown| format!("{:.1}", 100.0 / slowdown));
+    Some(format!("{value} % [{low}, {high}]"))
+}
+
+fn tip(outcome: &Outcome, side: &Side) -> Tip {
+    let title = format!("{} beside {}", name(outcome, side.of), name(outcome, side.beside));
+    let mut tip = Tip::new(title).with("slowdown", text(side.finding));
+    if let Some(kept) = kept(side.finding) {
+        tip = tip.with("keeps of its rate", kept).with("verdict", verdict_words(side.finding));
+    }
+    tip.with("progress of the pair", format!("{} of 2", progress(side.pair)))
+}
+
+/// Each kind in its row, beside each in its column.
+fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
+    let sides = sides(outcome);
+    if sides.is_empty() {
+        return None;
+    }
+    let said = sides.iter().filter_map(|side| borne_out(side.finding)).map(|value| value.ln().abs());
+    let most = said.fold(NOTABLE.ln(), f64::max).exp();
+    let cells = sides
+        .iter()
+        .map(|side| {
+            // Nothing is worse than to stand still.
+            let value = borne_out(side.finding).or_else(|| stands_still(side.finding).then_some(most));
+            HeatCell {
+                column: side.beside,
+                row: side.of,
+                value,
+                text: short(side.finding),
+                faint: value.is_none(),
+                tip: tip(outcome, side),
+            }
+        })
+        .collect();
+    let names: Vec<String> = (0..outcome.kinds.len()).map(|kind| name(outcome, kind)).collect();
+    let lines: Vec<Vec<String>> = names
+        .iter()
+        .enumerate()
+        .map(|(of, name)| {
+            let cell = |beside: usize| {
+                let side = sides.iter().find(|side| (side.of, side.beside) == (of, beside));
+                side.map_or(String::new(), |side| text(side.finding))
+            };
+            std::iter::once(name.clone()).chain((0..names.len()).map(cell)).collect()
+        })
+        .collect();
+    let mut heads = vec![("", Align::Left)];
+    let beside: Vec<String> = names.iter().map(|name| format!("beside {name}")).collect();
+    heads.extend(beside.iter().map(|name| (name.as_str(), Align::Right)));
+    let height = 50 + (48 * names.len() as u32).max(96);
+    let chart = Chart::Heat(Heat {
+        columns: beside.clone(),
+        rows: names.clone(),
+        cells,
+        scale: Scale::Around,
+        range: (1.0 / most, most),
+    });
+    let figure = Figure {
+        title: "How much longer each row takes beside each column",
+        explanation: "Against running alone, per unit of work. A cell is coloured where the interval leaves out no change.",
+        chart: &chart,
+        height,
+        legend: html! {},
+        table: table(&heads, &lines),
+    };
+    Some(figure.render())
+}
+
+/// Every pair from both sides; none where there are none.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    let sides = sides(outcome);
+    if sides.is_empty() {
+        return None;
+    }
+    let rows: Vec<RangeRow> = sides
+        .iter()
+        .map(|side| {
+            let slowdown = side.finding.slowdown.filter(numbers::tells);
+            let color = match side.finding.verdict {
+                Verdict::Slower => "bad",
+                Verdict::Faster | Verdict::NoChangeLargerThanMargin => "good",
+                _ => "other",
+            };
+            RangeRow {
+                name: format!("{} beside {}", name(outcome, side.of), name(outcome, side.beside)),
+                color: color.into(),
+                faint: color == "other",
+                figure: slowdown.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
+                text: short(side.finding),
+                tip: tip(outcome, side),
+            }
+        })
+        .collect();
+    let lines: Vec<Vec<String>> = sides
+        .iter()
+        .zip(&rows)
+        .map(|(side, row)| {
+            let kept = kept(side.finding).unwrap_or_else(|| numbers::NO_FIGURE.into());
+            vec![row.name.clone(), text(side.finding), kept, verdict_words(side.finding), progress(side.pair)]
+        })
+        .collect();
+    let heads = [
+        ("task", Align::Left),
+        ("slowdown", Align::Right),
+        ("keeps of its rate", Align::Right),
+        ("verdict", Align::Left),
+        ("progress of the pair", Align::Right),
+    ];
+    let level = sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
+        format!("Brackets are {} intervals over {} lives. ", numbers::percent(interval.level), interval.lives)
+    });
+    let chart = Chart::Ranges(Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows });
+    let figure = Figure {
+        title: "Every task beside every other",
+        explanation: "Bars are intervals; faint ones are undecided.",
+        chart: &chart,
+        height: 64 + 26 * sides.len() as u32,
+        legend: html! {},
+        table: table(&heads, &lines),
+    };
+    let body = html! {
+        p {
+            (level) "Progress is what both keep of their rates alone, 2 where neither disturbs the other; \
+            that of an assignment is the sum over its pairs, and 1 for a task that runs alone."
+        }
+        (figure.render())
+    };
+    Some(Section { id: "pairs", title: "Pair by pair".into(), body })
+}
