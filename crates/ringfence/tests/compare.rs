@@ -43,11 +43,14 @@ fn two_datasets_are_compared_and_the_page_asks_for_nothing() {
     assert!(text.contains("before: one") && text.contains("Of 2 cells"), "{text}");
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("write clflush"), "{page}");
-    // Without figures there is nothing for a script to draw, and nothing to fetch.
+    // Nothing is fetched.
     assert!(page.contains("default-src 'none'") && !page.contains("src=\""), "{page}");
-    // The page is not overwritten, and a second run says so before it prints anything.
-    let again = ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]);
-    refused(&again, "exists already");
+    // A page of ours is replaced; another file is not, and a run says so before it prints anything.
+    ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]).ok();
+    fs::write(folder.path().join("notes.html"), "<p>mine</p>").unwrap();
+    let foreign = ringfence_in(folder.path(), &["compare", "one", "two", "--html", "notes.html"]);
+    refused(&foreign, "is no report");
+    assert_eq!(fs::read_to_string(folder.path().join("notes.html")).unwrap(), "<p>mine</p>");
     let json = ringfence_in(folder.path(), &["compare", "one", "two", "--json"]).json();
     let cells = json["compared"][0]["comparison"]["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 2);
