@@ -1,6 +1,8 @@
 // Draws the page's figures from the JSON beside them. Texts come formatted; only axis ticks are made here.
 (() => {
   "use strict";
+  // Texts are measured in it, so it is named, not inherited.
+  const family = getComputedStyle(document.body).fontFamily;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const charts = [];
 
@@ -35,7 +37,7 @@
   const percent = (x) => { const p = Number(((x - 1) * 100).toFixed(2)); return (p > 0 ? "+" : "") + p + " %"; };
   const factor = (x) => digits(x) + "x";
 
-  const text = () => ({ color: css("soft"), fontSize: 12, fontFamily: "inherit" });
+  const text = () => ({ color: css("soft"), fontSize: 12, fontFamily: family });
   const axis = (more) => ({
     axisLine: { show: false }, axisTick: { show: false },
     splitLine: { lineStyle: { color: css("grid") } },
@@ -138,7 +140,7 @@
           return { type: "group", children: [
             { type: "rect", shape: { x: x - w / 2 + 2, y: y - h / 2 + 2, width: w - 4, height: h - 4, r: 6 },
               style: { fill: `rgb(${rgb.join(",")})`, opacity: cell.faint && data.scale === "more" ? 0.55 : 1 } },
-            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: "inherit", fontSize: w < 80 ? 11.5 : 13,
+            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: family, fontSize: w < 80 ? 11.5 : 13,
               fontWeight: cell.faint ? 400 : 600, fill: cell.value === null ? css("soft") : cell.faint && data.scale === "more" ? css("ink") : readable(rgb) } },
           ] };
         } }],
@@ -204,13 +206,13 @@
       const [lowest, highest] = extent(values.length ? values : [1]);
       const bounds = shown.flatMap(({ row }) => [row.figure[0], Math.max(row.figure[1], lowest * 0.7), Math.min(row.figure[2], highest * 1.4)]);
       const slowdown = data.unit === "slowdown";
-      const [low, high] = extent(slowdown ? bounds.concat(1) : bounds.length ? bounds : [1]);
+      const [low, high] = extent(slowdown ? bounds.concat(1, data.mark ? data.mark[0] : 1) : bounds.length ? bounds : [1]);
       const longest = Math.max(...rows.map((row) => row.name.length));
       const names = Math.min(Math.max(60, 14 + 7 * longest), width * (width < 520 ? 0.42 : 0.36));
       const across = { name: data.axis, nameLocation: "middle", nameGap: 28 };
       const faint = (row) => (row.faint ? 0.55 : 1);
       return {
-        grid: { left: names, right: 74, top: 6, bottom: 44 },
+        grid: { left: names, right: 74, top: data.mark ? 22 : 6, bottom: 44 },
         xAxis: slowdown ? ratios(low, high, across)
           : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
           : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
@@ -224,13 +226,14 @@
               return line([inside(params, x, y), inside(params, api.coord([api.value(1), number])[0], y)], { stroke: css(row.color), lineWidth: 3, opacity: 0.45 * faint(row) });
             } },
           { type: "scatter", symbolSize: 10, data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
-            markLine: slowdown ? { silent: true, symbol: "none", data: [{ xAxis: 1 }], lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false } } : undefined },
+            markLine: slowdown ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
+              data: [{ xAxis: 1 }, ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, formatter: data.mark[1], ...text() } }] : [])] } : undefined },
           { type: "custom", silent: true, data: rows.map((row, number) => ({ value: [low, number] })), encode: { x: 0, y: 1 },
             renderItem: (params, api) => {
               const { coordSys: c } = params;
               const row = rows[params.dataIndex];
               const [, y] = api.coord([low, params.dataIndex]);
-              return { type: "text", silent: true, style: { x: c.x + c.width + 8, y, text: row.figure ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: "inherit", fill: row.faint ? css("soft") : css("ink") } };
+              return { type: "text", silent: true, style: { x: c.x + c.width + 8, y, text: row.figure ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: family, fill: row.faint ? css("soft") : css("ink") } };
             } },
         ],
       };
@@ -287,7 +290,7 @@
     const height = chart.box.clientHeight;
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
     const option = kinds[chart.data.kind](chart.data, width);
-    chart.drawn.setOption({ animation: false, textStyle: { fontFamily: "inherit" }, tooltip: paper ? undefined : tooltip(), ...option });
+    chart.drawn.setOption({ animation: false, textStyle: { fontFamily: family }, tooltip: paper ? undefined : tooltip(), ...option });
     chart.width = width;
   };
   const drawAll = (width, paper) => {

@@ -15,6 +15,8 @@ use crate::text::clean;
 
 /// Cells that the first screen has room for; of more, those that changed have cards there.
 const MOST_ROWS: usize = 16;
+/// Differences besides the figures that the first screen names.
+const MOST_DIFFERENCES: usize = 6;
 /// Cards on the first screen.
 const MOST_CARDS: usize = 6;
 
@@ -67,16 +69,24 @@ fn title(one: &Compared) -> String {
 
 fn of_one(comparison: &Comparison) -> Answer {
     let question = comparison.question.clone().unwrap_or_else(|| comparison.name.clone());
-    let differ: Vec<&str> = comparison.differences.iter().map(|one| one.what.as_str()).collect();
-    let besides = match &differ[..] {
-        [] => "Nothing differs besides the figures.".into(),
-        _ => format!("What differs besides the figures: {}.", clean(&differ.join(", "))),
-    };
+    let mut besides: Vec<String> = comparison
+        .differences
+        .iter()
+        .take(MOST_DIFFERENCES)
+        .map(|one| clean(&format!("{}: {} before, {} after", one.what, one.before, one.after)))
+        .collect();
+    match comparison.differences.len() {
+        0 => besides.push("Nothing differs besides the figures.".into()),
+        all if all > MOST_DIFFERENCES => {
+            besides.push(format!("{} more differences are listed below.", all - MOST_DIFFERENCES));
+        }
+        _ => {}
+    }
     Answer {
         question: clean(&question),
         headline: clean(&compare_answer(comparison)),
         cards: cards(comparison),
-        sentences: vec![besides],
+        sentences: besides,
         figure: (comparison.cells.len() <= MOST_ROWS).then(|| changes(comparison)),
     }
 }
@@ -155,7 +165,8 @@ fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
 fn changes(comparison: &Comparison) -> maud::Markup {
     let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis: "after over before".into(), unit: "slowdown", rows });
+    let chart =
+        Chart::Ranges(Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None });
     let figure = Figure {
         title: "Change of each cell",
         explanation: "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold all together; faint ones hold no change.",

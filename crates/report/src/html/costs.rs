@@ -196,7 +196,7 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let axis = if same { format!("time {}", unit(results[0])) } else { "time per unit".into() };
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis, unit: "ns", rows });
+    let chart = Chart::Ranges(Ranges { axis, unit: "ns", rows, mark: None });
     Figure {
         title: "Time per unit of work",
         explanation: "Bars are intervals.",

@@ -80,6 +80,9 @@ pub(super) struct Ranges {
     /// `slowdown`, `ns`.
     pub unit: &'static str,
     pub rows: Vec<RangeRow>,
+    /// A value that rows are held against, and its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<(f64, &'static str)>,
 }
 
 #[derive(Debug, Serialize)]

@@ -79,6 +79,7 @@ pub fn datasets(digests: &[Digest]) -> Page {
         },
     };
     let title = match digests {
+        [one] if one.sensitivity.is_some() => "Sensitivity".into(),
         [one] => one.plan.experiment.name.clone(),
         _ => "datasets".into(),
     };
@@ -94,7 +95,11 @@ pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
 
 /// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.
 pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
-    with_datasets("Pairs", super::pair::answer(outcome), super::pair::section(outcome), digests)
+    let mut page =
+        with_datasets("Pairs", super::pair::answer(outcome), super::pair::section(outcome), digests);
+    // Each writer is beside another task: their slowdowns are no choice between ways of writing.
+    page.groups.iter_mut().for_each(|group| group.sections.retain(|section| section.id != "frontier"));
+    page
 }
 
 // An answer that rests on several datasets, and each of these.
@@ -123,7 +128,10 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let frontier = super::frontier::section(&digest.frontier).filter(|_| digest.sensitivity.is_none());
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
-        frontier.filter(|_| several || digest.frontier.victim.is_none()),
+        // Among several datasets, a single way has nothing to be compared with.
+        frontier.filter(|_| {
+            if several { digest.frontier.points.len() > 1 } else { digest.frontier.victim.is_none() }
+        }),
         curves.filter(|_| several),
         aa::section(digest, !several),
         slowdowns::section(&digest.plan, &digest.results),

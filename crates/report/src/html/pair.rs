@@ -2,7 +2,7 @@
 
 use maud::html;
 use ringfence_lab::estimate::{Finding, NotEstimable, Verdict};
-use ringfence_lab::pair::{Outcome, PairEntry};
+use ringfence_lab::pair::{Outcome, PairEntry, letter};
 
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
 use super::slowdowns::{borne_out, verdict};
@@ -197,8 +197,8 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
     heads.extend(beside.iter().map(|name| (name.as_str(), Align::Right)));
     let height = 50 + (48 * names.len() as u32).max(96);
     let chart = Chart::Heat(Heat {
-        columns: beside.clone(),
-        rows: names.clone(),
+        columns: names.clone(),
+        rows: names,
         cells,
         scale: Scale::Around,
         range: (1.0 / most, most),
@@ -230,7 +230,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
                 _ => "other",
             };
             RangeRow {
-                name: format!("{} beside {}", name(outcome, side.of), name(outcome, side.beside)),
+                name: format!("{} beside {}", letter(side.of), letter(side.beside)),
                 color: color.into(),
                 faint: color == "other",
                 figure: slowdown.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
@@ -257,7 +257,8 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let level = sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
         format!("Brackets are {} intervals over {} lives. ", numbers::percent(interval.level), interval.lives)
     });
-    let chart = Chart::Ranges(Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows });
+    let chart =
+        Chart::Ranges(Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None });
     let figure = Figure {
         title: "Every task beside every other",
         explanation: "Bars are intervals; faint ones are undecided.",
@@ -270,6 +271,12 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         p {
             (level) "Progress is what both keep of their rates alone, 2 where neither disturbs the other; \
             that of an assignment is the sum over its pairs, and 1 for a task that runs alone."
+        }
+        p class="said" {
+            @for (number, kind) in outcome.kinds.iter().enumerate() {
+                @if number > 0 { "; " } (clean(&introduced(kind)))
+            }
+            "."
         }
         (figure.render())
     };

@@ -104,7 +104,7 @@ fn reloads(survey: &Survey) -> Option<Markup> {
     let heads =
         [("line", Align::Left), ("median", Align::Right), ("p10", Align::Right), ("p90", Align::Right)];
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis: "time per load".into(), unit: "ns", rows });
+    let chart = Chart::Ranges(Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None });
     let figure = Figure {
         title: "Loading a line again",
         explanation: "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.",

@@ -1,7 +1,7 @@
 //! A proof: the verdict, and every lever with what it does to the victim and what it costs.
 
 use maud::html;
-use ringfence_lab::estimate::Estimate;
+use ringfence_lab::estimate::{Estimate, Interval};
 use ringfence_lab::prove::{Price, Proof, Verdict};
 use ringfence_lab::task::text as task_text;
 
@@ -69,7 +69,7 @@ fn card(label: &str, estimate: &Estimate, budget: f64) -> Card {
                 label: label.into(),
                 value: figure.value,
                 note: format!("{}, {side}", figure.interval),
-                color: None,
+                color: Some(color(Some(slowdown), budget).into()),
             }
         }
         Err(reason) => Card { label: label.into(), value: "-".into(), note: reason.to_string(), color: None },
@@ -87,9 +87,14 @@ fn victims(proof: &Proof) -> maud::Markup {
     }
     let lines: Vec<Vec<String>> =
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
-    let height = 64 + 26 * rows.len() as u32;
+    let height = 80 + 26 * rows.len() as u32;
     let title = format!("Slowdown of the victim; the budget is {}", numbers::percent(budget));
-    let chart = Chart::Ranges(Ranges { axis: "slowdown of the victim".into(), unit: "slowdown", rows });
+    let chart = Chart::Ranges(Ranges {
+        axis: "slowdown of the victim".into(),
+        unit: "slowdown",
+        rows,
+        mark: Some((1.0 + budget, "budget")),
+    });
     Figure {
         title: &title,
         explanation: "How much longer a unit of its work takes than alone. Bars are intervals; faint ones lie on either side of the budget. 'Again' is measured on fresh lives.",
@@ -101,13 +106,18 @@ fn victims(proof: &Proof) -> maud::Markup {
     .render()
 }
 
+// On which side of the budget it lies for certain.
+fn color(known: Option<&Interval>, budget: f64) -> &'static str {
+    match known {
+        Some(slowdown) if slowdown.high <= 1.0 + budget => "good",
+        Some(slowdown) if slowdown.low > 1.0 + budget => "bad",
+        _ => "other",
+    }
+}
+
 fn row(name: &str, estimate: &Estimate, budget: f64) -> RangeRow {
     let known = estimate.as_ref().ok().filter(|slowdown| numbers::tells(slowdown));
-    let color = match known {
-        Some(slowdown) if slowdown.high <= 1.0 + budget => "nt",
-        Some(slowdown) if slowdown.low > 1.0 + budget => "clflush",
-        _ => "other",
-    };
+    let color = color(known, budget);
     let text = format!("{}{}", numbers::slowdown_estimate(estimate), lives(estimate));
     RangeRow {
         name: clean(name),

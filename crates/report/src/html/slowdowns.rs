@@ -162,7 +162,8 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let lines: Vec<Vec<String>> = results.iter().map(|result| line(plan, result)).collect();
     let title = format!("Slowdown of {metric}");
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows });
+    let chart =
+        Chart::Ranges(Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None });
     let figure = Figure {
         title: &title,
         explanation: "How much longer a unit of work takes than in the case's baseline. Bars are intervals; faint ones hold no change.",
