@@ -1,4 +1,4 @@
-//! The page that `report` and `survey` write: one file that a browser opens offline, with all its
+//! The pages that `report` and other verbs write: one file that a browser opens offline, with all its
 //! figures, no error, no request to any network, and nothing in it that a name could turn into markup.
 
 mod support;
@@ -146,6 +146,78 @@ fn a_survey_opens_in_a_browser() {
     let dom = sound(&browser, &page);
     assert_eq!(dom.matches("<div class=\"tip\">").count(), 17, "hovering shows numbers");
     broken_pages_are_noticed(&browser, &page);
+}
+
+// Measures with a verb that leaves a page, which it names, and which `report` writes again.
+fn page_of(folder: &Folder, args: &[&str]) -> PathBuf {
+    let args = [args, &["--settle=0ms", "--quiet", "--out=data"]].concat();
+    let said = ringfence_in(folder.path(), &args);
+    // A proof on a noisy machine may have another verdict, and a page all the same.
+    assert!(matches!(said.code(), Some(0 | 3)), "{}", said.stderr);
+    assert!(said.stdout.contains("report: data/report.html; open it in a browser"), "{}", said.stdout);
+    let page = folder.path().join("data/report.html");
+    let left = fs::read(&page).unwrap();
+    ringfence_in(folder.path(), &["report", "data"]).ok();
+    assert!(left == fs::read(&page).unwrap(), "the same page again");
+    page
+}
+
+#[test]
+fn answers_of_other_verbs_open_in_a_browser() {
+    if support::cpus().len() < 2 {
+        return skip("tasks beside each other need two CPUs");
+    }
+    let verbs: [(&[&str], &str); 3] = [
+        (
+            &["prove", "--victim=alu", "--aggressor=alu", "--budget=100%", "--lives=4", "--window=5ms"],
+            "Does 'alu' slow 'alu' down by more than 100 %?",
+        ),
+        (
+            &[
+                "pair",
+                "--task=alu",
+                "--task=chase footprint=64KiB",
+                "--task=alu",
+                "--lives=3",
+                "--window=2ms",
+            ],
+            "Who should run beside whom?",
+        ),
+        (
+            &[
+                "sensitivity",
+                "--victim=alu",
+                "--polluter=write,chase",
+                "--footprint=64KiB,256KiB",
+                "--lives=3",
+                "--window=2ms",
+            ],
+            "From which footprint on does a polluter slow the victim down",
+        ),
+    ];
+    for (args, question) in verbs {
+        let folder = Folder::new();
+        let page = page_of(&folder, args);
+        assert!(fs::read_to_string(&page).unwrap().contains(question), "{args:?}");
+        let Some(browser) = browser() else { return skip("there is no Chromium") };
+        assert!(sound(&browser, &page).contains("<div class=\"tip\">"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_comparison_opens_in_a_browser() {
+    let folder = Folder::new();
+    for out in ["one", "two"] {
+        let args = ["write", "--instruction=clflush,none", "--block=4KiB", "--size=1MiB", "--lives=3"];
+        let more = ["--blocks=1", "--probe=0ms", "--window=2ms", "--quiet", "--out", out];
+        ringfence_in(folder.path(), &[&args[..], &more].concat()).ok();
+    }
+    ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]).ok();
+    let page = folder.path().join("page.html");
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("before: one · after: two") && text.contains("write clflush"));
+    let Some(browser) = browser() else { return skip("there is no Chromium") };
+    assert!(sound(&browser, &page).contains("<div class=\"tip\">"));
 }
 
 #[test]
