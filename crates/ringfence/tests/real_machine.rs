@@ -65,29 +65,33 @@ fn an_effect_that_is_there_is_found_at_its_size() {
     assert!(covered >= 33, "{covered} of {rounds}");
 }
 
-// Two caches that are shared, or are not: by what two chases do to each other.
-fn chases_conflict(chase: &str) -> bool {
+// Caches and memory that are shared, or are not: by what two chases do to each other, at least.
+fn conflict_between_chases(chase: &str) -> f64 {
     let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--lives", "1000", "--blocks", "1"];
     let result = run("conflict", &[&args[..], &["--budget", "20s"]].concat());
     let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
     let (value, low) = (figure(slowdown, "value"), figure(slowdown, "low"));
     println!("{chase} beside its like: {value:.3}, at least {low:.3}");
-    low > 1.05
+    low
 }
 
 #[test]
 #[ignore = "minutes long"]
 fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
     const ROUNDS: u32 = 20;
-    let chase = "chase footprint=16MiB";
-    let conflict = chases_conflict(chase);
-    if !conflict {
-        println!("two chases do not disturb each other here by 5 %: whether they are parted is not tested");
+    // Sharing a cache, or only what lies behind it.
+    let (chase, conflict) = ["chase footprint=16MiB", "chase footprint=256MiB"]
+        .map(|chase| (chase, conflict_between_chases(chase)))
+        .into_iter()
+        .max_by(|one, other| one.1.total_cmp(&other.1))
+        .unwrap();
+    if conflict < 1.03 {
+        println!("two chases do not disturb each other here by 3 %: whether they are parted is not tested");
     }
     // The same in effect, though not in name: they fit into a core's own cache.
     let alike =
         ["chase footprint=64KiB", "chase footprint=68KiB", "chase footprint=72KiB", "chase footprint=76KiB"];
-    let (mut parted, mut changed) = (0, 0);
+    let (mut right, mut confirmed, mut changed) = (0, 0, 0);
     for seed in 1..=ROUNDS {
         let seed = seed.to_string();
         let pair = |name: &str, tasks: &[&str], budget: &str| {
@@ -98,13 +102,17 @@ fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
             println!("{name}, seed {seed}: {verdict}, {}", result["outcome"]["confirmed"]["gain"]);
             (verdict, result["outcome"]["advice"]["assignment"]["pairs"].clone())
         };
-        if conflict {
+        if conflict >= 1.03 {
             let (verdict, pairs) = pair("parted", &[chase, chase, "alu", "alu"], "60s");
             let apart = [serde_json::json!([[0, 2], [1, 3]]), serde_json::json!([[0, 3], [1, 2]])];
-            parted += u32::from(verdict == "change" && apart.contains(&pairs));
+            right += u32::from(apart.contains(&pairs));
+            confirmed += u32::from(verdict == "change" && apart.contains(&pairs));
         }
         changed += u32::from(pair("alike", &alike, "15s").0 == "change");
     }
-    assert!(!conflict || parted == ROUNDS, "parted in {parted} of {ROUNDS}");
+    println!("of {ROUNDS}: the right pairs in {right}, confirmed as a gain above 1 % in {confirmed}");
+    assert!(conflict < 1.03 || right == ROUNDS, "the right pairs in {right} of {ROUNDS}");
+    // A smaller conflict leaves too little to gain for the lives of a minute.
+    assert!(conflict < 1.05 || confirmed == ROUNDS, "confirmed in {confirmed} of {ROUNDS}");
     assert_eq!(changed, 0, "a change was advised where there is nothing to gain");
 }
