@@ -19,9 +19,16 @@
 //! }
 //! ```
 
+pub mod checksum;
 pub mod isa;
+mod mapped;
+pub mod memory;
 pub mod policy;
 pub mod region;
+pub mod ways;
 
 pub use isa::{Flush, LINE, Width};
+pub use mapped::Mapped;
+pub use memory::Memory;
 pub use region::{Medium, Pages, Region, RegionError, Request};
+pub use ways::Ways;

@@ -291,6 +291,14 @@ impl Region {
         self.file.is_some()
     }
 
+    pub(crate) fn caches_persist(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn needs_msync(&self) -> bool {
+        false
+    }
+
     /// Gives every page back to the kernel: the next store to each is the first one again, with its page
     /// fault, allocation and zeroing. What the region held is lost.
     ///

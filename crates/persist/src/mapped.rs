@@ -1,0 +1,402 @@
+//! Mapped memory under the [`Memory`] trait: the bare instructions.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
+
+/// A [`Region`] with the instructions that make stores to it durable.
+///
+/// It can be sent to another thread but not shared, since its loads and stores are not atomic.
+///
+/// Other processes may map the same file. What they may touch, and when, is between the processes: as for
+/// every shared mapping a store of theirs to bytes that this process reads is a data race. The ring keeps its
+/// two sides apart by locks and indices. A file that somebody else makes shorter ends the process with SIGBUS
+/// at the next access beyond its end.
+#[derive(Debug)]
+pub struct Mapped {
+    region: Arc<Region>,
+    base: *mut u8,
+    len: usize,
+    ways: Ways,
+    writeback: Option<Writeback>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+// SAFETY: the region lives as long as this does; nothing here belongs to a thread.
+unsafe impl Send for Mapped {}
+
+// A file in the page cache: ranges to hand to msync at the next fence, and what it said.
+#[derive(Debug, Default)]
+struct Writeback {
+    ranges: RefCell<Vec<Range<usize>>>,
+    lost: Cell<Option<i32>>,
+}
+
+impl Mapped {
+    /// The region, with the ways of the processor, policy and environment ([`Ways::here`]).
+    ///
+    /// # Errors
+    /// What [`Ways::here`] refuses.
+    pub fn new(region: Region) -> Result<Self, crate::ways::WaysError> {
+        Ok(Self::with_ways(region, Ways::here()?))
+    }
+
+    /// The region, with ways of the caller's choice. Flushes are left out under eADR, and a file in the page
+    /// cache is written back by `msync` at each fence, whatever they are.
+    ///
+    /// # Panics
+    /// If the processor lacks the instruction or the registers.
+    pub fn with_ways(region: Region, ways: Ways) -> Self {
+        assert!(ways.flush.is_none_or(isa::supports), "the processor has no {}", ways.flush.unwrap());
+        assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
+        let flush = if region.caches_persist() { None } else { ways.flush };
+        Self::view(&Arc::new(region), Ways { flush, ..ways })
+    }
+
+    // Another view of the same memory, for the other side of a ring.
+    pub(crate) fn view(region: &Arc<Region>, ways: Ways) -> Self {
+        let writeback = region.needs_msync().then(Writeback::default);
+        let (base, len) = (region.base(), region.len());
+        Self { region: region.clone(), base, len, ways, writeback, not_sync: PhantomData }
+    }
+
+    pub(crate) fn share(&self) -> Self {
+        Self::view(&self.region, self.ways)
+    }
+
+    /// The region.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// The instructions in use.
+    pub fn ways(&self) -> Ways {
+        self.ways
+    }
+
+    #[inline]
+    #[track_caller]
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at, "{len} bytes at {at} of {} are mapped", self.len);
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { self.base.add(at) }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
+        // SAFETY: mapped, aligned (the base is page-aligned), and any bytes are a number.
+        unsafe { AtomicU64::from_ptr(self.at(at, 8).cast()) }
+    }
+
+    fn note(&self, range: Range<usize>) {
+        if let Some(writeback) = &self.writeback {
+            let mut ranges = writeback.ranges.borrow_mut();
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+    }
+
+    #[inline]
+    fn fence(&self, fence: impl FnOnce()) {
+        if let Some(writeback) = &self.writeback {
+            self.write_back(writeback);
+        }
+        fence();
+    }
+
+    #[cold]
+    fn write_back(&self, writeback: &Writeback) {
+        for range in writeback.ranges.borrow_mut().drain(..) {
+            if let Err(error) = self.region.msync(range.start, range.len())
+                && writeback.lost.get().is_none()
+            {
+                writeback.lost.set(Some(error.raw_os_error().unwrap_or(libc::EIO)));
+            }
+        }
+    }
+}
+
+impl Memory for Mapped {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn load(&self, at: usize, into: &mut [u8]) {
+        let from = self.at(at, into.len());
+        // SAFETY: mapped for that length, and a caller's buffer is never part of the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    #[inline]
+    fn load_u64(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, at: usize, bytes: &[u8]) {
+        let to = self.at(at, bytes.len());
+        // SAFETY: mapped for that length; the width exists (`with_ways`).
+        unsafe { store(to, bytes, self.ways.width) }
+    }
+
+    #[inline]
+    fn store_u64(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn store_nt(&self, at: usize, bytes: &[u8]) {
+        assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
+        let to = self.at(at, bytes.len());
+        if self.writeback.is_some() {
+            self.note(at..at + bytes.len());
+            return self.store(at, bytes);
+        }
+        // SAFETY: mapped for that length, aligned to 8, whole words; the width exists (`with_ways`).
+        unsafe { stream(to, bytes, self.ways.width) }
+    }
+
+    #[inline]
+    fn flush(&self, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let start = self.at(range.start, range.len());
+        if self.writeback.is_some() {
+            return self.note(range);
+        }
+        let lines = (range.end - 1) / LINE - range.start / LINE + 1;
+        // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_ways`).
+        unsafe {
+            match self.ways.flush {
+                None => {}
+                Some(Flush::Clwb) => each_line(start, lines, |line| isa::clwb(line)),
+                Some(Flush::Clflushopt) => each_line(start, lines, |line| isa::clflushopt(line)),
+                Some(Flush::Clflush) => each_line(start, lines, |line| isa::clflush(line)),
+            }
+        }
+    }
+
+    #[inline]
+    fn sfence(&self) {
+        self.fence(isa::sfence);
+    }
+
+    #[inline]
+    fn mfence(&self) {
+        self.fence(isa::mfence);
+    }
+
+    #[inline]
+    fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
+        let word = self.word(at);
+        let mut found = Ok(current);
+        self.fence(|| found = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst));
+        found
+    }
+
+    #[inline]
+    fn verify(&self, pieces: &[Range<usize>], seed: u64, sum: u64) -> bool {
+        // SAFETY: mapped for that length; nobody stores to bytes that are being verified, by the contract
+        // of those who share the mapping.
+        let bytes = |range: &Range<usize>| unsafe {
+            std::slice::from_raw_parts(self.at(range.start, range.len()).cast_const(), range.len())
+        };
+        match pieces {
+            [one] => checksum::of(bytes(one), seed) == sum,
+            pieces => checksum::of_pieces(pieces.iter().map(bytes), seed) == sum,
+        }
+    }
+
+    #[inline]
+    fn health(&self) -> io::Result<()> {
+        match self.writeback.as_ref().and_then(|writeback| writeback.lost.get()) {
+            None => Ok(()),
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    #[inline]
+    unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        let start = self.at(range.start, range.len());
+        // SAFETY: mapped for that length; nobody stores there meanwhile, by the caller's promise.
+        Some(unsafe { std::slice::from_raw_parts(start, range.len()) })
+    }
+}
+
+#[inline(always)]
+unsafe fn each_line(start: *mut u8, lines: usize, flush: impl Fn(*mut u8)) {
+    for line in 0..lines {
+        flush(start.wrapping_add(line * LINE));
+    }
+}
+
+// Bytes before the next boundary of `unit`, a power of two.
+#[inline(always)]
+fn until_aligned(at: *const u8, unit: usize) -> usize {
+    (at as usize).wrapping_neg() & (unit - 1)
+}
+
+#[inline]
+unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
+    let head = until_aligned(to, LINE).min(bytes.len());
+    let lines = (bytes.len() - head) / LINE;
+    let from = bytes.as_ptr();
+    // SAFETY: every piece lies inside both ranges; heads and tails are whole words.
+    unsafe {
+        stream_words(to, from, head / 8);
+        let (to, from) = (to.add(head), from.add(head));
+        match width {
+            Width::Avx512 if lines > 0 => {
+                each(to, from, lines, |to, from| isa::stream_avx512(to, from));
+                isa::vzeroupper();
+            }
+            Width::Avx2 if lines > 0 => {
+                each(to, from, lines, |to, from| isa::stream_avx2(to, from));
+                isa::vzeroupper();
+            }
+            _ => each(to, from, lines, |to, from| isa::stream_sse2(to, from)),
+        }
+        let tail = bytes.len() - head - lines * LINE;
+        stream_words(to.add(lines * LINE), from.add(lines * LINE), tail / 8);
+    }
+}
+
+#[inline(always)]
+unsafe fn stream_words(to: *mut u8, from: *const u8, words: usize) {
+    for word in 0..words {
+        // SAFETY: inside both ranges, by the caller.
+        unsafe { isa::stream_u64(to.add(word * 8), from.add(word * 8).cast::<u64>().read_unaligned()) }
+    }
+}
+
+#[inline(always)]
+unsafe fn each(to: *mut u8, from: *const u8, lines: usize, copy: impl Fn(*mut u8, *const u8)) {
+    for line in 0..lines {
+        copy(to.wrapping_add(line * LINE), from.wrapping_add(line * LINE));
+    }
+}
+
+// Upwards and by words, which a call of memcpy would not promise: a line reaches memory as a prefix of its
+// stores.
+#[inline]
+unsafe fn store(to: *mut u8, bytes: &[u8], width: Width) {
+    let from = bytes.as_ptr();
+    let head = until_aligned(to, LINE).min(bytes.len());
+    let lines = (bytes.len() - head) / LINE;
+    // SAFETY: every piece lies inside both ranges.
+    unsafe {
+        store_part(to, from, head);
+        let (to, from) = (to.add(head), from.add(head));
+        match width {
+            Width::Avx512 if lines > 0 => {
+                each(to, from, lines, |to, from| isa::copy_avx512(to, from));
+                isa::vzeroupper();
+            }
+            Width::Avx2 if lines > 0 => {
+                each(to, from, lines, |to, from| isa::copy_avx2(to, from));
+                isa::vzeroupper();
+            }
+            _ => each(to, from, lines, |to, from| isa::copy_sse2(to, from)),
+        }
+        let tail = bytes.len() - head - lines * LINE;
+        store_part(to.add(lines * LINE), from.add(lines * LINE), tail);
+    }
+}
+
+// Less than a line: bytes up to a word, words, bytes.
+#[inline(always)]
+unsafe fn store_part(to: *mut u8, from: *const u8, len: usize) {
+    let head = until_aligned(to, 8).min(len);
+    let words = (len - head) / 8;
+    // SAFETY: inside both ranges, by the caller; words are aligned at `to`.
+    unsafe {
+        (0..head).for_each(|i| to.add(i).write_volatile(from.add(i).read()));
+        let (to, from) = (to.add(head), from.add(head));
+        for i in (0..words).map(|word| word * 8) {
+            to.add(i).cast::<u64>().write_volatile(from.add(i).cast::<u64>().read_unaligned());
+        }
+        (words * 8..len - head).for_each(|i| to.add(i).write_volatile(from.add(i).read()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Request;
+
+    fn memory(width: Width) -> Mapped {
+        Mapped::with_ways(Region::map(&Request::dram(4096)).unwrap(), Ways { width, ..Ways::of_processor() })
+    }
+
+    // Every start and length around a few lines, by every width: those bytes and no others.
+    #[test]
+    fn stores_write_their_bytes_and_no_others() {
+        let source: Vec<u8> = (0..600u32).map(|i| (i % 251) as u8 + 1).collect();
+        for width in [Width::Sse2, Width::Avx2, Width::Avx512].into_iter().filter(|w| isa::has_width(*w)) {
+            let memory = memory(width);
+            for (at, len) in (0..130).flat_map(|at| (0..200).map(move |len| (at, len))) {
+                let from = &source[len % 7..][..len];
+                memory.store(at, from);
+                memory.flush(at..at + len);
+                memory.sfence();
+                check(&memory, at, from);
+                let (at, len) = (at * 8 % 512, len & !7);
+                memory.store_nt(at, &from[..len]);
+                memory.sfence();
+                check(&memory, at, &from[..len]);
+            }
+        }
+    }
+
+    fn check(memory: &Mapped, at: usize, wanted: &[u8]) {
+        let mut all = vec![0; 1024];
+        memory.load(0, &mut all);
+        assert_eq!(&all[at..at + wanted.len()], wanted, "at {at}");
+        assert!(all[..at].iter().chain(&all[at + wanted.len()..]).all(|byte| *byte == 0), "beside {at}");
+        memory.store(at, &vec![0; wanted.len()]);
+    }
+
+    #[test]
+    fn what_lies_outside_or_askew_panics() {
+        let memory = memory(Width::Sse2);
+        let end = memory.len();
+        let cases: [&dyn Fn(); 8] = [
+            &|| memory.store(end, &[1]),
+            &|| memory.store(usize::MAX, &[1, 2]),
+            &|| memory.store_nt(end - 8, &[0; 16]),
+            &|| memory.store_nt(4, &[0; 8]),
+            &|| memory.flush(end - 1..end + 1),
+            &|| memory.store_u64(end - 4, 1),
+            &|| _ = memory.load_u64(end),
+            &|| _ = memory.verify(&[0..8, end..end + 1], 0, 0),
+        ];
+        for (number, case) in cases.into_iter().enumerate() {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(case));
+            assert!(result.is_err(), "case {number}");
+        }
+    }
+
+    #[test]
+    fn words_checksums_and_exchanges() {
+        let memory = memory(Width::widest());
+        memory.store_u64(8, 7);
+        assert_eq!(memory.compare_exchange_u64(8, 6, 9), Err(7));
+        assert_eq!(memory.compare_exchange_u64(8, 7, 9), Ok(7));
+        assert_eq!(memory.load_u64(8), 9);
+        let sum = checksum::of(&[0, 0, 9], 3);
+        assert!(memory.verify(&[6..9], 3, sum) && memory.verify(&[6..8, 8..9], 3, sum));
+        assert!(!memory.verify(&[6..9], 4, sum));
+    }
+}

@@ -1,0 +1,141 @@
+//! The operations that durable code is written in, as a trait: one implementation compiles to the bare
+//! instructions ([`crate::Mapped`]), another records them and explores what a crash leaves behind.
+//!
+//! Addresses are offsets in bytes from the start of the memory. A range that does not lie inside it, or a
+//! misaligned address where alignment is asked for, is a fault of the caller and panics, as for a slice.
+//!
+//! What each operation promises is the architecture's (Intel SDM volume 3A, section 8.2, and volume 2,
+//! "CLFLUSH", "CLFLUSHOPT", "CLWB", "SFENCE"; formally Px86, Raad et al., POPL 2020):
+//!
+//! - [`store`](Memory::store) and [`store_u64`](Memory::store_u64) reach memory line by line in the order of
+//!   the program within a line, in any order between lines, at any time, and for certain only after
+//!   [`flush`](Memory::flush) and then a fence;
+//! - [`store_nt`](Memory::store_nt) reaches memory in aligned pieces of 8 bytes, in any order, and for certain
+//!   only after a fence; until then it may not be read, nor overwritten by another kind of store;
+//! - [`sfence`](Memory::sfence), [`mfence`](Memory::mfence) and the locked operations wait for both.
+
+use std::io;
+use std::ops::Range;
+
+/// Memory that outlives a crash, and the instructions for it. See the [module](self) for the rules.
+pub trait Memory {
+    /// Bytes in all.
+    fn len(&self) -> usize;
+
+    /// Whether there is not a single byte.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads bytes, in no particular order and not atomically.
+    fn load(&self, at: usize, into: &mut [u8]);
+
+    /// Reads eight bytes at once; what was written before the value read ([`Memory::store_u64`]) is seen
+    /// by later loads (acquire). `at` must be a multiple of 8.
+    fn load_u64(&self, at: usize) -> u64;
+
+    /// Writes bytes by ordinary stores, from low addresses to high within each line.
+    #[track_caller]
+    fn store(&self, at: usize, bytes: &[u8]);
+
+    /// Writes eight bytes by one ordinary store, never torn, after all ordinary stores before it (release).
+    /// It is *not* ordered behind non-temporal stores: those want a fence first. `at` must be a multiple of 8.
+    #[track_caller]
+    fn store_u64(&self, at: usize, value: u64);
+
+    /// Writes bytes by non-temporal stores. `at` and the length must be multiples of 8. A fence must come
+    /// before any other access to these bytes, by this thread or another.
+    #[track_caller]
+    fn store_nt(&self, at: usize, bytes: &[u8]);
+
+    /// Begins to write back every line that the range touches (`clwb`, `clflushopt` or `clflush`); done only
+    /// after the next fence.
+    #[track_caller]
+    fn flush(&self, range: Range<usize>);
+
+    /// Store fence: flushes and non-temporal stores before it are complete when it is passed.
+    #[track_caller]
+    fn sfence(&self);
+
+    /// Full fence: as [`Memory::sfence`], and loads are ordered too.
+    #[track_caller]
+    fn mfence(&self);
+
+    /// Replaces eight bytes if they are `current`, in one locked operation, which is a full fence too.
+    /// `at` must be a multiple of 8.
+    ///
+    /// # Errors
+    /// The value found, if it is another.
+    #[track_caller]
+    fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Whether the bytes of `pieces`, one after the other, have this [`crate::checksum::of`] under `seed`.
+    ///
+    /// An operation of its own, so that a checker can take it as ideal: true exactly where every byte comes
+    /// from the stores that the checksum was made for.
+    fn verify(&self, pieces: &[Range<usize>], seed: u64, sum: u64) -> bool;
+
+    /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can, which
+    /// stands behind the fence where memory is a file in the page cache.
+    ///
+    /// # Errors
+    /// The first failure; it stays, since what was lost then is not known.
+    fn health(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The bytes themselves, where this memory can lend them.
+    ///
+    /// # Safety
+    /// As long as the slice lives nobody, in this process or another, may store to its bytes.
+    unsafe fn bytes(&self, _range: Range<usize>) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Borrowed memory is memory, but lends no bytes: a second borrower could store to them meanwhile.
+impl<M: Memory> Memory for &M {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    fn load(&self, at: usize, into: &mut [u8]) {
+        (**self).load(at, into);
+    }
+    fn load_u64(&self, at: usize) -> u64 {
+        (**self).load_u64(at)
+    }
+    #[track_caller]
+    fn store(&self, at: usize, bytes: &[u8]) {
+        (**self).store(at, bytes);
+    }
+    #[track_caller]
+    fn store_u64(&self, at: usize, value: u64) {
+        (**self).store_u64(at, value);
+    }
+    #[track_caller]
+    fn store_nt(&self, at: usize, bytes: &[u8]) {
+        (**self).store_nt(at, bytes);
+    }
+    #[track_caller]
+    fn flush(&self, range: Range<usize>) {
+        (**self).flush(range);
+    }
+    #[track_caller]
+    fn sfence(&self) {
+        (**self).sfence();
+    }
+    #[track_caller]
+    fn mfence(&self) {
+        (**self).mfence();
+    }
+    #[track_caller]
+    fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
+        (**self).compare_exchange_u64(at, current, new)
+    }
+    fn verify(&self, pieces: &[Range<usize>], seed: u64, sum: u64) -> bool {
+        (**self).verify(pieces, seed, sum)
+    }
+    fn health(&self) -> io::Result<()> {
+        (**self).health()
+    }
+}

@@ -1,0 +1,185 @@
+//! Which instructions make stores durable here: from the processor, a [`Policy`] measured on it, and the
+//! environment.
+
+use std::path::PathBuf;
+
+use crate::policy::{Policy, PolicyError};
+use crate::{Flush, Width, isa};
+
+/// How stores are made durable in one memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ways {
+    /// The instruction that writes a line back; `None` where caches are part of the persistence domain
+    /// (eADR): fences are kept there, since a store in the store buffer is not yet in the cache.
+    pub flush: Option<Flush>,
+    /// Copies of so many bytes and more are non-temporal; `usize::MAX` for never.
+    pub nt_threshold: usize,
+    /// The registers that whole lines are copied with.
+    pub width: Width,
+}
+
+/// Why a policy or an override is not followed.
+#[derive(Debug, thiserror::Error)]
+pub enum WaysError {
+    /// The file that `RINGFENCE_POLICY` names cannot be read.
+    #[error("RINGFENCE_POLICY names {}, which cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// It is no policy.
+    #[error("RINGFENCE_POLICY names {}: {source}", path.display())]
+    Policy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: PolicyError,
+    },
+    /// It names an instruction that this processor does not have.
+    #[error("{0} is asked for, which this processor does not have: its flags are in /proc/cpuinfo")]
+    Missing(Flush),
+    /// The policy was measured on another kind of processor.
+    #[error(
+        "the policy was measured on processor {measured}, this is {here}: let 'ringfence tune' write one here"
+    )]
+    Elsewhere {
+        /// Where it was measured.
+        measured: String,
+        /// What this is.
+        here: String,
+    },
+    /// An environment variable with a value that is none.
+    #[error("{variable}={value} is not understood: {expected}")]
+    Variable {
+        /// Its name.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+const ALL: [Flush; 3] = [Flush::Clwb, Flush::Clflushopt, Flush::Clflush];
+
+impl Ways {
+    /// Of the instructions that this processor has the one that disturbs its own cache least (`clwb`, else
+    /// `clflushopt`, else `clflush`), and non-temporal stores from a whole line on. What is cheapest differs
+    /// from machine to machine: a policy knows.
+    pub fn of_processor() -> Self {
+        let flush = ALL.into_iter().find(|flush| isa::supports(*flush));
+        Self { flush: flush.or(Some(Flush::Clflush)), nt_threshold: crate::LINE, width: Width::widest() }
+    }
+
+    /// As a policy says.
+    ///
+    /// # Errors
+    /// [`WaysError::Elsewhere`] and [`WaysError::Missing`].
+    pub fn of_policy(policy: &Policy) -> Result<Self, WaysError> {
+        if !policy.is_for_here() {
+            let here = crate::policy::Fingerprint::here().to_string();
+            return Err(WaysError::Elsewhere { measured: policy.processor.to_string(), here });
+        }
+        let nt_threshold = policy.nt_threshold.map_or(usize::MAX, |bytes| bytes as usize);
+        Self { nt_threshold, ..Self::of_processor() }.with_flush(policy.instruction)
+    }
+
+    /// With this instruction.
+    ///
+    /// # Errors
+    /// [`WaysError::Missing`].
+    pub fn with_flush(self, flush: Flush) -> Result<Self, WaysError> {
+        if isa::supports(flush) {
+            Ok(Self { flush: Some(flush), ..self })
+        } else {
+            Err(WaysError::Missing(flush))
+        }
+    }
+
+    /// What the environment asks for, else [`Ways::of_processor`]: `RINGFENCE_POLICY` names a policy file;
+    /// over it `RINGFENCE_FLUSH` (`clwb`, `clflushopt`, `clflush`) and `RINGFENCE_NT_THRESHOLD` (bytes, or
+    /// `never`), which are meant for tests and comparisons.
+    ///
+    /// # Errors
+    /// A variable that cannot be followed is refused, never ignored.
+    pub fn here() -> Result<Self, WaysError> {
+        Self::of_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, WaysError> {
+        let mut ways = match variable("RINGFENCE_POLICY") {
+            Some(path) => {
+                let path = PathBuf::from(path);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
+                let policy = Policy::parse(&text).map_err(|source| WaysError::Policy { path, source })?;
+                Self::of_policy(&policy)?
+            }
+            None => Self::of_processor(),
+        };
+        let name = "RINGFENCE_FLUSH";
+        if let Some(value) = variable(name) {
+            let flush = ALL.into_iter().find(|flush| flush.to_string() == value);
+            let expected = "clwb, clflushopt or clflush";
+            ways =
+                ways.with_flush(flush.ok_or(WaysError::Variable { variable: name, value, expected })?)?;
+        }
+        let name = "RINGFENCE_NT_THRESHOLD";
+        if let Some(value) = variable(name) {
+            ways.nt_threshold = match value.as_str() {
+                "never" => usize::MAX,
+                number => number.parse().map_err(|_| WaysError::Variable {
+                    variable: name,
+                    value: value.clone(),
+                    expected: "a number of bytes, or never",
+                })?,
+            };
+        }
+        Ok(ways)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Fingerprint;
+
+    fn of(pairs: &[(&'static str, &str)]) -> Result<Ways, WaysError> {
+        Ways::of_variables(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
+    }
+
+    #[test]
+    fn the_environment_overrides() {
+        assert_eq!(of(&[]).unwrap(), Ways::of_processor());
+        let ways = of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
+        assert_eq!((ways.flush, ways.nt_threshold), (Some(Flush::Clflush), 512));
+        assert_eq!(of(&[("RINGFENCE_NT_THRESHOLD", "never")]).unwrap().nt_threshold, usize::MAX);
+        for (name, value) in [
+            ("RINGFENCE_FLUSH", "wbinvd"),
+            ("RINGFENCE_NT_THRESHOLD", "-1"),
+            ("RINGFENCE_POLICY", "/no/such"),
+        ] {
+            let error = of(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_followed_where_it_was_measured() {
+        let policy = Policy {
+            processor: Fingerprint::here(),
+            target: "dram".into(),
+            instruction: Flush::Clflush,
+            nt_threshold: None,
+            batch: 1,
+            pace: None,
+        };
+        let ways = Ways::of_policy(&policy).unwrap();
+        assert_eq!((ways.flush, ways.nt_threshold), (Some(Flush::Clflush), usize::MAX));
+        let text = policy.to_string().replace(&policy.processor.to_string(), "Somebody 1-2-3");
+        let error = Ways::of_policy(&Policy::parse(&text).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("Somebody 1-2-3"), "{error}");
+    }
+}
