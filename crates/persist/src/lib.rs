@@ -24,11 +24,14 @@ pub mod isa;
 mod mapped;
 pub mod memory;
 pub mod policy;
+pub mod record;
 pub mod region;
+pub mod stores;
 pub mod ways;
 
 pub use isa::{Flush, LINE, Width};
 pub use mapped::Mapped;
 pub use memory::Memory;
 pub use region::{Medium, Pages, Region, RegionError, Request};
+pub use stores::{Durable, Lost, Stores};
 pub use ways::Ways;
