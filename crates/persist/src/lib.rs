@@ -26,6 +26,7 @@ pub mod memory;
 pub mod policy;
 pub mod record;
 pub mod region;
+pub mod ring;
 pub mod stores;
 pub mod ways;
 
@@ -33,5 +34,6 @@ pub use isa::{Flush, LINE, Width};
 pub use mapped::Mapped;
 pub use memory::Memory;
 pub use region::{Medium, Pages, Region, RegionError, Request};
+pub use ring::Ring;
 pub use stores::{Durable, Lost, Stores};
 pub use ways::Ways;

@@ -69,11 +69,12 @@ pub trait Memory {
     #[track_caller]
     fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Whether the bytes of `pieces`, one after the other, have this [`crate::checksum::of`] under `seed`.
+    /// Whether the bytes of both ranges, one after the other, have this [`crate::checksum::of`] under `seed`;
+    /// the second may be empty.
     ///
     /// An operation of its own, so that a checker can take it as ideal: true exactly where every byte comes
     /// from the stores that the checksum was made for.
-    fn verify(&self, pieces: &[Range<usize>], seed: u64, sum: u64) -> bool;
+    fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool;
 
     /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can, which
     /// stands behind the fence where memory is a file in the page cache.
@@ -132,7 +133,7 @@ impl<M: Memory> Memory for &M {
     fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
         (**self).compare_exchange_u64(at, current, new)
     }
-    fn verify(&self, pieces: &[Range<usize>], seed: u64, sum: u64) -> bool {
+    fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         (**self).verify(pieces, seed, sum)
     }
     fn health(&self) -> io::Result<()> {

@@ -71,8 +71,11 @@ impl<const N: usize> Record<N> {
     pub fn peek<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
         let sequence = |slot: usize| {
             let sequence = memory.load_u64(slots[slot] + 8);
-            let whole =
-                memory.verify(&[slots[slot] + 8..slots[slot] + HEAD + N], seed, memory.load_u64(slots[slot]));
+            let whole = memory.verify(
+                [slots[slot] + 8..slots[slot] + HEAD + N, 0..0],
+                seed,
+                memory.load_u64(slots[slot]),
+            );
             (whole && sequence > 0 && sequence % 2 == slot as u64).then_some(sequence)
         };
         let sequence = sequence(0).max(sequence(1))?;

@@ -291,6 +291,10 @@ impl Region {
         self.file.is_some()
     }
 
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     pub(crate) fn caches_persist(&self) -> bool {
         false
     }

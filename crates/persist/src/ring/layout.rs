@@ -1,0 +1,229 @@
+//! The format on the medium, byte by byte. Numbers are little-endian.
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 64 | the **head**, written once |
+//! | 256, 512 | 64 each | the **epoch record**: epoch (4 bytes, then 4 of zero) and start (8) |
+//! | 768, 1024 | 64 each | the **cursor record**: position (8) |
+//! | 1280 | 8 | `published`, meaningful only while the ring is open |
+//! | 1536 | 8 | `freed`, the same |
+//! | 4096 | capacity | the **entries** |
+//!
+//! What lies between is zero. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
+//! is prefetched together, or a block of a medium that writes 256 bytes at once.
+//!
+//! The head:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | `RINGFNCE` |
+//! | 8 | 4 | version of this format, 1 |
+//! | 12 | 4 | grain: entries begin and end at multiples of it, 64 or 256 |
+//! | 16 | 8 | capacity in bytes, a multiple of the grain |
+//! | 24 | 8 | salt, drawn at random when the ring is made |
+//! | 32 | 24 | zero |
+//! | 56 | 8 | checksum of the 56 bytes before, seed 0 |
+//!
+//! Records are as in [`crate::record`]; the epoch record's seed is the salt, the cursor record's its
+//! complement. An **entry** at position `p` (bytes since the ring was made, a multiple of the grain) begins at
+//! offset `4096 + p % capacity` and goes on at 4096 where it meets the end:
+//!
+//! | offset | bytes | |
+//! |---|---|---|
+//! | 0 | 8 | checksum of the payload; its seed is the checksum of the next 16 bytes under the salt |
+//! | 8 | 8 | position |
+//! | 16 | 4 | epoch |
+//! | 20 | 4 | length of the payload in bytes |
+//! | 24 | length | the payload, then zeros up to the next multiple of the grain |
+
+use std::ops::Range;
+
+use super::RingError;
+use crate::{LINE, Memory, checksum};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes before the entries.
+pub const HEAD: usize = 4096;
+/// Bytes of an entry before its payload.
+pub const ENTRY_HEAD: usize = 24;
+
+const MAGIC: [u8; 8] = *b"RINGFNCE";
+pub(super) const EPOCH_SLOTS: [usize; 2] = [256, 512];
+pub(super) const CURSOR_SLOTS: [usize; 2] = [768, 1024];
+pub(super) const PUBLISHED: usize = 1280;
+pub(super) const FREED: usize = 1536;
+
+/// The unchanging facts of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes for entries.
+    pub capacity: usize,
+    /// Entries begin and end at multiples of it, in bytes.
+    pub grain: usize,
+    /// What the ring's checksums are seeded with.
+    pub salt: u64,
+}
+
+impl Shape {
+    /// # Errors
+    /// [`RingError::Shape`]: a capacity that is zero or no multiple of the grain, a grain that is neither 64
+    /// nor 256.
+    pub fn new(capacity: usize, grain: usize, salt: u64) -> Result<Self, RingError> {
+        let shape = Self { capacity, grain, salt };
+        match shape.fault() {
+            None => Ok(shape),
+            Some(fault) => Err(RingError::Shape(fault)),
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        if self.grain != 64 && self.grain != 256 {
+            return Some(format!("a grain of {} bytes is neither 64 nor 256", self.grain));
+        }
+        if self.capacity == 0
+            || !self.capacity.is_multiple_of(self.grain)
+            || self.capacity > isize::MAX as usize / 2
+        {
+            let grain = self.grain;
+            return Some(format!(
+                "a capacity of {} bytes is no multiple of {grain}, from {grain} on",
+                self.capacity
+            ));
+        }
+        None
+    }
+
+    /// The longest payload: the whole capacity but one entry's head, and no more than a length of 32 bits says.
+    pub fn max_payload(&self) -> usize {
+        (self.capacity - ENTRY_HEAD).min(u32::MAX as usize)
+    }
+
+    /// Bytes that an entry takes up.
+    #[inline]
+    pub fn size_of(&self, payload: usize) -> usize {
+        (ENTRY_HEAD + payload).next_multiple_of(self.grain)
+    }
+
+    /// Where a position is in memory.
+    #[inline]
+    pub fn offset_of(&self, position: u64) -> usize {
+        HEAD + (position % self.capacity as u64) as usize
+    }
+
+    /// The one or two ranges of memory that `len` bytes take up from `offset` on, the second perhaps empty.
+    #[inline]
+    pub fn pieces(&self, offset: usize, len: usize) -> [Range<usize>; 2] {
+        let end = HEAD + self.capacity;
+        let offset = if offset >= end { offset - self.capacity } else { offset };
+        let first = len.min(end - offset);
+        [offset..offset + first, HEAD..HEAD + len - first]
+    }
+
+    /// The offset `size` bytes, at most a capacity, behind `offset`.
+    #[inline]
+    pub fn behind(&self, offset: usize, size: usize) -> usize {
+        let end = HEAD + self.capacity;
+        if offset + size >= end { offset + size - self.capacity } else { offset + size }
+    }
+
+    pub(super) fn write<M: Memory>(&self, memory: &M) {
+        let mut line = [0; LINE];
+        line[..8].copy_from_slice(&MAGIC);
+        line[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        line[12..16].copy_from_slice(&(self.grain as u32).to_le_bytes());
+        line[16..24].copy_from_slice(&(self.capacity as u64).to_le_bytes());
+        line[24..32].copy_from_slice(&self.salt.to_le_bytes());
+        let sum = checksum::of(&line[..56], 0);
+        line[56..].copy_from_slice(&sum.to_le_bytes());
+        memory.store_nt(0, &line);
+        memory.sfence();
+    }
+
+    pub(super) fn read<M: Memory>(memory: &M) -> Result<Self, RingError> {
+        if memory.len() < HEAD + LINE {
+            return Err(RingError::Foreign(format!("{} bytes hold no ring", memory.len())));
+        }
+        let mut line = [0; LINE];
+        memory.load(0, &mut line);
+        let half = |at: usize| u32::from_le_bytes(line[at..at + 4].try_into().unwrap());
+        let word = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().unwrap());
+        if line == [0; LINE] {
+            return Err(RingError::Unfinished);
+        }
+        if line[..8] != MAGIC {
+            return Err(RingError::Foreign("the first 8 bytes are not RINGFNCE".into()));
+        }
+        if half(8) != VERSION {
+            return Err(RingError::Version(half(8)));
+        }
+        if !memory.verify([0..56, 0..0], 0, word(56)) {
+            return Err(RingError::Damaged("the head's checksum is wrong".into()));
+        }
+        let shape = Self { capacity: word(16) as usize, grain: half(12) as usize, salt: word(24) };
+        if let Some(fault) = shape.fault() {
+            return Err(RingError::Damaged(fault));
+        }
+        if shape.capacity > memory.len() - HEAD {
+            return Err(RingError::Damaged(format!(
+                "{} bytes are there of the {} that the head tells of: the file was cut off",
+                memory.len(),
+                HEAD + shape.capacity
+            )));
+        }
+        Ok(shape)
+    }
+}
+
+/// What an entry's head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place, in bytes since the ring was made.
+    pub position: u64,
+    /// The life of the ring in which it was written.
+    pub epoch: u32,
+    /// Bytes of its payload.
+    pub len: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.position.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.len.to_le_bytes());
+        bytes
+    }
+
+    #[inline]
+    fn seed(&self, salt: u64) -> u64 {
+        checksum::of(&self.bytes(), salt)
+    }
+
+    /// The head of an entry with this payload.
+    #[inline]
+    pub(super) fn encode(&self, payload: &[u8], salt: u64) -> [u8; ENTRY_HEAD] {
+        let mut head = [0; ENTRY_HEAD];
+        head[8..].copy_from_slice(&self.bytes());
+        let sum = checksum::of(payload, self.seed(salt));
+        head[..8].copy_from_slice(&sum.to_le_bytes());
+        head
+    }
+
+    /// The head at `offset`, which is a multiple of the grain, and the checksum it carries.
+    #[inline]
+    pub(super) fn decode<M: Memory>(memory: &M, offset: usize) -> (Self, u64) {
+        let mut head = [0; ENTRY_HEAD];
+        memory.load(offset, &mut head);
+        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
+        (Self { position: word(8), epoch: word(16) as u32, len: (word(16) >> 32) as u32 }, word(0))
+    }
+
+    /// Whether the payload is the one that the checksum was made for.
+    #[inline]
+    pub(super) fn is_whole<M: Memory>(&self, memory: &M, offset: usize, shape: &Shape, sum: u64) -> bool {
+        let pieces = shape.pieces(offset + ENTRY_HEAD, self.len as usize);
+        memory.verify(pieces, self.seed(shape.salt), sum)
+    }
+}

@@ -1,0 +1,92 @@
+//! Who may open, push and pop: locks on bytes of the ring's file, beyond anything that is stored there.
+//!
+//! They are open file description locks (fcntl(2), `F_OFD_SETLK`): the kernel gives them back when the last
+//! descriptor closes, however the process ends, and they hold between two opens within one process too. A
+//! child that is forked without exec shares its parent's: it must not use the ring.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{RingError, Role};
+
+// Whoever opens holds OPENING meanwhile, and LIFE (shared) as long as it has the ring open.
+const LIFE: i64 = i64::MAX - 16;
+const OPENING: i64 = LIFE + 1;
+const ROLES: i64 = LIFE + 2;
+
+/// The locks of one open ring. Memory without a file is one process's alone: nothing to lock but the seats.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    file: Option<File>,
+    taken: [AtomicBool; 2],
+}
+
+/// A role, held until dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    locks: Arc<Locks>,
+    role: Role,
+}
+
+impl Locks {
+    /// Opens: `recover` runs only if nobody else has the ring open, and nobody can open it meanwhile.
+    pub(super) fn open<T>(
+        file: Option<File>,
+        recover: impl FnOnce() -> Result<T, RingError>,
+    ) -> Result<(Self, Option<T>), RingError> {
+        let locks = Self { file, ..Self::default() };
+        locks.lock(OPENING, libc::F_WRLCK, true).map_err(RingError::Lock)?;
+        let alone = locks.lock(LIFE, libc::F_WRLCK, false).map_err(RingError::Lock)?;
+        let recovered = if alone { Some(recover()?) } else { None };
+        locks.lock(LIFE, libc::F_RDLCK, true).map_err(RingError::Lock)?;
+        locks.lock(OPENING, libc::F_UNLCK, false).map_err(RingError::Lock)?;
+        Ok((locks, recovered))
+    }
+
+    pub(super) fn seat(self: &Arc<Self>, role: Role) -> Result<Seat, RingError> {
+        if self.taken[role as usize].swap(true, Ordering::AcqRel) {
+            return Err(RingError::Taken(role));
+        }
+        // From here on the seat gives it back.
+        let seat = Seat { locks: self.clone(), role };
+        match self.lock(ROLES + role as i64, libc::F_WRLCK, false) {
+            Ok(true) => Ok(seat),
+            Ok(false) => Err(RingError::Taken(role)),
+            Err(error) => Err(RingError::Lock(error)),
+        }
+    }
+
+    // Whether the lock was got.
+    fn lock(&self, byte: i64, kind: libc::c_int, wait: bool) -> io::Result<bool> {
+        let Some(file) = &self.file else { return Ok(true) };
+        // SAFETY: all zeros is a valid flock, and l_pid must be zero for these locks.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        (lock.l_start, lock.l_len) = (byte, 1);
+        let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+        loop {
+            // SAFETY: an open descriptor and a lock that outlives the call.
+            if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
+                return Ok(true);
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN | libc::EACCES) => return Ok(false),
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Failing leaves the lock until the file is closed, which nothing here can better.
+        _ = self.locks.lock(ROLES + self.role as i64, libc::F_UNLCK, false);
+        self.locks.taken[self.role as usize].store(false, Ordering::Release);
+    }
+}

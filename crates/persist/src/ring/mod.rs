@@ -1,0 +1,269 @@
+//! A ring buffer that outlives crashes: single producer, single consumer, entries of any length, one fence for
+//! each durable push.
+//!
+//! ```
+//! use ringfence_persist::{Region, Request, Ring};
+//!
+//! let ring = Ring::create_in(Region::map(&Request::dram(1 << 20)).unwrap())?;
+//! let mut producer = ring.producer()?;
+//! let mut consumer = ring.consumer()?;
+//!
+//! producer.push(b"durable when this returns")?;
+//!
+//! let entry = consumer.try_read()?.unwrap();
+//! assert_eq!(&entry[..], b"durable when this returns");
+//! entry.pop_durably()?;
+//! # Ok::<(), ringfence_persist::ring::RingError>(())
+//! ```
+//!
+//! The two sides can be two threads (each side is `Send`) or two processes that open the same file. What is on
+//! the medium is described in [`layout`], what opening does in [`Recovery`], why one fence is enough in
+//! `docs/one-fence.md`.
+//!
+//! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page cache calls
+//! `msync` where others fence, and a ring in plain memory lives as long as the process.
+
+mod consumer;
+mod error;
+pub mod index;
+pub mod layout;
+mod lock;
+mod producer;
+mod recovery;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use consumer::{Consumer, Read};
+pub use error::{RingError, Role};
+pub use layout::Shape;
+pub use producer::{Batch, Producer};
+pub use recovery::{Recovery, Tail, inspect, recover};
+
+use crate::record::Record;
+use crate::{Lost, Mapped, Memory, Region, Ways};
+use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};
+use lock::Locks;
+
+/// A ring that is open: gives out its two sides.
+#[derive(Debug)]
+pub struct Ring {
+    memory: Mapped,
+    shape: Shape,
+    locks: Arc<Locks>,
+    recovery: Option<Recovery>,
+}
+
+/// How a ring is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes for entries, heads of 24 bytes and padding included; `None`: as much as the region holds.
+    pub capacity: Option<usize>,
+    /// Entries begin and end at multiples of it: 64, or 256 for media that write blocks of that size (Optane
+    /// persistent memory; Yang et al., FAST 2020).
+    pub grain: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { capacity: None, grain: crate::LINE }
+    }
+}
+
+impl Ring {
+    /// Makes a ring in a region, over whatever is there, and opens it.
+    ///
+    /// # Errors
+    /// [`RingError`]: no room, a medium or lock that fails, somebody who has the same file open as a ring.
+    pub fn create_in(region: Region) -> Result<Self, RingError> {
+        Self::create_with(region, Options::default(), Ways::here()?)
+    }
+
+    /// As [`create_in`](Self::create_in), with options and instructions of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`create_in`](Self::create_in), and [`RingError::Shape`].
+    pub fn create_with(region: Region, options: Options, ways: Ways) -> Result<Self, RingError> {
+        let room = region.len().saturating_sub(HEAD);
+        let capacity = options.capacity.unwrap_or(room - room % options.grain.max(1));
+        let shape = Shape::new(capacity, options.grain, salt()?)?;
+        if capacity > room {
+            let (head, len) = (HEAD, region.len());
+            return Err(RingError::Shape(format!(
+                "a capacity of {capacity} bytes and a head of {head} do not fit into {len} bytes"
+            )));
+        }
+        let (ring, fresh) = Self::open_by(region, ways, |memory| {
+            format(memory, &shape)?;
+            recover(memory)
+        })?;
+        // Somebody else's ring is not written over.
+        if fresh { Ok(ring) } else { Err(RingError::InUse) }
+    }
+
+    /// Opens the ring in a region. If nobody else has it open it is recovered first.
+    ///
+    /// # Errors
+    /// [`RingError`]: what is there is no ring, or damaged, or of another version.
+    pub fn open_in(region: Region) -> Result<Self, RingError> {
+        Self::open_with(region, Ways::here()?)
+    }
+
+    /// As [`open_in`](Self::open_in), with instructions of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in).
+    pub fn open_with(region: Region, ways: Ways) -> Result<Self, RingError> {
+        Self::open_by(region, ways, recover).map(|(ring, _)| ring)
+    }
+
+    fn open_by(
+        region: Region,
+        ways: Ways,
+        ready: impl FnOnce(&Mapped) -> Result<(Shape, Recovery), RingError>,
+    ) -> Result<(Self, bool), RingError> {
+        let file = region.file().map(std::fs::File::try_clone).transpose().map_err(RingError::Lock)?;
+        let memory = Mapped::with_ways(region, ways);
+        let (locks, recovered) = Locks::open(file, || ready(&memory))?;
+        let shape = recovered.map_or_else(|| Shape::read(&memory), |(shape, _)| Ok(shape))?;
+        let recovery = recovered.map(|(_, recovery)| recovery);
+        Ok((Self { memory, shape, locks: Arc::new(locks), recovery }, recovery.is_some()))
+    }
+
+    /// What opening found, or `None` if somebody had the ring open already, so that there was nothing to
+    /// recover.
+    pub fn recovery(&self) -> Option<Recovery> {
+        self.recovery
+    }
+
+    /// The ring's capacity, grain and salt.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The region that it lies in.
+    pub fn region(&self) -> &Region {
+        self.memory.region()
+    }
+
+    /// The side that pushes, to be sent to whichever thread.
+    ///
+    /// # Errors
+    /// [`RingError::Taken`], [`RingError::Epochs`], [`RingError::Damaged`], [`RingError::Lost`].
+    pub fn producer(&self) -> Result<Producer<Mapped>, RingError> {
+        Producer::seated(self.memory.share(), Some(self.locks.seat(Role::Producer)?))
+    }
+
+    /// The side that reads and pops, to be sent to whichever thread. It begins at the durable cursor: what an
+    /// earlier consumer popped lazily and did not commit is read again.
+    ///
+    /// # Errors
+    /// [`RingError::Taken`], [`RingError::Damaged`], [`RingError::Lost`].
+    pub fn consumer(&self) -> Result<Consumer<Mapped>, RingError> {
+        Consumer::seated(self.memory.share(), Some(self.locks.seat(Role::Consumer)?))
+    }
+}
+
+/// Makes an empty ring in memory that nobody else uses, durable on return. The head comes last: a crash before
+/// leaves no ring.
+///
+/// # Errors
+/// [`RingError::Shape`]: it does not fit. [`RingError::Lost`].
+pub fn format<M: Memory>(memory: &M, shape: &Shape) -> Result<(), RingError> {
+    if memory.len() < HEAD || shape.capacity > memory.len() - HEAD {
+        let (len, capacity) = (memory.len(), shape.capacity);
+        return Err(RingError::Shape(format!(
+            "a capacity of {capacity} bytes and a head of {HEAD} do not fit into {len} bytes"
+        )));
+    }
+    memory.store_nt(0, &[0; HEAD]);
+    memory.sfence();
+    Record::create(memory, EPOCH_SLOTS, shape.salt, &Epochs { epoch: 0, start: 0 }.encode());
+    Record::create(memory, CURSOR_SLOTS, !shape.salt, &0u64.to_le_bytes());
+    shape.write(memory);
+    memory.health().map_err(Lost)?;
+    Ok(())
+}
+
+fn salt() -> Result<u64, RingError> {
+    let mut bytes = [0; 8];
+    // SAFETY: eight bytes that are ours; so few are never cut short.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 {
+        Ok(u64::from_le_bytes(bytes))
+    } else {
+        Err(RingError::Random(std::io::Error::last_os_error()))
+    }
+}
+
+/// The epoch record's value.
+#[derive(Debug, Clone, Copy)]
+struct Epochs {
+    epoch: u32,
+    start: u64,
+}
+
+impl Epochs {
+    fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.start.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; 16]) -> Result<Self, RingError> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let epoch =
+            u32::try_from(word(0)).map_err(|_| RingError::Damaged("its epoch is no number".into()))?;
+        Ok(Self { epoch, start: word(8) })
+    }
+}
+
+/// A word of the memory that both sides know.
+struct Word<'m, M>(&'m M, usize);
+
+/// Waiting for the other side: 200 rounds of `pause`, 100 of yielding, then sleeps from 50 us to 1 ms.
+struct Backoff {
+    rounds: u32,
+    end: Option<Instant>,
+}
+
+impl Backoff {
+    fn forever() -> Self {
+        Self { rounds: 0, end: None }
+    }
+
+    fn until(patience: Duration) -> Self {
+        Self { rounds: 0, end: Instant::now().checked_add(patience) }
+    }
+
+    // False when patience is at an end.
+    fn wait(&mut self) -> bool {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds {
+            0..200 => {
+                std::hint::spin_loop();
+                return true;
+            }
+            200..300 => std::thread::yield_now(),
+            rounds => std::thread::sleep(Duration::from_micros(50 << (rounds - 300).min(4))),
+        }
+        self.end.is_none_or(|end| Instant::now() < end)
+    }
+}
+
+/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
+/// and there by the environment variable `RINGFENCE_MUTANT`.
+#[inline(always)]
+fn planted(name: &str) -> bool {
+    #[cfg(ringfence_mutants)]
+    {
+        static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+        CHOSEN.get_or_init(|| std::env::var("RINGFENCE_MUTANT").unwrap_or_default()) == name
+    }
+    #[cfg(not(ringfence_mutants))]
+    {
+        _ = name;
+        false
+    }
+}

@@ -1,0 +1,291 @@
+//! The side that pushes.
+
+use std::time::Duration;
+
+use super::index::{Ahead, Shared};
+use super::layout::{ENTRY_HEAD, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
+use super::lock::Seat;
+use super::{Backoff, Epochs, RingError, Word, planted};
+use crate::record::Record;
+use crate::{LINE, Lost, Memory};
+
+/// The side of a ring that pushes. There is one at a time.
+#[derive(Debug)]
+pub struct Producer<M: Memory> {
+    memory: M,
+    shape: Shape,
+    ahead: Ahead,
+    // Of `ahead.published()`, so that a push divides nothing.
+    offset: usize,
+    epoch: u32,
+    epochs: Record<16>,
+    // Entries were written beyond `published`, and may stay there.
+    unpublished: bool,
+    wanting: bool,
+    _seat: Option<Seat>,
+}
+
+impl<M: Memory> Producer<M> {
+    /// Begins to push to a ring that was [recovered](super::recover), behind its last published entry. Records
+    /// the next epoch first, so that whatever an earlier producer left behind that point stays dead.
+    ///
+    /// For memory that no [`Ring`](super::Ring) guards: there must be no other producer.
+    ///
+    /// # Errors
+    /// [`RingError`]: no ring, damage, a medium that fails, epochs that are used up.
+    pub fn attach(memory: M) -> Result<Self, RingError> {
+        Self::seated(memory, None)
+    }
+
+    pub(super) fn seated(memory: M, seat: Option<Seat>) -> Result<Self, RingError> {
+        let shape = Shape::read(&memory)?;
+        let damaged = |what: &str| RingError::Damaged(what.into());
+        let (epochs, bytes) = Record::open(&memory, EPOCH_SLOTS, shape.salt)
+            .ok_or_else(|| damaged("neither slot of the epoch is whole"))?;
+        let (published, freed) = (memory.load_u64(PUBLISHED), memory.load_u64(FREED));
+        let last = Epochs::decode(bytes)?;
+        let grain = shape.grain as u64;
+        let used = published.checked_sub(freed).filter(|used| *used <= shape.capacity as u64);
+        if used.is_none()
+            || !published.is_multiple_of(grain)
+            || published > u64::MAX / 2
+            || published < last.start
+        {
+            return Err(damaged("its indices cannot be: it was not recovered"));
+        }
+        let mut producer = Self {
+            offset: shape.offset_of(published),
+            ahead: Ahead::new(published, freed, shape.capacity as u64),
+            memory,
+            shape,
+            epoch: last.epoch,
+            epochs,
+            unpublished: false,
+            wanting: false,
+            _seat: seat,
+        };
+        producer.next_epoch()?;
+        Ok(producer)
+    }
+
+    /// The longest payload, in bytes: the capacity less 24.
+    pub fn max_payload(&self) -> usize {
+        self.shape.max_payload()
+    }
+
+    /// Pushes an entry if there is room now: durable on return, and there for the consumer. One fence.
+    ///
+    /// # Errors
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Lost`], [`RingError::Damaged`]. Whatever it
+    /// is, the entry is not pushed.
+    #[inline]
+    pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
+        self.settle()?;
+        let to = self.room_for(self.ahead.published(), payload.len())?;
+        self.unpublished = true;
+        let offset = self.write(self.ahead.published(), self.offset, payload);
+        self.publish(to, offset)
+    }
+
+    /// As [`try_push`](Self::try_push), but waits for room as long as it takes: spinning at first, then
+    /// sleeping for up to 1 ms at a time.
+    ///
+    /// # Errors
+    /// As [`try_push`](Self::try_push), but never [`RingError::Full`].
+    #[inline]
+    pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
+        match self.try_push(payload) {
+            Err(RingError::Full) => self.push_slowly(payload, Backoff::forever()),
+            other => other,
+        }
+    }
+
+    /// As [`push`](Self::push), but for so long at most, then [`RingError::Full`].
+    ///
+    /// # Errors
+    /// As [`try_push`](Self::try_push).
+    pub fn push_within(&mut self, payload: &[u8], patience: Duration) -> Result<(), RingError> {
+        self.push_slowly(payload, Backoff::until(patience))
+    }
+
+    #[cold]
+    fn push_slowly(&mut self, payload: &[u8], mut backoff: Backoff) -> Result<(), RingError> {
+        loop {
+            match self.try_push(payload) {
+                Err(RingError::Full) if backoff.wait() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Begins a batch: entries that become durable and visible together, under one fence, at
+    /// [`Batch::commit`]. After a crash before that returns, a first part of the batch may be there, in order,
+    /// each entry whole.
+    ///
+    /// # Errors
+    /// [`RingError::Lost`], [`RingError::Epochs`]: if an earlier batch was forgotten and cannot be disowned.
+    pub fn batch(&mut self) -> Result<Batch<'_, M>, RingError> {
+        self.settle()?;
+        let (to, offset) = (self.ahead.published(), self.offset);
+        Ok(Batch { producer: self, to, offset, done: false })
+    }
+
+    #[inline]
+    fn room_for(&mut self, from: u64, len: usize) -> Result<u64, RingError> {
+        let max = self.shape.max_payload();
+        if len > max {
+            return Err(RingError::TooLong { len, max });
+        }
+        let to = from + self.shape.size_of(len) as u64;
+        if self.ahead.has_room(to, &Word(&self.memory, FREED))? {
+            if self.wanting {
+                self.want(false);
+            }
+            return Ok(to);
+        }
+        self.want(true);
+        Err(RingError::Full)
+    }
+
+    // Asks the consumer to make its cursor durable although it is lazy.
+    #[cold]
+    fn want(&mut self, wanting: bool) {
+        self.wanting = wanting;
+        self.memory.store_u64(PUBLISHED + 8, u64::from(wanting));
+    }
+
+    // Writes an entry that fits, and returns the offset behind it.
+    #[inline]
+    fn write(&mut self, position: u64, offset: usize, payload: &[u8]) -> usize {
+        let entry = Entry { position, epoch: self.epoch, len: payload.len() as u32 };
+        let head = entry.encode(payload, self.shape.salt);
+        let size = self.shape.size_of(payload.len());
+        let mut stage = Stage([0; STAGE]);
+        stage.0[..ENTRY_HEAD].copy_from_slice(&head);
+        if size <= STAGE {
+            stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
+            self.put(offset, &stage.0[..size]);
+        } else {
+            // Whole lines from where they are; the first one, with the head, and the rest are staged.
+            let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
+            stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
+            self.put(offset, &stage.0[..LINE]);
+            let (lines, tail) = rest.split_at(rest.len() & !(LINE - 1));
+            self.put(offset + LINE, lines);
+            let mut stage = Stage([0; STAGE]);
+            stage.0[..tail.len()].copy_from_slice(tail);
+            self.put(offset + LINE + lines.len(), &stage.0[..size - LINE - lines.len()]);
+        }
+        self.shape.behind(offset, size)
+    }
+
+    #[inline]
+    fn put(&self, offset: usize, bytes: &[u8]) {
+        let [first, second] = self.shape.pieces(offset, bytes.len());
+        let (one, other) = bytes.split_at(first.len());
+        if !one.is_empty() {
+            self.memory.store_nt(first.start, one);
+        }
+        if !other.is_empty() {
+            self.memory.store_nt(second.start, other);
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, to: u64, offset: usize) -> Result<(), RingError> {
+        if !planted("push-not-fenced") {
+            self.memory.sfence();
+        }
+        self.memory.health().map_err(Lost)?;
+        self.ahead.publish(to, &Word(&self.memory, PUBLISHED));
+        self.offset = offset;
+        self.unpublished = false;
+        Ok(())
+    }
+
+    // What was written and not published must not come back once something else is pushed in its place.
+    #[inline]
+    fn settle(&mut self) -> Result<(), RingError> {
+        if self.unpublished { self.next_epoch() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn next_epoch(&mut self) -> Result<(), RingError> {
+        let epoch = self.epoch.checked_add(1).ok_or(RingError::Epochs)?;
+        if planted("epoch-not-recorded") {
+            self.unpublished = false;
+            return Ok(());
+        }
+        self.memory.sfence();
+        self.epochs.write(&self.memory, &Epochs { epoch, start: self.ahead.published() }.encode());
+        self.memory.health().map_err(Lost)?;
+        self.epoch = epoch;
+        self.unpublished = false;
+        Ok(())
+    }
+}
+
+const STAGE: usize = 256;
+
+#[repr(align(64))]
+struct Stage([u8; STAGE]);
+
+/// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit, it leaves
+/// nothing behind.
+#[derive(Debug)]
+#[must_use = "a batch that is not committed is abandoned"]
+pub struct Batch<'p, M: Memory> {
+    producer: &'p mut Producer<M>,
+    to: u64,
+    offset: usize,
+    done: bool,
+}
+
+impl<M: Memory> Batch<'_, M> {
+    /// Adds an entry, not durable and not visible before [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not added, the others
+    /// stay.
+    #[inline]
+    pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
+        let to = self.producer.room_for(self.to, payload.len())?;
+        self.producer.unpublished = true;
+        self.offset = self.producer.write(self.to, self.offset, payload);
+        self.to = to;
+        Ok(())
+    }
+
+    /// Makes all entries durable by one fence, and then visible.
+    ///
+    /// # Errors
+    /// [`RingError::Lost`]: none of them is visible.
+    #[inline]
+    pub fn commit(mut self) -> Result<(), RingError> {
+        self.done = true;
+        if self.to == self.producer.ahead.published() {
+            return Ok(());
+        }
+        self.producer.publish(self.to, self.offset)
+    }
+}
+
+impl<M: Memory> Drop for Batch<'_, M> {
+    fn drop(&mut self) {
+        if !self.done {
+            // If this fails, the next push does it again, and reports.
+            _ = self.producer.settle();
+        }
+    }
+}
+
+impl<M: Memory> Shared for Word<'_, M> {
+    #[inline]
+    fn get(&self) -> u64 {
+        self.0.load_u64(self.1)
+    }
+    #[inline]
+    fn put(&self, value: u64) {
+        self.0.store_u64(self.1, value);
+    }
+}
