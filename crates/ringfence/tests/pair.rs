@@ -117,8 +117,8 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         one_sentence(&ringfence_in(folder.path(), &[&["pair"][..], args].concat()), 2, part);
         assert_eq!(folder.entries(), before);
     };
-    refused(&[], "give 2 to 10");
-    refused(&["--task=alu"], "give 2 to 10");
+    refused(&[], "2 to 10 tasks");
+    refused(&["--task=alu"], "2 to 10 tasks");
     refused(&["--task=alu", "--task=idle"], "leave it out");
     refused(&["--task=alu", "--task=chase footprint=1MiB,2MiB"], "lists are several tasks");
     refused(&["--task=alu", "--task=alu", "--present", "1+3"], "is no assignment of 2 tasks");

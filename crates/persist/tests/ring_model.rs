@@ -1,0 +1,249 @@
+//! The ring against a queue, with crashes at any time: whatever was acknowledged is there, in order, once;
+//! what was not may be there, whole, and in order.
+
+mod support;
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use ringfence_persist::ring::{Consumer, Producer, RingError, Shape, format, inspect, recover};
+use support::{Crashing, Random};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push(usize),
+    // Commits unless the flag says to abandon.
+    Batch(Vec<usize>, bool),
+    Pop,
+    PopDurably,
+    Commit,
+    // The producer goes, without a crash, and another takes over.
+    Producer,
+    Consumer,
+    // A crash, as the seed has it, during the operation before if `torn`; `deep`: another one in recovery.
+    Crash { seed: u64, deep: bool },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let len = || prop_oneof![4 => 0usize..60, 1 => 0usize..600];
+    let step = prop_oneof![
+        8 => len().prop_map(Step::Push),
+        3 => (proptest::collection::vec(len(), 0..5), proptest::bool::weighted(0.3)).prop_map(|(b, a)| Step::Batch(b, a)),
+        4 => Just(Step::Pop),
+        3 => Just(Step::PopDurably),
+        1 => Just(Step::Commit),
+        1 => Just(Step::Producer),
+        1 => Just(Step::Consumer),
+        2 => (any::<u64>(), any::<bool>()).prop_map(|(seed, deep)| Step::Crash { seed, deep }),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+// What must hold, as plain data.
+#[derive(Default)]
+struct Model {
+    next: u64,
+    // Acknowledged and not popped.
+    queue: VecDeque<Vec<u8>>,
+    // Popped, but not durably: may come back, all from some point on.
+    lazily: VecDeque<Vec<u8>>,
+}
+
+impl Model {
+    fn payload(&mut self, len: usize) -> Vec<u8> {
+        self.next += 1;
+        // Numbered as far as there is room, so that none is taken for another.
+        self.next.to_le_bytes().into_iter().cycle().take(len.max(3)).collect()
+    }
+}
+
+struct World {
+    memory: Crashing,
+    model: Model,
+}
+
+impl World {
+    fn new(lines: usize, grain: usize) -> Self {
+        let memory = Crashing::new(4096 + lines * grain);
+        let shape = Shape::new(lines * grain, grain, 77).unwrap();
+        format(&memory, &shape).unwrap();
+        recover(&memory).unwrap();
+        Self { memory, model: Model::default() }
+    }
+
+    fn life(&mut self, steps: &mut impl Iterator<Item = Step>) -> Result<(), TestCaseError> {
+        let mut producer = Producer::attach(&self.memory).unwrap();
+        let mut consumer = Consumer::attach(&self.memory).unwrap();
+        while let Some(step) = steps.next() {
+            let model = &mut self.model;
+            match step {
+                Step::Push(len) => {
+                    let payload = model.payload(len);
+                    match producer.try_push(&payload) {
+                        Ok(()) => model.queue.push_back(payload),
+                        Err(RingError::Full) => {}
+                        Err(RingError::TooLong { .. }) => {
+                            prop_assert!(payload.len() > producer.max_payload())
+                        }
+                        Err(error) => return Err(TestCaseError::fail(error.to_string())),
+                    }
+                }
+                Step::Batch(lens, abandon) => {
+                    let mut batch = producer.batch().unwrap();
+                    let mut pushed = Vec::new();
+                    for len in lens {
+                        let payload = model.payload(len);
+                        if batch.push(&payload).is_ok() {
+                            pushed.push(payload);
+                        }
+                    }
+                    if abandon {
+                        drop(batch);
+                    } else {
+                        batch.commit().unwrap();
+                        model.queue.extend(pushed);
+                    }
+                }
+                Step::Pop | Step::PopDurably => {
+                    let entry = consumer.try_read().unwrap();
+                    prop_assert_eq!(entry.as_deref(), model.queue.front().map(|entry| &entry[..]));
+                    let Some(entry) = entry else { continue };
+                    if matches!(step, Step::PopDurably) {
+                        entry.pop_durably().unwrap();
+                        model.queue.pop_front();
+                        model.lazily.clear();
+                    } else {
+                        entry.pop().unwrap();
+                        model.lazily.extend(model.queue.pop_front());
+                    }
+                }
+                Step::Commit => {
+                    consumer.commit().unwrap();
+                    model.lazily.clear();
+                }
+                Step::Producer => {
+                    drop(producer);
+                    producer = Producer::attach(&self.memory).unwrap();
+                }
+                Step::Consumer => {
+                    // A consumer that goes properly commits.
+                    drop(consumer);
+                    model.lazily.clear();
+                    consumer = Consumer::attach(&self.memory).unwrap();
+                }
+                Step::Crash { seed, deep } => {
+                    std::mem::forget(consumer);
+                    return self.crash(seed, deep);
+                }
+            }
+        }
+        std::mem::forget(consumer);
+        self.crash(1, false)
+    }
+
+    fn crash(&mut self, seed: u64, deep: bool) -> Result<(), TestCaseError> {
+        let mut random = Random(seed);
+        // Half of the time nothing was lost but the process.
+        if random.below(2) == 0 {
+            self.memory = self.memory.crash(&mut random);
+        }
+        if deep {
+            recover(&self.memory).unwrap();
+            _ = Producer::attach(&self.memory).unwrap();
+            self.memory = self.memory.crash(&mut random);
+        }
+        let (_, seen) = inspect(&self.memory).unwrap();
+        let (shape, found) = recover(&self.memory).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(found, seen);
+        prop_assert!(found.end - found.cursor <= shape.capacity as u64);
+
+        let consumer = Consumer::attach(&self.memory).unwrap();
+        let there = contents(consumer);
+        prop_assert_eq!(there.len() as u64, found.entries);
+        // Some of those popped lazily, from some point on, and then every acknowledged one.
+        let model = &mut self.model;
+        let again = there.len().checked_sub(model.queue.len());
+        prop_assert!(
+            again.is_some_and(|again| again <= model.lazily.len()),
+            "{} of {}",
+            there.len(),
+            model.queue.len()
+        );
+        let wanted: Vec<&Vec<u8>> =
+            model.lazily.iter().skip(model.lazily.len() - again.unwrap()).chain(&model.queue).collect();
+        prop_assert_eq!(there.iter().collect::<Vec<_>>(), wanted);
+        model.queue = there.into();
+        model.lazily.clear();
+        Ok(())
+    }
+}
+
+fn contents(mut consumer: Consumer<&Crashing>) -> Vec<Vec<u8>> {
+    let mut there = Vec::new();
+    consumer
+        .scan(|entry| {
+            there.push(entry.to_vec());
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    there
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_is_a_queue_that_survives(
+        lines in prop_oneof![Just(1usize), 2usize..6, 6usize..20],
+        wide in any::<bool>(),
+        steps in steps(),
+    ) {
+        let mut world = World::new(lines, if wide { 256 } else { 64 });
+        let mut steps = steps.into_iter().peekable();
+        while steps.peek().is_some() {
+            world.life(&mut steps)?;
+        }
+    }
+
+    // A crash in the middle of a push or batch, before its fence: what is there is a first part of it.
+    #[test]
+    fn an_unfinished_batch_is_there_up_to_some_entry(
+        before in proptest::collection::vec(0usize..100, 0..4),
+        lens in proptest::collection::vec(0usize..100, 1..6),
+        seeds in proptest::collection::vec(any::<u64>(), 8),
+        again in proptest::collection::vec(0usize..100, 1..4),
+    ) {
+        let mut world = World::new(40, 64);
+        let mut producer = Producer::attach(&world.memory).unwrap();
+        let mut acknowledged = Vec::new();
+        for len in before {
+            let payload = world.model.payload(len);
+            producer.try_push(&payload).unwrap();
+            acknowledged.push(payload);
+        }
+        let unfinished: Vec<Vec<u8>> = lens.iter().map(|len| world.model.payload(*len)).collect();
+        let mut batch = producer.batch().unwrap();
+        unfinished.iter().for_each(|payload| batch.push(payload).unwrap());
+        std::mem::forget(batch);
+        for seed in seeds {
+            let mut random = Random(seed);
+            let memory = world.memory.crash(&mut random);
+            recover(&memory).unwrap();
+            let there = contents(Consumer::attach(&memory).unwrap());
+            let all: Vec<_> = acknowledged.iter().chain(&unfinished).cloned().collect();
+            prop_assert!(there.len() >= acknowledged.len());
+            prop_assert_eq!(&there[..], &all[..there.len()]);
+            // The next life pushes over the rest; then nothing of the rest comes back.
+            let mut producer = Producer::attach(&memory).unwrap();
+            let mut wanted = there;
+            for len in &again {
+                let payload = world.model.payload(*len);
+                producer.try_push(&payload).unwrap();
+                wanted.push(payload);
+            }
+            let memory = memory.crash(&mut random);
+            recover(&memory).unwrap();
+            prop_assert_eq!(contents(Consumer::attach(&memory).unwrap()), wanted);
+        }
+    }
+}
