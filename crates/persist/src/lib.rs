@@ -24,4 +24,4 @@ pub mod policy;
 pub mod region;
 
 pub use isa::{Flush, LINE, Width};
-pub use region::{Medium, Pages, Region, RegionError, Request};
+pub use region::{Domain, Durability, Explanation, Medium, Pages, Region, RegionError, Request};

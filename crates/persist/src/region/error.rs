@@ -1,9 +1,11 @@
-//! Why a region could not be mapped, and what to do about it.
+//! Why a region could not be had, and what to do about it.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a region could not be mapped.
+use super::durability::{Durability, Explanation};
+
+/// Why a region could not be mapped, or synchronised.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The request makes no sense on any machine.
@@ -26,6 +28,27 @@ pub enum RegionError {
         free: u64,
         /// Bytes asked for.
         wanted: u64,
+    },
+    /// What was found is less durable than what was asked for.
+    #[error("{}", less_durable(.found, .asked))]
+    LessDurable {
+        /// What was found, with the reasons.
+        found: Box<Explanation>,
+        /// The least that was asked for.
+        asked: Durability,
+    },
+    /// The file became shorter while it was mapped: touching what lies behind its end is SIGBUS.
+    #[error(
+        "{path} was shrunk to {now} bytes while {mapped} were mapped: do not touch the region any more, and find out who truncates the file",
+        path = .path.display()
+    )]
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// Its length now, in bytes.
+        now: u64,
+        /// The length that is mapped, in bytes.
+        mapped: u64,
     },
     /// The kernel refused.
     #[error("{what} failed: {source}; {remedy}")]
@@ -50,19 +73,43 @@ impl RegionError {
                     libc::EOPNOTSUPP
                         | libc::EINVAL
                         | libc::ENODEV
+                        | libc::ENXIO
                         | libc::ENOMEM
                         | libc::ENOSPC
                         | libc::EDQUOT
                         | libc::EFBIG
                         | libc::EPERM
                         | libc::EACCES
+                        | libc::EROFS
+                        | libc::ENOENT
+                        | libc::ENOTDIR
+                        | libc::EISDIR
+                        | libc::EEXIST
+                        | libc::ELOOP
+                        | libc::ENAMETOOLONG
+                        | libc::ETXTBSY
+                        | libc::EBUSY
                 )
             ),
+            RegionError::Shrunk { .. } => false,
             _ => true,
         }
     }
+
+    pub(super) fn kernel(what: impl Into<String>, source: io::Error, remedy: &str) -> Self {
+        RegionError::Kernel { what: what.into(), remedy: remedy.into(), source }
+    }
 }
 
-pub(super) fn kernel(what: String, remedy: &str) -> RegionError {
-    RegionError::Kernel { what, remedy: remedy.into(), source: io::Error::last_os_error() }
+fn less_durable(found: &Explanation, asked: &Durability) -> String {
+    let kind = found.durability();
+    let mut text = format!(
+        "{} is less durable than asked for ({kind}, not {asked}), because {}; to accept it, ask for Durability::{kind:?}",
+        found.subject(),
+        found.reasons()[0],
+    );
+    if let Some(remedy) = found.remedies().last() {
+        text += &format!("; for more, {remedy}");
+    }
+    text
 }

@@ -1,200 +1,159 @@
 //! Mapped memory of fixed length, and what it is mapped from.
 //!
-//! A [`Region`] is created with its contents undefined (zero where the kernel gives fresh pages),
-//! every page present and writable before [`Region::map`] returns, and everything it made in a file
-//! system gone as soon as the process ends, however it ends: files are unlinked while open.
+//! A [`Region`] is one range of memory whose every page is present and writable when it is had, and which
+//! knows how durable a store to it can become, and why ([`Region::durability`], [`Region::explain`]).
+//! Whoever asks for one names the least durability to accept; less is refused with the reason.
+//!
+//! ```
+//! use ringfence_persist::{Durability, Region};
+//!
+//! let path = std::env::temp_dir().join(format!("region-{}", std::process::id()));
+//! let region = Region::create(&path, 1 << 20, Durability::Volatile)?;
+//! // SAFETY: the first byte of the region, which nobody else uses.
+//! unsafe { region.base().write(42) };
+//! // Durable now, if the file is on a disk: on tmpfs nothing ever is, and there `create` would have
+//! // refused anything above `Durability::Volatile`.
+//! region.msync(0..1)?;
+//! drop(region);
+//! assert_eq!(Region::open(&path, Durability::Volatile)?.len(), 1 << 20);
+//! std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What the lab overwrites is mapped with [`Region::map`]: its files are unlinked while open, so that they
+//! are gone as soon as the process ends, however it ends.
 
+mod descriptor;
+mod devdax;
+mod durability;
 mod error;
+mod mapping;
+mod medium;
+mod open;
+mod probe;
 mod request;
 mod room;
 mod scratch;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tree;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
+pub use durability::{Domain, Durability, Explanation};
 pub use error::RegionError;
 pub use request::{Medium, Pages, Request};
 
-use error::kernel;
-use room::room_in_memory;
-use scratch::{open_devdax, scratch_file};
+use mapping::Mapping;
+use medium::{Facts, MapSync, judge};
 
-/// A mapping, unmapped when dropped.
+/// A range of mapped memory, unmapped when dropped. It can be sent to another thread; to share it, share
+/// pointers into it, with the synchronisation that their use needs.
 #[derive(Debug)]
 pub struct Region {
-    base: *mut u8,
+    mapping: Mapping,
     len: usize,
-    // Held for msync of file mappings and to keep the unlinked file alive.
     file: Option<File>,
+    path: Option<PathBuf>,
+    explanation: Box<Explanation>,
+    // Whether the file can become shorter.
+    can_shrink: bool,
 }
 
-// SAFETY: a region is a plain range of memory, valid in every thread until it is dropped; all
-// accesses to it go through raw pointers, whose users state their own synchronisation.
-unsafe impl Send for Region {}
-// SAFETY: as above; no method changes the region itself through a shared reference.
-unsafe impl Sync for Region {}
-
 impl Region {
-    /// Maps and prefaults what is asked for. The base is aligned to the page size.
-    ///
-    /// # Errors
-    /// See [`RegionError`]; nothing is left behind.
-    pub fn map(request: &Request) -> Result<Region, RegionError> {
-        if request.len == 0 {
-            return Err(RegionError::Request("a region of zero bytes cannot be mapped".into()));
-        }
-        let anonymous = matches!(request.medium, Medium::Dram | Medium::Node(_));
-        if request.pages != Pages::Base && !anonymous {
-            return Err(RegionError::Request(
-                "huge pages can be asked for in dram and node targets only: a file's pages are its file system's"
-                    .into(),
-            ));
-        }
-        let unit = match (&request.medium, request.pages) {
-            (Medium::DevDax(_), _) | (_, Pages::Huge2M | Pages::Transparent) => 2 << 20,
-            _ => 4096,
-        };
-        let len = request.len.next_multiple_of(unit);
-        match &request.medium {
-            Medium::Dram => Self::anonymous(len, request.pages, None),
-            Medium::Node(node) => Self::anonymous(len, request.pages, Some(*node)),
-            Medium::File(path) => Self::of_file(scratch_file(path, len)?, len, path, libc::MAP_SHARED),
-            Medium::Dax(path) => {
-                let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
-                Self::of_file(scratch_file(path, len)?, len, path, flags)
-            }
-            Medium::DevDax(path) => Self::of_file(open_devdax(path)?, len, path, libc::MAP_SHARED),
-        }
-    }
-
-    fn anonymous(len: usize, pages: Pages, node: Option<u32>) -> Result<Region, RegionError> {
-        room_in_memory(len)?;
-        // Huge pages are reserved by the mapping: without, too few of them end in SIGBUS at the first touch.
-        let kind = match pages {
-            Pages::Huge2M => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
-            Pages::Base | Pages::Transparent => libc::MAP_NORESERVE,
-        };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | kind;
-        let what = format!("mapping {len} bytes of memory");
-        let remedy = match pages {
-            Pages::Huge2M => "reserve 2 MiB pages with 'sysctl vm.nr_hugepages=N', or use pages = \"thp\"",
-            _ => "ask for a smaller size",
-        };
-        // A huge page boundary to start from, or transparent huge pages never form at the ends.
-        let slack = if pages == Pages::Transparent { 2 << 20 } else { 0 };
-        // SAFETY: a fresh private mapping at an address of the kernel's choice.
-        let raw = unsafe {
-            libc::mmap(std::ptr::null_mut(), len + slack, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
-        if raw == libc::MAP_FAILED {
-            return Err(kernel(what, remedy));
-        }
-        let (base, len) = (raw.cast::<u8>(), len + slack);
-        let region = Region { base, len, file: None };
-        if pages == Pages::Transparent {
-            // SAFETY: advice on the mapping just made.
-            if unsafe { libc::madvise(raw, len, libc::MADV_HUGEPAGE) } != 0 {
-                return Err(kernel(
-                    "asking for transparent huge pages (madvise MADV_HUGEPAGE)".into(),
-                    "this kernel has none: use pages = \"4KiB\"",
-                ));
-            }
-        }
-        if let Some(node) = node {
-            region.bind(node)?;
-        }
-        region.prefault();
-        Ok(region)
-    }
-
-    fn bind(&self, node: u32) -> Result<(), RegionError> {
-        const MPOL_BIND: libc::c_int = 2;
-        const MPOL_MF_STRICT: libc::c_uint = 1;
-        let mut mask = [0u64; 16];
-        let word = mask.get_mut(node as usize / 64).ok_or_else(|| {
-            RegionError::Request(format!("node {node} is beyond the 1024 NUMA nodes that Linux knows"))
-        })?;
-        *word |= 1 << (node % 64);
-        // SAFETY: the mask outlives the call and its length in bits is stated; the range is ours.
-        let status = unsafe {
-            libc::syscall(
-                libc::SYS_mbind,
-                self.base,
-                self.len,
-                MPOL_BIND,
-                mask.as_ptr(),
-                mask.len() * 64,
-                MPOL_MF_STRICT,
-            )
-        };
-        if status == 0 {
-            return Ok(());
-        }
-        Err(kernel(
-            format!("binding memory to NUMA node {node} (mbind)"),
-            "'ringfence topology' lists the nodes that have memory",
-        ))
-    }
-
-    fn of_file(file: File, len: usize, path: &Path, flags: libc::c_int) -> Result<Region, RegionError> {
-        // SAFETY: a fresh mapping of an open file, at an address of the kernel's choice.
-        let raw = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if raw == libc::MAP_FAILED {
-            let remedy = if flags & libc::MAP_SYNC != 0 {
-                "MAP_SYNC needs a file system mounted with -o dax on persistent memory; through the page cache, use file:"
-            } else {
-                "check the length and alignment of the device or file"
-            };
-            return Err(kernel(format!("mapping {len} bytes of {}", path.display()), remedy));
-        }
-        let region = Region { base: raw.cast(), len, file: Some(file) };
-        region.prefault();
-        Ok(region)
-    }
-
-    // A write fault, not a read fault: reading would map the shared zero page or leave file
-    // blocks unallocated, and the first store would then be timed with the fault.
-    fn prefault(&self) {
-        for page in (0..self.len).step_by(4096) {
-            // SAFETY: inside the mapping, which nobody else uses yet.
-            unsafe {
-                let p = self.base.add(page);
-                p.write_volatile(p.read_volatile());
-            }
-        }
-    }
-
-    /// The first byte.
+    /// The first byte, aligned to 4096 bytes at least. Valid for reads and writes of [`Region::len`] bytes
+    /// as long as the region lives and its file is not shrunk.
     pub fn base(&self) -> *mut u8 {
-        self.base
+        self.mapping.base()
     }
 
-    /// Bytes mapped: at least those asked for.
+    /// Bytes that can be used: the file's length, or what was asked for; after [`Region::map`] that rounded
+    /// up to whole pages.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: a region has at least one page.
+    /// Never: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// How durable a store to the region can become.
+    pub fn durability(&self) -> Durability {
+        self.explanation.durability()
+    }
+
+    /// How durable a store can become, and why: as it was found when the region was mapped.
+    pub fn explain(&self) -> &Explanation {
+        &self.explanation
+    }
+
+    /// The path that the region was created or opened with; `None` for memory without a name.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Whether a file or device is mapped, so that [`Region::msync`] means something.
     pub fn is_file(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// The file or device that is mapped, for locks on it.
+    #[allow(dead_code)]
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Whether every byte of the region is still behind it.
+    ///
+    /// A file belongs to the whole system: whoever may write to it may truncate it while it is mapped. No
+    /// byte of another file or process shows up then, but the next touch of a page that lies wholly behind
+    /// the new end is SIGBUS, which ends the process that touches it (mmap(2)); what was stored there is
+    /// gone. No library can prevent that for a file with a name; mode 0600 leaves it to the owner and root.
+    /// Memory, memfds (whose length is sealed) and devices do not shrink. This looks before a touch, and
+    /// [`Region::msync`] looks first too; what happens between look and touch it cannot see.
+    ///
+    /// # Errors
+    /// [`RegionError::Shrunk`], or what the kernel says when the file is looked at.
+    pub fn intact(&self) -> Result<(), RegionError> {
+        let Some(file) = self.file.as_ref().filter(|_| self.can_shrink) else { return Ok(()) };
+        let path = self.path.clone().unwrap_or_default();
+        let meta = file.metadata().map_err(|error| {
+            RegionError::kernel(format!("looking at {}", path.display()), error, "check the disk")
+        })?;
+        if meta.len() < self.len as u64 {
+            return Err(RegionError::Shrunk { path, now: meta.len(), mapped: self.len as u64 });
+        }
+        Ok(())
+    }
+
+    /// Waits until the bytes in `range` are on the file's medium (`msync(MS_SYNC)`); the range, of offsets
+    /// in bytes, is widened to whole pages. Of memory it does nothing, successfully. Under
+    /// [`Durability::PageCache`] the stores to the range are durable on return.
+    ///
+    /// # Errors
+    /// A range that is not inside the region, a file that was shrunk ([`RegionError::Shrunk`]), or what
+    /// the kernel reports: a device-DAX device has no msync (EINVAL). After EIO the kernel takes the pages
+    /// for written all the same (fsync(2)): trying again proves nothing, and what was stored since the
+    /// last success must be taken for lost.
+    pub fn msync(&self, range: Range<usize>) -> Result<(), RegionError> {
+        let Range { start, end } = range;
+        if start > end || end > self.len {
+            return Err(RegionError::Request(format!(
+                "the range {start}..{end} is not inside a region of {} bytes",
+                self.len
+            )));
+        }
+        self.intact()?;
+        self.mapping.msync(start, end).map_err(|error| {
+            let what = format!("msync of bytes {start}..{end} of {}", self.explanation.subject());
+            RegionError::kernel(what, error, "take what was stored since the last success for lost")
+        })
     }
 
     /// Gives every page back to the kernel: the next store to each is the first one again, with its page
@@ -203,30 +162,71 @@ impl Region {
     /// # Errors
     /// What the kernel reports; devices and some file systems cannot give pages back.
     pub fn discard(&self) -> io::Result<()> {
-        let advice = if self.is_file() { libc::MADV_REMOVE } else { libc::MADV_DONTNEED };
-        // SAFETY: the range is ours, and raw memory of any content is still a region.
-        let status = unsafe { libc::madvise(self.base.cast(), self.len, advice) };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        self.mapping.advise(if self.is_file() { libc::MADV_REMOVE } else { libc::MADV_DONTNEED })
     }
 
-    /// Waits until the bytes in the range are on the file's medium (`msync(MS_SYNC)`); the range is
-    /// widened to whole pages.
-    ///
-    /// # Errors
-    /// A range beyond the region, or what the kernel reports.
-    pub fn msync(&self, offset: usize, len: usize) -> io::Result<()> {
-        let end = offset.checked_add(len).filter(|end| *end <= self.len);
-        let end = end.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        let start = offset & !4095;
-        // SAFETY: the range lies inside the mapping.
-        let status = unsafe { libc::msync(self.base.add(start).cast(), end - start, libc::MS_SYNC) };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    fn of_memory(mapping: Mapping, file: Option<File>, facts: Facts) -> Result<Region, RegionError> {
+        let len = mapping.len();
+        let kind = if file.is_some() { "memfd" } else { "anonymous memory" };
+        let explanation =
+            judge(format!("{kind} of {len} bytes"), &facts, &MapSync::NotTried("it is memory".into()));
+        let region =
+            Region { mapping, len, file, path: None, explanation: Box::new(explanation), can_shrink: false };
+        region.populated()
+    }
+
+    fn of_file(
+        mapping: Mapping,
+        len: usize,
+        file: File,
+        path: &Path,
+        facts: &Facts,
+        map_sync: &MapSync,
+    ) -> Result<Region, RegionError> {
+        let region = Region {
+            mapping,
+            len,
+            can_shrink: file.metadata().is_ok_and(|meta| meta.is_file()),
+            file: Some(file),
+            path: Some(path.into()),
+            explanation: Box::new(judge(path.display().to_string(), facts, map_sync)),
+        };
+        region.populated()
+    }
+
+    fn populated(self) -> Result<Region, RegionError> {
+        if let Err(error) = self.mapping.populate() {
+            self.intact()?;
+            let what = format!("making the pages of {} present", self.explanation.subject());
+            let remedy = "the disk is full or failing, or memory is short: see the kernel's log";
+            return Err(RegionError::kernel(what, error, remedy));
+        }
+        Ok(self)
+    }
+
+    fn at_least(self, least: Durability) -> Result<Region, RegionError> {
+        at_least((*self.explanation).clone(), least)?;
+        Ok(self)
     }
 }
 
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what was mapped, once.
-        unsafe { libc::munmap(self.base.cast(), self.len) };
+fn at_least(found: Explanation, least: Durability) -> Result<(), RegionError> {
+    if found.durability() >= least {
+        return Ok(());
+    }
+    Err(RegionError::LessDurable { found: Box::new(found), asked: least })
+}
+
+/// The facts about an open file or device of this machine.
+fn facts_of(file: &File, path: &Path) -> Facts {
+    let root = Path::new("/");
+    match file.metadata() {
+        Ok(meta) if meta.file_type().is_char_device() => {
+            Facts::of_devdax(root, libc::major(meta.rdev()), libc::minor(meta.rdev()))
+        }
+        _ => {
+            let resolved = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+            Facts::of_file(root, descriptor::mount_id(file), &resolved, descriptor::magic(file))
+        }
     }
 }

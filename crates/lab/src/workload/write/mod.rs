@@ -159,7 +159,7 @@ impl Writer {
                 unsafe { (self.run)(&mut self.walk, 1) };
                 // The range lies in the region; what the medium reports cannot be mended here, and a
                 // writer whose msync fails reports no progress for it.
-                let _ = self.region.msync(offset, self.walk.lines * LINE);
+                let _ = self.region.msync(offset..offset + self.walk.lines * LINE);
             }
         } else {
             // SAFETY: as above.
