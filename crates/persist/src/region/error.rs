@@ -67,6 +67,8 @@ impl RegionError {
     /// room, no DAX, no huge pages, no such node. The opposite is a medium or a kernel that failed.
     pub fn is_usage(&self) -> bool {
         match self {
+            // A path that holds a zero byte gets no errno.
+            RegionError::Kernel { source, .. } if source.kind() == io::ErrorKind::InvalidInput => true,
             RegionError::Kernel { source, .. } => matches!(
                 source.raw_os_error(),
                 Some(
