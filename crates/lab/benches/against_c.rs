@@ -20,7 +20,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -263,7 +263,7 @@ fn compare_contents(row: &Row) -> Result<(), String> {
         unsafe { std::slice::from_raw_parts(region.base(), size as usize) }.to_vec()
     };
     let mut ours = Writer::new(&task, 1, &mut Regions::default()).map_err(|error| error.to_string())?;
-    let region = Arc::new(Region::map(&Request::dram(size as usize)).map_err(|error| error.to_string())?);
+    let region = Rc::new(Region::map(&Request::dram(size as usize)).map_err(|error| error.to_string())?);
     let mut plain = Plain::new(&task, region.clone(), row.function)?;
     plain.walk.next = 0;
     let (a, b) = (ours.work(3, &Ignore).units, plain.work(3));
@@ -297,11 +297,11 @@ struct Plain {
     // Keeps the source mapped.
     _source: Region,
     // Keeps the target mapped.
-    _target: Arc<Region>,
+    _target: Rc<Region>,
 }
 
 impl Plain {
-    fn new(task: &Write, target: Arc<Region>, function: PlainLoop) -> Result<Self, String> {
+    fn new(task: &Write, target: Rc<Region>, function: PlainLoop) -> Result<Self, String> {
         let (block, size) = (task.block.0 as usize, task.size.0 as usize);
         assert!(size <= target.len() && size.is_multiple_of(2 * block));
         let source = Region::map(&Request::dram(block)).map_err(|error| error.to_string())?;

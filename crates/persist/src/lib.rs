@@ -33,7 +33,7 @@ pub mod ways;
 pub use isa::{Flush, LINE, Width};
 pub use mapped::Mapped;
 pub use memory::Memory;
-pub use region::{Medium, Pages, Region, RegionError, Request};
+pub use region::{Domain, Durability, Explanation, Medium, Pages, Region, RegionError, Request};
 pub use ring::Ring;
 pub use stores::{Durable, Lost, Stores};
 pub use ways::Ways;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
+use crate::{Durability, Flush, LINE, Memory, Region, RegionError, Ways, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
 ///
@@ -34,7 +34,7 @@ unsafe impl Send for Mapped {}
 #[derive(Debug, Default)]
 struct Writeback {
     ranges: RefCell<Vec<Range<usize>>>,
-    lost: Cell<Option<i32>>,
+    lost: RefCell<Option<Arc<RegionError>>>,
 }
 
 impl Mapped {
@@ -54,13 +54,13 @@ impl Mapped {
     pub fn with_ways(region: Region, ways: Ways) -> Self {
         assert!(ways.flush.is_none_or(isa::supports), "the processor has no {}", ways.flush.unwrap());
         assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
-        let flush = if region.caches_persist() { None } else { ways.flush };
+        let flush = if region.durability().elides_flushes() { None } else { ways.flush };
         Self::view(&Arc::new(region), Ways { flush, ..ways })
     }
 
     // Another view of the same memory, for the other side of a ring.
     pub(crate) fn view(region: &Arc<Region>, ways: Ways) -> Self {
-        let writeback = region.needs_msync().then(Writeback::default);
+        let writeback = (region.durability() == Durability::PageCache).then(Writeback::default);
         let (base, len) = (region.base(), region.len());
         Self { region: region.clone(), base, len, ways, writeback, not_sync: PhantomData }
     }
@@ -116,10 +116,8 @@ impl Mapped {
     #[cold]
     fn write_back(&self, writeback: &Writeback) {
         for range in writeback.ranges.borrow_mut().drain(..) {
-            if let Err(error) = self.region.msync(range.start, range.len())
-                && writeback.lost.get().is_none()
-            {
-                writeback.lost.set(Some(error.raw_os_error().unwrap_or(libc::EIO)));
+            if let Err(error) = self.region.msync(range) {
+                writeback.lost.borrow_mut().get_or_insert(Arc::new(error));
             }
         }
     }
@@ -222,9 +220,11 @@ impl Memory for Mapped {
 
     #[inline]
     fn health(&self) -> io::Result<()> {
-        match self.writeback.as_ref().and_then(|writeback| writeback.lost.get()) {
+        match &self.writeback {
             None => Ok(()),
-            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Some(writeback) => {
+                writeback.lost.borrow().clone().map_or(Ok(()), |lost| Err(io::Error::other(lost)))
+            }
         }
     }
 

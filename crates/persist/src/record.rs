@@ -9,7 +9,7 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 8 | checksum of the rest under the record's seed ([`crate::checksum`]) |
-//! | 8 | 8 | sequence number, counted from 1; odd in the second slot, even in the first |
+//! | 8 | 8 | sequence number, counted from 1 and below 2^63; odd in the second slot, even in the first |
 //! | 16 | N | the value |
 //!
 //! ```
@@ -76,7 +76,7 @@ impl<const N: usize> Record<N> {
                 seed,
                 memory.load_u64(slots[slot]),
             );
-            (whole && sequence > 0 && sequence % 2 == slot as u64).then_some(sequence)
+            (whole && (1..1 << 63).contains(&sequence) && sequence % 2 == slot as u64).then_some(sequence)
         };
         let sequence = sequence(0).max(sequence(1))?;
         let mut value = [0; N];

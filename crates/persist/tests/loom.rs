@@ -81,7 +81,7 @@ fn explore(entries: u64, batch: u64, lazy: bool) {
         let mut behind = Behind::new(START, CAPACITY);
         while behind.read() < START + entries {
             // Lazily: only every second one gives its space back.
-            let give_back = !lazy || behind.read() % 2 == 0;
+            let give_back = !lazy || behind.read().is_multiple_of(2);
             if pop(&ring, &mut behind, give_back).is_none() {
                 loom::thread::yield_now();
             }

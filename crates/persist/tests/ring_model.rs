@@ -74,7 +74,7 @@ impl World {
     fn life(&mut self, steps: &mut impl Iterator<Item = Step>) -> Result<(), TestCaseError> {
         let mut producer = Producer::attach(&self.memory).unwrap();
         let mut consumer = Consumer::attach(&self.memory).unwrap();
-        while let Some(step) = steps.next() {
+        for step in steps.by_ref() {
             let model = &mut self.model;
             match step {
                 Step::Push(len) => {

@@ -28,6 +28,8 @@ pub enum Verb {
     Topology(Look),
     /// Say what spoils measurements here, and what to do about it
     Doctor(Look),
+    /// Say how durable a store to a file, directory or device can become, and why
+    Explain(Explain),
     /// Measure what durable writes cost, over any combination of ways to write
     Write(Box<Write>),
     /// Measure how much aggressors slow a victim down
@@ -59,6 +61,17 @@ pub struct Look {
     /// Read the kernel's files below this folder instead of /
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
+}
+
+/// `explain`.
+#[derive(Debug, ClapArgs)]
+pub struct Explain {
+    /// A file, which is not changed; a directory, in which a file would be made; or a /dev/daxX.Y
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of every verb that measures.

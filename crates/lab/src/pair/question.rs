@@ -72,7 +72,10 @@ impl Question {
         [screen, confirm]: [Measure; 2],
     ) -> Result<Self, String> {
         if !(2..=MOST_TASKS).contains(&tasks.len()) {
-            return Err(format!("{} given: there must be 2 to {MOST_TASKS} tasks, each with --task", tasks.len()));
+            return Err(format!(
+                "{} given: there must be 2 to {MOST_TASKS} tasks, each with --task",
+                tasks.len()
+            ));
         }
         let present = match present {
             Some(text) => {

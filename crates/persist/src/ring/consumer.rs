@@ -45,6 +45,9 @@ impl<M: Memory> Consumer<M> {
             .ok_or_else(|| RingError::Damaged("neither slot of the cursor is whole".into()))?;
         memory.health().map_err(Lost)?;
         let position = u64::from_le_bytes(position);
+        if !shape.is_position(position) {
+            return Err(RingError::Damaged(format!("cursor {position} is no position")));
+        }
         let mut behind = Behind::new(position, shape.capacity as u64);
         behind.readable(&Word(&memory, PUBLISHED))?;
         // The last consumer may have made its cursor durable and not said so.

@@ -16,7 +16,8 @@
 //! # Ok::<(), ringfence_persist::ring::RingError>(())
 //! ```
 //!
-//! The two sides can be two threads (each side is `Send`) or two processes that open the same file. What is on
+//! The two sides can be two threads (each side is `Send`) or two processes that open the same file
+//! ([`Ring::create`], [`Ring::open`]). What is on
 //! the medium is described in [`layout`], what opening does in [`Recovery`], why one fence is enough in
 //! `docs/one-fence.md`.
 //!
@@ -31,6 +32,7 @@ mod lock;
 mod producer;
 mod recovery;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ pub use producer::{Batch, Producer};
 pub use recovery::{Recovery, Tail, inspect, recover};
 
 use crate::record::Record;
-use crate::{Lost, Mapped, Memory, Region, Ways};
+use crate::{Durability, Lost, Mapped, Memory, Region, Ways};
 use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};
 use lock::Locks;
 
@@ -71,6 +73,27 @@ impl Default for Options {
 }
 
 impl Ring {
+    /// Makes a new file (or takes a device-DAX device) with room for `capacity` bytes of entries, a multiple of
+    /// 64, and a ring in it. Anything less durable than `least` is refused.
+    ///
+    /// # Errors
+    /// [`RingError::Region`]: the file is there already, or cannot be made; and as [`Ring::create_in`].
+    pub fn create(path: impl AsRef<Path>, capacity: usize, least: Durability) -> Result<Self, RingError> {
+        // Before a file is made.
+        Shape::new(capacity, crate::LINE, 0)?;
+        let ways = Ways::here()?;
+        let region = Region::create(path, HEAD + capacity, least)?;
+        Self::create_with(region, Options { capacity: Some(capacity), ..Options::default() }, ways)
+    }
+
+    /// Opens the ring in a file or device; it is recovered if nobody else has it open.
+    ///
+    /// # Errors
+    /// [`RingError::Region`]: there is none, or one less durable than `least`; and as [`Ring::open_in`].
+    pub fn open(path: impl AsRef<Path>, least: Durability) -> Result<Self, RingError> {
+        Self::open_in(Region::open(path, least)?)
+    }
+
     /// Makes a ring in a region, over whatever is there, and opens it.
     ///
     /// # Errors
@@ -178,7 +201,7 @@ pub fn format<M: Memory>(memory: &M, shape: &Shape) -> Result<(), RingError> {
     }
     memory.store_nt(0, &[0; HEAD]);
     memory.sfence();
-    Record::create(memory, EPOCH_SLOTS, shape.salt, &Epochs { epoch: 0, start: 0 }.encode());
+    Record::create(memory, EPOCH_SLOTS, shape.salt, &Epochs { epoch: 1, start: 0 }.encode());
     Record::create(memory, CURSOR_SLOTS, !shape.salt, &0u64.to_le_bytes());
     shape.write(memory);
     memory.health().map_err(Lost)?;

@@ -44,13 +44,8 @@ impl<M: Memory> Producer<M> {
             .ok_or_else(|| damaged("neither slot of the epoch is whole"))?;
         let (published, freed) = (memory.load_u64(PUBLISHED), memory.load_u64(FREED));
         let last = Epochs::decode(bytes)?;
-        let grain = shape.grain as u64;
         let used = published.checked_sub(freed).filter(|used| *used <= shape.capacity as u64);
-        if used.is_none()
-            || !published.is_multiple_of(grain)
-            || published > u64::MAX / 2
-            || published < last.start
-        {
+        if used.is_none() || !shape.is_position(published) || published < last.start {
             return Err(damaged("its indices cannot be: it was not recovered"));
         }
         let mut producer = Self {

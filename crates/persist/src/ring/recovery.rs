@@ -81,11 +81,10 @@ fn no_record() -> RingError {
 
 fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Result<Recovery, RingError> {
     let damaged = |what: String| Err(RingError::Damaged(what));
-    let grain = shape.grain as u64;
-    let limit = match cursor.checked_add(shape.capacity as u64) {
-        Some(limit) if cursor.is_multiple_of(grain) && last.start.is_multiple_of(grain) => limit,
-        _ => return damaged(format!("cursor {cursor} or start {} is no position", last.start)),
-    };
+    if !shape.is_position(cursor) || !shape.is_position(last.start) {
+        return damaged(format!("cursor {cursor} or start {} is no position", last.start));
+    }
+    let limit = cursor + shape.capacity as u64;
     if last.start > limit {
         return damaged(format!("the cursor is at {cursor}, more than a capacity before {}", last.start));
     }

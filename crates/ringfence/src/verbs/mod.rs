@@ -3,6 +3,7 @@
 mod aa;
 mod compare;
 mod experiment;
+mod explain;
 mod look;
 mod neighbours;
 mod pair;
@@ -34,6 +35,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Tune(tune) => tune::run(&tune),
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
+        Verb::Explain(explain) => explain::run(&explain),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
         Verb::Pair(pair) => pair::run(&pair),

@@ -4,7 +4,7 @@ pub mod loops;
 
 use std::ffi::CString;
 use std::path::Path;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use ringfence_machine::clock::Clock;
 use ringfence_persist::{Flush, LINE, Region, Request, isa};
@@ -22,11 +22,11 @@ struct Mapped {
     pages: PageSize,
     size: u64,
     prefault: bool,
-    region: Arc<Region>,
+    region: Rc<Region>,
 }
 
 impl Regions {
-    fn get(&mut self, task: &Write) -> Result<Arc<Region>, SetupError> {
+    fn get(&mut self, task: &Write) -> Result<Rc<Region>, SetupError> {
         let same = |known: &&Mapped| {
             (known.pages, known.size, known.prefault) == (task.pages, task.size.0, task.prefault)
                 && known.target == task.target
@@ -40,7 +40,7 @@ impl Regions {
         let len = usize::try_from(task.size.0)
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
-        let region = Arc::new(Region::map(&request)?);
+        let region = Rc::new(Region::map(&request)?);
         if !task.prefault {
             region.discard().map_err(|error| {
                 SetupError::Other(format!(
@@ -82,7 +82,7 @@ const PREPARED: usize = (12 << 10) / LINE;
 
 /// A writer, ready to write.
 pub struct Writer {
-    region: Arc<Region>,
+    region: Rc<Region>,
     // Keeps the walk's source mapped.
     _source: Region,
     walk: Walk,
@@ -147,7 +147,7 @@ impl Writer {
 
     /// What it writes to. Whoever reads or writes there does so between two calls of
     /// [`Workload::work`].
-    pub fn region(&self) -> &Arc<Region> {
+    pub fn region(&self) -> &Rc<Region> {
         &self.region
     }
 
@@ -159,7 +159,7 @@ impl Writer {
                 unsafe { (self.run)(&mut self.walk, 1) };
                 // The range lies in the region; what the medium reports cannot be mended here, and a
                 // writer whose msync fails reports no progress for it.
-                let _ = self.region.msync(offset, self.walk.lines * LINE);
+                let _ = self.region.msync(offset..offset + self.walk.lines * LINE);
             }
         } else {
             // SAFETY: as above.

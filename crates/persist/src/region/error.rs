@@ -1,0 +1,117 @@
+//! Why a region could not be had, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::durability::{Durability, Explanation};
+
+/// Why a region could not be mapped, or synchronised.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// The request makes no sense on any machine.
+    #[error("{0}")]
+    Request(String),
+    /// A path is missing, in use, or of the wrong kind.
+    #[error("{path}: {reason}", path = .path.display())]
+    Path {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
+    /// Too little room.
+    #[error("{place} has {free} bytes free, {wanted} are needed: ask for a smaller size, or make room")]
+    NoSpace {
+        /// The file system or memory.
+        place: String,
+        /// Bytes free there.
+        free: u64,
+        /// Bytes asked for.
+        wanted: u64,
+    },
+    /// What was found is less durable than what was asked for.
+    #[error("{}", less_durable(.found, .asked))]
+    LessDurable {
+        /// What was found, with the reasons.
+        found: Box<Explanation>,
+        /// The least that was asked for.
+        asked: Durability,
+    },
+    /// The file became shorter while it was mapped: touching what lies behind its end is SIGBUS.
+    #[error(
+        "{path} was shrunk to {now} bytes while {mapped} were mapped: do not touch the region any more, and find out who truncates the file",
+        path = .path.display()
+    )]
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// Its length now, in bytes.
+        now: u64,
+        /// The length that is mapped, in bytes.
+        mapped: u64,
+    },
+    /// The kernel refused.
+    #[error("{what} failed: {source}; {remedy}")]
+    Kernel {
+        /// The call, with what it was for.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+        /// The error number.
+        source: io::Error,
+    },
+}
+
+impl RegionError {
+    /// Whether the request could not have worked on this machine as it is: a wrong path, too little
+    /// room, no DAX, no huge pages, no such node. The opposite is a medium or a kernel that failed.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            // A path that holds a zero byte gets no errno.
+            RegionError::Kernel { source, .. } if source.kind() == io::ErrorKind::InvalidInput => true,
+            RegionError::Kernel { source, .. } => matches!(
+                source.raw_os_error(),
+                Some(
+                    libc::EOPNOTSUPP
+                        | libc::EINVAL
+                        | libc::ENODEV
+                        | libc::ENXIO
+                        | libc::ENOMEM
+                        | libc::ENOSPC
+                        | libc::EDQUOT
+                        | libc::EFBIG
+                        | libc::EPERM
+                        | libc::EACCES
+                        | libc::EROFS
+                        | libc::ENOENT
+                        | libc::ENOTDIR
+                        | libc::EISDIR
+                        | libc::EEXIST
+                        | libc::ELOOP
+                        | libc::ENAMETOOLONG
+                        | libc::ETXTBSY
+                        | libc::EBUSY
+                )
+            ),
+            RegionError::Shrunk { .. } => false,
+            _ => true,
+        }
+    }
+
+    pub(super) fn kernel(what: impl Into<String>, source: io::Error, remedy: &str) -> Self {
+        RegionError::Kernel { what: what.into(), remedy: remedy.into(), source }
+    }
+}
+
+fn less_durable(found: &Explanation, asked: &Durability) -> String {
+    let kind = found.durability();
+    let mut text = format!(
+        "{} is less durable than asked for ({kind}, not {asked}), because {}; to accept it, ask for Durability::{kind:?}",
+        found.subject(),
+        found.reasons()[0],
+    );
+    if let Some(remedy) = found.remedies().last() {
+        text += &format!("; for more, {remedy}");
+    }
+    text
+}

@@ -1,0 +1,44 @@
+//! `explain`: how durable a store to a path can become.
+
+use ringfence_persist::{Durability, Explanation, RegionError};
+
+use crate::args::Explain;
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(explain: &Explain) -> Result<(), Failure> {
+    let said = Explanation::of(&explain.path).map_err(|error| failure(&error))?;
+    if explain.json {
+        return output::print_json(&serde_json::json!({
+            "path": said.subject(),
+            "durability": name(said.durability()),
+            "elides_flushes": said.durability().elides_flushes(),
+            "verdict": said.verdict(),
+            "reasons": said.reasons(),
+            "remedies": said.remedies(),
+        }));
+    }
+    output::print(&text(&said))
+}
+
+fn text(said: &Explanation) -> String {
+    let mut text = format!("{}\n\nWhy\n", said.verdict());
+    for reason in said.reasons() {
+        text += &format!("  • {reason}\n");
+    }
+    if !said.remedies().is_empty() {
+        text += "\nFor something more durable\n";
+    }
+    for remedy in said.remedies() {
+        text += &format!("  • {remedy}\n");
+    }
+    text
+}
+
+fn name(durability: Durability) -> String {
+    durability.to_string().replace(['(', ')'], "").replace(' ', "-").to_lowercase()
+}
+
+fn failure(error: &RegionError) -> Failure {
+    if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+}
