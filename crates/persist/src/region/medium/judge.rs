@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::facts::{Below, Facts, Kind, Layer};
+use super::mounts::Mount;
 use super::sysfs::{Ground, NdRegion};
 use crate::region::durability::{Domain, Durability, Explanation};
 
@@ -193,7 +194,9 @@ fn lost(layer: &Layer, facts: &Facts) -> Option<String> {
     if kernels.contains(&layer.fs.as_str()) {
         return Some(format!("{} shows the kernel's own state and stores no files", layer.fs));
     }
-    if layer.fs == "overlay" && layer.mount.as_ref().is_some_and(|mount| mount.has("volatile")) {
+    // The second since Linux 6.18 at the latest.
+    let volatile = |mount: &Mount| mount.has("volatile") || mount.has("fsync=volatile");
+    if layer.fs == "overlay" && layer.mount.as_ref().is_some_and(volatile) {
         return Some("the overlay is mounted with 'volatile': it syncs nothing".into());
     }
     layer.below.iter().find_map(|below| match below {

@@ -253,6 +253,11 @@ fn ordinary_file_systems() {
             "it lies on /tmp/u, and tmpfs is memory",
         ),
         ("40 27 0:33 / /mnt rw - overlay overlay rw,volatile,upperdir=/u", Volatile, "it syncs nothing"),
+        (
+            "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/u,fsync=volatile",
+            Volatile,
+            "it syncs nothing",
+        ),
         ("40 27 0:33 / /mnt rw - tmpfs none rw", Volatile, "tmpfs is memory"),
         ("40 27 0:33 / /mnt rw - hugetlbfs none rw", Volatile, "hugetlbfs is memory"),
         ("40 27 0:33 / /mnt rw - proc proc rw", Volatile, "stores no files"),
