@@ -170,6 +170,8 @@ fn device_dax() {
         ),
         ("sys/devices/platform/hmem.0/dax0.0", Durability::UnprovenMedium, "EFI_MEMORY_SP"),
         ("sys/devices/odd/dax0.0", Durability::UnprovenMedium, "nothing says what it is"),
+        // A region of some other subsystem.
+        ("sys/devices/odd0/region0/dax0.0", Durability::UnprovenMedium, "nothing says what it is"),
     ];
     for (dir, durability, part) in cases {
         let tree = Tree::new();
