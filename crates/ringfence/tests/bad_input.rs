@@ -159,6 +159,28 @@ fn targets_and_programs_that_this_machine_does_not_have() {
 }
 
 #[test]
+fn paths_that_cannot_be_explained() {
+    let files = Folder::new();
+    std::os::unix::fs::symlink("b", files.path().join("a")).unwrap();
+    std::os::unix::fs::symlink("a", files.path().join("b")).unwrap();
+    fs::write(files.path().join("file"), "mine").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(files.path().join("socket")).unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["explain", "absent"], "looking at absent failed: No such file or directory"),
+        (&["explain", "absent/below", "--json"], "No such file or directory"),
+        (&["explain", "file/below"], "Not a directory"),
+        (&["explain", "a"], "symbolic links"),
+        (&["explain", "socket"], "is a socket: name a file"),
+        (&["explain", "/dev/null"], "no device-DAX one"),
+        (&["explain", "/dev/dax9.9"], "No such file or directory"),
+    ];
+    for (args, part) in cases {
+        refused_in_a_line(&files, args, part);
+    }
+    refused(&files, &["explain"], "<PATH>");
+}
+
+#[test]
 fn places_that_cannot_be_written() {
     let files = Folder::new();
     fs::write(files.path().join("file"), "mine").unwrap();

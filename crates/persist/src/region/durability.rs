@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// What a store to a region survives, and what it takes. Ordered by how directly stores reach a medium:
-/// what is asked for with `least` is met by itself and by everything after it.
+/// what is asked for with `least` is met by itself and by everything after it. So who asks for
+/// [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works and yet nobody vouches
+/// for a power failure: [`Durability::survives_power_failure`] tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// Memory of this process, a memfd, a file on tmpfs, or a file on a disk that is memory itself: no
@@ -42,7 +44,8 @@ impl Durability {
         self == Durability::Persistent(Domain::Eadr)
     }
 
-    /// Whether a power failure is survived at all, by msync or by flush and fence.
+    /// Whether a store that was made durable as its kind demands, by msync or by flush and fence, survives a
+    /// power failure.
     pub fn survives_power_failure(self) -> bool {
         matches!(self, Durability::PageCache | Durability::Persistent(_))
     }

@@ -18,21 +18,8 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
             "remedies": said.remedies(),
         }));
     }
-    output::print(&text(&said))
-}
-
-fn text(said: &Explanation) -> String {
-    let mut text = format!("{}\n\nWhy\n", said.verdict());
-    for reason in said.reasons() {
-        text += &format!("  • {reason}\n");
-    }
-    if !said.remedies().is_empty() {
-        text += "\nFor something more durable\n";
-    }
-    for remedy in said.remedies() {
-        text += &format!("  • {remedy}\n");
-    }
-    text
+    let text = ringfence_report::explain(&said.verdict(), said.reasons(), said.remedies(), &output::style());
+    output::print(&text)
 }
 
 fn name(durability: Durability) -> String {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::facts::{Below, Facts, Kind, Layer};
+use super::mounts::Mount;
 use super::sysfs::{Ground, NdRegion};
 use crate::region::durability::{Domain, Durability, Explanation};
 
@@ -174,7 +175,28 @@ fn lost(layer: &Layer, facts: &Facts) -> Option<String> {
     if ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "rootfs"].contains(&layer.fs.as_str()) {
         return Some(format!("{} is memory: its files end with the mount or at power-off", layer.fs));
     }
-    if layer.fs == "overlay" && layer.mount.as_ref().is_some_and(|mount| mount.has("volatile")) {
+    let kernels = [
+        "proc",
+        "sysfs",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "securityfs",
+        "configfs",
+        "devpts",
+        "bpf",
+        "mqueue",
+        "binfmt_misc",
+        "efivarfs",
+        "pstore",
+    ];
+    if kernels.contains(&layer.fs.as_str()) {
+        return Some(format!("{} shows the kernel's own state and stores no files", layer.fs));
+    }
+    // The second since Linux 6.18 at the latest.
+    let volatile = |mount: &Mount| mount.has("volatile") || mount.has("fsync=volatile");
+    if layer.fs == "overlay" && layer.mount.as_ref().is_some_and(volatile) {
         return Some("the overlay is mounted with 'volatile': it syncs nothing".into());
     }
     layer.below.iter().find_map(|below| match below {
@@ -231,14 +253,14 @@ fn doubts(layer: &Layer) -> Vec<String> {
     if has("nobarrier") || has("barrier=0") {
         doubts.push("it is mounted without barriers: msync does not empty the disk's own cache, which must survive a power failure itself".into());
     }
-    if ["fuse", "9p", "nfs", "nfs4", "cifs", "smb3", "virtiofs"]
-        .iter()
-        .any(|fs| layer.fs == *fs || layer.fs.starts_with(&format!("{fs}.")))
-    {
+    let served = ["fuse", "fuseblk", "9p", "nfs", "nfs4", "cifs", "smb3", "virtiofs"];
+    if served.iter().any(|fs| layer.fs == *fs || layer.fs.starts_with(&format!("{fs}."))) {
         doubts.push(format!(
             "{} hands msync to a server: durable means what that server makes of it",
             layer.fs
         ));
+    } else if layer.below.is_empty() {
+        doubts.push(format!("what {} lies on cannot be seen from here", layer.fs));
     }
     if layer.fs == "btrfs" {
         doubts.push("btrfs writes to new blocks each time: a store can meet a full file system, which ends in SIGBUS, however well the file was allocated".into());
@@ -257,13 +279,13 @@ fn described(layer: &Layer) -> Vec<String> {
     let mut said = Vec::new();
     match &layer.mount {
         Some(mount) => said.push(format!(
-            "it is a file on {} ({}), mounted at {} with {}",
+            "it lies on {} ({}), mounted at {} with {}",
             layer.fs,
             mount.source,
             mount.point.display(),
             mount.options.join(",")
         )),
-        None => said.push(format!("it is a file on {}, whose mount cannot be seen from here", layer.fs)),
+        None => said.push(format!("it lies on {}, whose mount cannot be seen from here", layer.fs)),
     }
     for below in &layer.below {
         match below {

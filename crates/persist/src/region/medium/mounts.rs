@@ -57,7 +57,7 @@ fn line(line: &str) -> Option<Mount> {
 
 /// The mount that a path lies in: the longest mount point that it begins with, the last of them.
 pub(crate) fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    // max_by_key takes the last of equal ones.
+    // Of equal ones this takes the last.
     mounts
         .iter()
         .filter(|mount| path.starts_with(&mount.point))

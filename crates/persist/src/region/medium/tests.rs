@@ -170,6 +170,8 @@ fn device_dax() {
         ),
         ("sys/devices/platform/hmem.0/dax0.0", Durability::UnprovenMedium, "EFI_MEMORY_SP"),
         ("sys/devices/odd/dax0.0", Durability::UnprovenMedium, "nothing says what it is"),
+        // A region of some other subsystem.
+        ("sys/devices/odd0/region0/dax0.0", Durability::UnprovenMedium, "nothing says what it is"),
     ];
     for (dir, durability, part) in cases {
         let tree = Tree::new();
@@ -253,8 +255,14 @@ fn ordinary_file_systems() {
             "it lies on /tmp/u, and tmpfs is memory",
         ),
         ("40 27 0:33 / /mnt rw - overlay overlay rw,volatile,upperdir=/u", Volatile, "it syncs nothing"),
+        (
+            "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/u,fsync=volatile",
+            Volatile,
+            "it syncs nothing",
+        ),
         ("40 27 0:33 / /mnt rw - tmpfs none rw", Volatile, "tmpfs is memory"),
         ("40 27 0:33 / /mnt rw - hugetlbfs none rw", Volatile, "hugetlbfs is memory"),
+        ("40 27 0:33 / /mnt rw - proc proc rw", Volatile, "stores no files"),
         ("40 27 252:0 / /mnt rw - ext4 /dev/zram0 rw", Volatile, "zram0 is a disk in memory"),
         ("40 27 1:0 / /mnt rw - ext4 /dev/ram0 rw", Volatile, "ram0 is a disk in memory"),
         ("40 27 7:0 / /mnt rw - ext4 /dev/loop0 rw", Volatile, "it lies on /tmp/image, and tmpfs is memory"),
@@ -284,6 +292,7 @@ fn doubts_are_told() {
             "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/far/u",
             "/far/u, on which it lies, cannot be seen",
         ),
+        ("40 27 0:33 / /mnt rw - bcachefs x rw", "what bcachefs lies on cannot be seen"),
     ];
     for (line, part) in cases {
         assert_said(

@@ -1,0 +1,39 @@
+//! How durable a path is: the verdict, then why, then what would be more.
+
+use crate::style::{Paint, Style};
+use crate::text::{hanging, heading};
+
+/// A verdict on how durable stores are, with its reasons, the one that decides first, and with what to do
+/// to get something more durable.
+pub fn explain(verdict: &str, reasons: &[String], remedies: &[String], style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, verdict, style);
+    for (lead, texts) in [("because", reasons), ("for more", remedies)] {
+        for (n, text) in texts.iter().enumerate() {
+            let lead = if n == 0 { lead } else { "" };
+            hanging(&mut out, &format!("  {lead:<10}"), Some(Paint::Faint), text, style);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_hang_below_the_verdict() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect::<Vec<_>>();
+        let reasons =
+            texts(&["it is so, and takes more words than fit into a line of forty columns", "it\x1b[31m is"]);
+        let out = explain("/x: volatile", &reasons, &texts(&["buy something"]), &Style::plain(48));
+        let expected = "\
+/x: volatile
+  because   it is so, and takes more words than
+            fit into a line of forty columns
+            it?[31m is
+  for more  buy something
+";
+        assert_eq!(out, expected);
+    }
+}
