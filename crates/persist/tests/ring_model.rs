@@ -20,8 +20,8 @@ enum Step {
     // The producer goes, without a crash, and another takes over.
     Producer,
     Consumer,
-    // A crash, as the seed has it, during the operation before if `torn`; `deep`: another one in recovery.
-    Crash { seed: u64, deep: bool },
+    // A crash, as the seed has it, with these in an unfinished batch; `deep`: another one after recovery.
+    Crash { seed: u64, deep: bool, flight: Vec<usize> },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -34,7 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Commit),
         1 => Just(Step::Producer),
         1 => Just(Step::Consumer),
-        2 => (any::<u64>(), any::<bool>()).prop_map(|(seed, deep)| Step::Crash { seed, deep }),
+        2 => (any::<u64>(), any::<bool>(), proptest::collection::vec(len(), 0..4))
+            .prop_map(|(seed, deep, flight)| Step::Crash { seed, deep, flight }),
     ];
     proptest::collection::vec(step, 1..60)
 }
@@ -131,25 +132,35 @@ impl World {
                     model.lazily.clear();
                     consumer = Consumer::attach(&self.memory).unwrap();
                 }
-                Step::Crash { seed, deep } => {
+                Step::Crash { seed, deep, flight } => {
+                    let payloads: Vec<_> = flight.into_iter().map(|len| model.payload(len)).collect();
+                    let mut batch = producer.batch().unwrap();
+                    let flight =
+                        payloads.into_iter().take_while(|payload| batch.push(payload).is_ok()).collect();
+                    std::mem::forget(batch);
                     std::mem::forget(consumer);
-                    return self.crash(seed, deep);
+                    return self.crash(seed, deep, flight);
                 }
             }
         }
         std::mem::forget(consumer);
-        self.crash(1, false)
+        self.crash(1, false, Vec::new())
     }
 
-    fn crash(&mut self, seed: u64, deep: bool) -> Result<(), TestCaseError> {
+    fn crash(&mut self, seed: u64, deep: bool, flight: Vec<Vec<u8>>) -> Result<(), TestCaseError> {
         let mut random = Random(seed);
-        // Half of the time nothing was lost but the process.
+        // Half of the time nothing is lost but the process.
         if random.below(2) == 0 {
             self.memory = self.memory.crash(&mut random);
+        } else {
+            self.memory.kill();
         }
+        let mut accepted = None;
         if deep {
-            recover(&self.memory).unwrap();
-            _ = Producer::attach(&self.memory).unwrap();
+            accepted = Some(recover(&self.memory).unwrap().1.entries);
+            if random.below(2) == 0 {
+                _ = Producer::attach(&self.memory).unwrap();
+            }
             self.memory = self.memory.crash(&mut random);
         }
         let (_, seen) = inspect(&self.memory).unwrap();
@@ -160,18 +171,20 @@ impl World {
         let consumer = Consumer::attach(&self.memory).unwrap();
         let there = contents(consumer);
         prop_assert_eq!(there.len() as u64, found.entries);
-        // Some of those popped lazily, from some point on, and then every acknowledged one.
-        let model = &mut self.model;
-        let again = there.len().checked_sub(model.queue.len());
         prop_assert!(
-            again.is_some_and(|again| again <= model.lazily.len()),
-            "{} of {}",
-            there.len(),
-            model.queue.len()
+            accepted.is_none_or(|accepted| accepted == found.entries),
+            "accepted {accepted:?} before"
         );
-        let wanted: Vec<&Vec<u8>> =
-            model.lazily.iter().skip(model.lazily.len() - again.unwrap()).chain(&model.queue).collect();
-        prop_assert_eq!(there.iter().collect::<Vec<_>>(), wanted);
+        // Some of those popped lazily, from some point on; every acknowledged one; of the unfinished, up to
+        // some point.
+        let model = &mut self.model;
+        let all: Vec<&Vec<u8>> = model.lazily.iter().chain(&model.queue).chain(&flight).collect();
+        let (first, last) = (model.lazily.len(), model.lazily.len() + model.queue.len());
+        let fits = (0..=first).any(|from| {
+            let to = from + there.len();
+            (last..=all.len()).contains(&to) && all[from..to].iter().copied().eq(&there)
+        });
+        prop_assert!(fits, "{there:?} is none of {all:?}, of which {first}..{last} are acknowledged");
         model.queue = there.into();
         model.lazily.clear();
         Ok(())

@@ -80,6 +80,15 @@ impl Crashing {
         Self::of(left)
     }
 
+    /// The process is killed, and the machine goes on: everything stored can be seen, and no more of it is
+    /// durable than before.
+    pub fn kill(&self) {
+        let State { now, ordinary, streamed, .. } = &mut *self.state.borrow_mut();
+        for word in std::mem::take(streamed) {
+            ordinary.entry(word / 8).or_default().push((word, now[word * 8..][..8].try_into().unwrap()));
+        }
+    }
+
     fn fence(&self) {
         let State { now, durable, ordinary, flushed, streamed } = &mut *self.state.borrow_mut();
         for word in std::mem::take(streamed) {
