@@ -61,19 +61,21 @@ impl Model {
 struct World {
     memory: Crashing,
     model: Model,
+    nt_threshold: usize,
 }
 
 impl World {
-    fn new(lines: usize, grain: usize) -> Self {
+    fn new(lines: usize, grain: usize, nt_threshold: usize) -> Self {
         let memory = Crashing::new(4096 + lines * grain);
         let shape = Shape::new(lines * grain, grain, 77).unwrap();
         format(&memory, &shape).unwrap();
         recover(&memory).unwrap();
-        Self { memory, model: Model::default() }
+        Self { memory, model: Model::default(), nt_threshold }
     }
 
     fn life(&mut self, steps: &mut impl Iterator<Item = Step>) -> Result<(), TestCaseError> {
-        let mut producer = Producer::attach(&self.memory).unwrap();
+        let attach = || Producer::attach(&self.memory).unwrap().with_nt_threshold(self.nt_threshold);
+        let mut producer = attach();
         let mut consumer = Consumer::attach(&self.memory).unwrap();
         for step in steps.by_ref() {
             let model = &mut self.model;
@@ -124,7 +126,7 @@ impl World {
                 }
                 Step::Producer => {
                     drop(producer);
-                    producer = Producer::attach(&self.memory).unwrap();
+                    producer = attach();
                 }
                 Step::Consumer => {
                     // A consumer that goes properly commits.
@@ -209,9 +211,10 @@ proptest! {
     fn it_is_a_queue_that_survives(
         lines in prop_oneof![Just(1usize), 2usize..6, 6usize..20],
         wide in any::<bool>(),
+        nt_threshold in prop_oneof![Just(0usize), Just(200)],
         steps in steps(),
     ) {
-        let mut world = World::new(lines, if wide { 256 } else { 64 });
+        let mut world = World::new(lines, if wide { 256 } else { 64 }, nt_threshold);
         let mut steps = steps.into_iter().peekable();
         while steps.peek().is_some() {
             world.life(&mut steps)?;
@@ -225,9 +228,10 @@ proptest! {
         lens in proptest::collection::vec(0usize..100, 1..6),
         seeds in proptest::collection::vec(any::<u64>(), 8),
         again in proptest::collection::vec(0usize..100, 1..4),
+        nt_threshold in prop_oneof![Just(0usize), Just(200)],
     ) {
-        let mut world = World::new(40, 64);
-        let mut producer = Producer::attach(&world.memory).unwrap();
+        let mut world = World::new(40, 64, nt_threshold);
+        let mut producer = Producer::attach(&world.memory).unwrap().with_nt_threshold(nt_threshold);
         let mut acknowledged = Vec::new();
         for len in before {
             let payload = world.model.payload(len);

@@ -97,7 +97,7 @@ fn child() {
         // Those begun and not acknowledged may be there or not: numbers are never used twice.
         let mut number = board.begun().load(Ordering::SeqCst);
         loop {
-            if number % 5 == 0 {
+            if number.is_multiple_of(5) {
                 let first = number + 1;
                 let mut batch = producer.batch().unwrap();
                 while number < first + 6 {
@@ -134,7 +134,7 @@ fn child() {
             }
             last = number;
             board.read().store(number, Ordering::SeqCst);
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 entry.pop_durably().unwrap();
                 board.popped().store(number, Ordering::SeqCst);
             } else {

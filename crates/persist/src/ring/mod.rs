@@ -174,7 +174,8 @@ impl Ring {
     /// # Errors
     /// [`RingError::Taken`], [`RingError::Epochs`], [`RingError::Damaged`], [`RingError::Lost`].
     pub fn producer(&self) -> Result<Producer<Mapped>, RingError> {
-        Producer::seated(self.memory.share(), Some(self.locks.seat(Role::Producer)?))
+        let seat = self.locks.seat(Role::Producer)?;
+        Producer::seated(self.memory.share(), self.memory.ways().nt_threshold, Some(seat))
     }
 
     /// The side that reads and pops, to be sent to whichever thread. It begins at the durable cursor: what an

@@ -19,6 +19,8 @@ pub struct Producer<M: Memory> {
     offset: usize,
     epoch: u32,
     epochs: Record<16>,
+    // Entries of so many bytes and more are written past the caches.
+    nt_threshold: usize,
     // Entries were written beyond `published`, and may stay there.
     unpublished: bool,
     wanting: bool,
@@ -34,10 +36,17 @@ impl<M: Memory> Producer<M> {
     /// # Errors
     /// [`RingError`]: no ring, damage, a medium that fails, epochs that are used up.
     pub fn attach(memory: M) -> Result<Self, RingError> {
-        Self::seated(memory, None)
+        Self::seated(memory, 0, None)
     }
 
-    pub(super) fn seated(memory: M, seat: Option<Seat>) -> Result<Self, RingError> {
+    /// Writes entries (head and padding included) below so many bytes by ordinary stores and flushes, as a
+    /// policy may say, and the others past the caches. Without it every entry goes past the caches; the
+    /// producers of a [`Ring`](super::Ring) follow its [`Ways`](crate::Ways).
+    pub fn with_nt_threshold(self, nt_threshold: usize) -> Self {
+        Self { nt_threshold, ..self }
+    }
+
+    pub(super) fn seated(memory: M, nt_threshold: usize, seat: Option<Seat>) -> Result<Self, RingError> {
         let shape = Shape::read(&memory)?;
         let damaged = |what: &str| RingError::Damaged(what.into());
         let (epochs, bytes) = Record::open(&memory, EPOCH_SLOTS, shape.salt)
@@ -55,6 +64,7 @@ impl<M: Memory> Producer<M> {
             shape,
             epoch: last.epoch,
             epochs,
+            nt_threshold,
             unpublished: false,
             wanting: false,
             _seat: seat,
@@ -155,34 +165,40 @@ impl<M: Memory> Producer<M> {
         let entry = Entry { position, epoch: self.epoch, len: payload.len() as u32 };
         let head = entry.encode(payload, self.shape.salt);
         let size = self.shape.size_of(payload.len());
+        let streamed = size >= self.nt_threshold;
         let mut stage = Stage([0; STAGE]);
         stage.0[..ENTRY_HEAD].copy_from_slice(&head);
         if size <= STAGE {
             stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
-            self.put(offset, &stage.0[..size]);
+            self.put(offset, &stage.0[..size], streamed);
         } else {
             // Whole lines from where they are; the first one, with the head, and the rest are staged.
             let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
             stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
-            self.put(offset, &stage.0[..LINE]);
+            self.put(offset, &stage.0[..LINE], streamed);
             let (lines, tail) = rest.split_at(rest.len() & !(LINE - 1));
-            self.put(offset + LINE, lines);
+            self.put(offset + LINE, lines, streamed);
             let mut stage = Stage([0; STAGE]);
             stage.0[..tail.len()].copy_from_slice(tail);
-            self.put(offset + LINE + lines.len(), &stage.0[..size - LINE - lines.len()]);
+            self.put(offset + LINE + lines.len(), &stage.0[..size - LINE - lines.len()], streamed);
         }
         self.shape.behind(offset, size)
     }
 
     #[inline]
-    fn put(&self, offset: usize, bytes: &[u8]) {
+    fn put(&self, offset: usize, bytes: &[u8], streamed: bool) {
         let [first, second] = self.shape.pieces(offset, bytes.len());
         let (one, other) = bytes.split_at(first.len());
-        if !one.is_empty() {
-            self.memory.store_nt(first.start, one);
-        }
-        if !other.is_empty() {
-            self.memory.store_nt(second.start, other);
+        for (range, bytes) in [(first, one), (second, other)] {
+            if bytes.is_empty() {
+                continue;
+            }
+            if streamed {
+                self.memory.store_nt(range.start, bytes);
+            } else {
+                self.memory.store(range.start, bytes);
+                self.memory.flush(range);
+            }
         }
     }
 
