@@ -1,23 +1,20 @@
-//! Durable memory: the instructions that move a store towards the medium, and the mapped regions
-//! they work on.
-//!
-//! Two modules, and the only two with `unsafe` code: [`isa`] holds every inline-assembly statement
-//! of the project, [`region`] maps memory. What is called durable, and when, is decided by those
-//! who use them; what is cheap on a machine is measured and written down in a [`policy`] file.
+//! Stores that outlive the program: [`Region`]s of memory that know how durable they are, [`Stores`] whose
+//! state is in their type, failure-atomic [records](record), and a [`Ring`] that needs one fence for each
+//! durable entry.
 //!
 //! ```
-//! use ringfence_persist::{Flush, Region, Request, isa};
+//! use ringfence_persist::{Durability, Region, Ring};
 //!
-//! let region = Region::map(&Request::dram(1 << 20)).unwrap();
-//! if isa::supports(Flush::Clwb) {
-//!     // SAFETY: the line lies inside the region, and the CPU has the instruction.
-//!     unsafe {
-//!         region.base().write(42);
-//!         isa::clwb(region.base());
-//!         isa::sfence();
-//!     }
-//! }
+//! // A ring in memory of this process; Ring::create makes one in a file or device.
+//! let ring = Ring::create_in(Region::anonymous(1 << 20, Durability::Volatile)?)?;
+//! let mut producer = ring.producer()?;
+//! producer.push(b"as durable as the region when this returns")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Below lie the [`Memory`] trait, on which all of it is written, so that it runs on bare instructions and
+//! under a checker; [`isa`], the only module with inline assembly; and the [`policy`] file that carries what
+//! was measured on a machine to where stores are made.
 
 pub mod checksum;
 pub mod isa;
@@ -37,3 +34,8 @@ pub use region::{Domain, Durability, Explanation, Medium, Pages, Region, RegionE
 pub use ring::Ring;
 pub use stores::{Durable, Lost, Stores};
 pub use ways::Ways;
+
+// The README's examples run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
