@@ -204,8 +204,13 @@ fn contents(mut consumer: Consumer<&Crashing>) -> Vec<Vec<u8>> {
     there
 }
 
+// PROPTEST_CASES makes it longer.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn it_is_a_queue_that_survives(
