@@ -1,0 +1,497 @@
+//! What a durable copy costs: the bare primitives, the library by a policy measured here, and libpmem.
+//!
+//! ```text
+//! cargo bench -p ringfence-persist --bench copy [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH]
+//! ```
+//!
+//! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return. Sequential
+//! copies go on where the last window ended, whoever it belonged to, so that nobody finds what was just
+//! written; random ones go to multiples of their size drawn at random. A round has five passes; in each, every
+//! way of copying has one window, in an order drawn anew, and the round counts the median of the five. Time is
+//! that of the thread on its CPU, so that what else runs on the machine is not counted as a copy.
+//!
+//! A first phase measures the primitives alone, and its rounds make the policy that the library is given, in
+//! the fields that a policy file has: one instruction, one threshold. The second phase measures everything
+//! beside each other, and only its rounds are reported. The best primitive is the one with the least median
+//! *in the reported rounds*, which is to the library's disadvantage: a minimum of several is on the low side.
+//!
+//! Without `--bench`, which `cargo bench` passes, it is checked that all ways leave the same bytes behind, and
+//! nothing is timed.
+
+#[path = "baselines/primitives.rs"]
+mod primitives;
+mod support;
+
+use std::ffi::c_void;
+use std::process::ExitCode;
+
+use ringfence_machine::probe::pin;
+use ringfence_persist::policy::{Fingerprint, Policy};
+use ringfence_persist::{Flush, Mapped, Region, Stores, Ways, Width, isa};
+use support::foreign::Library;
+use support::options::Options;
+use support::rand::Xorshift;
+use support::stats::{Ratio, Verdict, median};
+use support::table::Report;
+
+const SIZES: [usize; 10] = [8, 64, 128, 256, 512, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 2 << 20];
+const WINDOW_NS: f64 = 1e6;
+const PASSES: usize = 5;
+const ROUNDS: usize = 60;
+const POLICY_ROUNDS: usize = 12;
+const PMEM: &str = "libpmem.so.1";
+const ABSENT: &str = "not run, because libpmem.so.1 is not there: apt install libpmem-dev";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("copy: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A way of making a copy durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Flush(Flush),
+    NonTemporal,
+    Library,
+    Pmem,
+    PmemNonTemporal,
+}
+
+impl Way {
+    fn name(self) -> String {
+        match self {
+            Way::Flush(flush) => flush.to_string(),
+            Way::NonTemporal => "nt".into(),
+            Way::Library => "Stores::copy".into(),
+            Way::Pmem => "libpmem".into(),
+            Way::PmemNonTemporal => "libpmem nt".into(),
+        }
+    }
+
+    fn is_primitive(self) -> bool {
+        matches!(self, Way::Flush(_) | Way::NonTemporal)
+    }
+}
+
+// libpmem.h of PMDK 1.12.
+type PersistCopy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+type FlagCopy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32) -> *mut c_void;
+const PMEM_F_MEM_NONTEMPORAL: u32 = 1 << 1;
+
+#[derive(Clone, Copy)]
+struct Pmem {
+    persist_copy: PersistCopy,
+    flag_copy: FlagCopy,
+}
+
+impl Pmem {
+    fn load() -> Option<Self> {
+        let library = Library::open(PMEM)?;
+        // SAFETY: the types are those of libpmem.h.
+        unsafe {
+            Some(Self {
+                persist_copy: library.function("pmem_memcpy_persist")?,
+                flag_copy: library.function("pmem_memcpy")?,
+            })
+        }
+    }
+}
+
+/// Where copies go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    Sequential,
+    Random,
+}
+
+/// One size and pattern, and what each way took in each round, in ns per copy.
+struct Cell {
+    size: usize,
+    pattern: Pattern,
+    copies: usize,
+    ns: Vec<Vec<f64>>,
+}
+
+/// What is copied to, and from.
+struct Bench {
+    base: *mut u8,
+    len: usize,
+    source: Region,
+    width: Width,
+    pmem: Option<Pmem>,
+    // Where the next sequential window begins.
+    next: usize,
+    rng: Xorshift,
+}
+
+fn run() -> Result<(), String> {
+    let mut options = Options::parse(std::env::args().skip(1))?;
+    if !options.measure {
+        options.size = 8 << 20;
+    }
+    if !options.size.is_multiple_of(SIZES[9]) || options.size < 2 * SIZES[9] {
+        return Err("--size must be a multiple of 2 MiB, from 4 MiB on".into());
+    }
+    let cpu = match options.cpus.first() {
+        Some(cpu) => *cpu,
+        None => pin::affinity().ok().and_then(|cpus| cpus.last()).ok_or("there is no CPU to run on")?,
+    };
+    let _pinned = pin::Pinned::to(cpu).map_err(|error| error.to_string())?;
+    let map = |len| Region::map(&options.request(len)?).map_err(|error| error.to_string());
+    let region = map(options.size)?;
+    let source = Region::map(&ringfence_persist::Request::dram(SIZES[9])).map_err(|e| e.to_string())?;
+    for at in 0..SIZES[9] {
+        // SAFETY: inside the source.
+        unsafe { source.base().add(at).write((at % 251) as u8 + 1) };
+    }
+    let mut bench = Bench {
+        base: region.base(),
+        len: options.size,
+        source,
+        width: Width::widest(),
+        pmem: Pmem::load(),
+        next: 0,
+        rng: Xorshift(options.seed),
+    };
+    let flushes = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
+    let mut ways: Vec<Way> = flushes.into_iter().filter(|f| isa::supports(*f)).map(Way::Flush).collect();
+    ways.push(Way::NonTemporal);
+
+    let mut cells = cells(ways.len());
+    let policy = if options.measure {
+        bench.calibrate(&mut cells);
+        eprintln!("measuring the primitives for a policy");
+        let rounds = if options.quick { 4 } else { POLICY_ROUNDS };
+        bench.measure(&mut cells, &ways, rounds, None);
+        choose(&cells, &ways, &options.target)
+    } else {
+        policy(Flush::Clflush, Some(4096), &options.target)
+    };
+    // The policy goes the way of a user's: through its text.
+    let policy = Policy::parse(&policy.to_string()).map_err(|error| error.to_string())?;
+    let library = Ways::of_policy(&policy).map_err(|error| error.to_string())?;
+    let mut stores = Stores::new(Mapped::with_ways(region, library));
+
+    ways.push(Way::Library);
+    if bench.pmem.is_some() {
+        ways.extend([Way::Pmem, Way::PmemNonTemporal]);
+    }
+    for way in &ways {
+        bench.check(*way, &mut stores)?;
+    }
+    if !options.measure {
+        println!("{} ways of copying leave the same bytes behind", ways.len());
+        return Ok(());
+    }
+    for cell in &mut cells {
+        cell.ns = vec![Vec::new(); ways.len()];
+    }
+    let rounds = options.rounds.unwrap_or(if options.quick { 10 } else { ROUNDS });
+    eprintln!("measuring {} ways side by side, {rounds} rounds", ways.len());
+    bench.measure(&mut cells, &ways, rounds, Some(&mut stores));
+    support::publish("copy", &report(&cells, &ways, &policy, &options, cpu))
+}
+
+fn cells(ways: usize) -> Vec<Cell> {
+    let patterns = [Pattern::Sequential, Pattern::Random];
+    let pairs = patterns.into_iter().flat_map(|pattern| SIZES.map(|size| (pattern, size)));
+    pairs.map(|(pattern, size)| Cell { size, pattern, copies: 1, ns: vec![Vec::new(); ways] }).collect()
+}
+
+impl Bench {
+    /// Finds out how many copies take about a window.
+    fn calibrate(&mut self, cells: &mut [Cell]) {
+        for cell in cells {
+            loop {
+                let ns = self.window(Way::NonTemporal, cell, None) * cell.copies as f64;
+                if ns >= WINDOW_NS / 2.0 {
+                    cell.copies = ((cell.copies as f64 * WINDOW_NS / ns) as usize).max(1);
+                    break;
+                }
+                cell.copies *= 2;
+            }
+        }
+    }
+
+    fn measure(
+        &mut self,
+        cells: &mut [Cell],
+        ways: &[Way],
+        rounds: usize,
+        mut stores: Option<&mut Stores<Mapped>>,
+    ) {
+        for _ in 0..rounds {
+            for cell in support::order(cells.len(), &mut self.rng) {
+                let mut windows = vec![Vec::with_capacity(PASSES); ways.len()];
+                for _ in 0..PASSES {
+                    for way in support::order(ways.len(), &mut self.rng) {
+                        windows[way].push(self.window(ways[way], &cells[cell], stores.as_deref_mut()));
+                    }
+                }
+                for (ns, windows) in cells[cell].ns.iter_mut().zip(&windows) {
+                    ns.push(median(windows));
+                }
+            }
+        }
+    }
+
+    /// Copies for one window; ns per copy.
+    fn window(&mut self, way: Way, cell: &Cell, stores: Option<&mut Stores<Mapped>>) -> f64 {
+        let (base, from, width, size) = (self.base, self.source.base().cast_const(), self.width, cell.size);
+        let start = cpu_ns();
+        // SAFETY: every offset leaves `size` bytes in the mapping, and is aligned to the lesser of `size` and
+        // 64; the instructions and the width exist; libpmem's copies need nothing else.
+        match way {
+            Way::Flush(flush) => self.each(cell, |at| unsafe {
+                primitives::copy(base.add(at), from, size, width);
+                primitives::flush(base.add(at), size, flush);
+                isa::sfence();
+            }),
+            Way::NonTemporal => self.each(cell, |at| unsafe {
+                primitives::stream(base.add(at), from, size, width);
+                isa::sfence();
+            }),
+            Way::Library => {
+                let stores = stores.expect("the library is measured after its policy");
+                // SAFETY: nobody writes to the source any more.
+                let bytes = unsafe { std::slice::from_raw_parts(from, size) };
+                self.each(cell, |at| _ = stores.copy(at, bytes).expect("memory does not fail"));
+            }
+            Way::Pmem => {
+                let copy = self.pmem.expect("it was loaded").persist_copy;
+                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size) });
+            }
+            Way::PmemNonTemporal => {
+                let copy = self.pmem.expect("it was loaded").flag_copy;
+                let flags = PMEM_F_MEM_NONTEMPORAL;
+                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size, flags) });
+            }
+        }
+        if way.is_primitive() {
+            primitives::end_of(width);
+        }
+        (cpu_ns() - start) / cell.copies as f64
+    }
+
+    #[inline(always)]
+    fn each(&mut self, cell: &Cell, mut copy: impl FnMut(usize)) {
+        let (len, size) = (self.len, cell.size);
+        match cell.pattern {
+            Pattern::Sequential => {
+                let mut at = self.next.next_multiple_of(size);
+                for _ in 0..cell.copies {
+                    if at + size > len {
+                        at = 0;
+                    }
+                    copy(at);
+                    at += size;
+                }
+                self.next = at;
+            }
+            Pattern::Random => {
+                let places = len / size;
+                let mut rng = self.rng.clone();
+                for _ in 0..cell.copies {
+                    copy(rng.below(places) * size);
+                }
+                self.rng = rng;
+            }
+        }
+    }
+
+    /// Whether a way writes all of the source, and nothing beside it.
+    fn check(&mut self, way: Way, stores: &mut Stores<Mapped>) -> Result<(), String> {
+        for size in SIZES {
+            let area = 2 * SIZES[9];
+            // SAFETY: inside the mapping, which is written by this thread alone.
+            unsafe { self.base.write_bytes(0, area) };
+            let cell = Cell { size, pattern: Pattern::Sequential, copies: 1, ns: Vec::new() };
+            self.next = size;
+            self.window(way, &cell, Some(stores));
+            isa::mfence();
+            // SAFETY: as above; the fence is passed.
+            let (found, wanted) = unsafe {
+                let found = std::slice::from_raw_parts(self.base.cast_const(), area);
+                (found, std::slice::from_raw_parts(self.source.base().cast_const(), size))
+            };
+            let beside = found[..size].iter().chain(&found[2 * size..]).any(|byte| *byte != 0);
+            if found[size..2 * size] != *wanted || beside {
+                return Err(format!("{} does not copy {size} bytes as it should", way.name()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds that this thread has run.
+fn cpu_ns() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills in the struct; the clock exists since Linux 2.6.12.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn policy(instruction: Flush, nt_threshold: Option<u64>, target: &str) -> Policy {
+    Policy {
+        processor: Fingerprint::here(),
+        target: target.into(),
+        instruction,
+        nt_threshold,
+        batch: 1,
+        pace: None,
+    }
+}
+
+/// The instruction and threshold with which the worst cell is least above its best primitive; of equals, the
+/// one with the least product of costs.
+fn choose(cells: &[Cell], ways: &[Way], target: &str) -> Policy {
+    let cost = |cell: &Cell, way: Way| {
+        let at = ways.iter().position(|other| *other == way).expect("all primitives are measured");
+        median(&cell.ns[at])
+    };
+    let thresholds = SIZES.iter().copied().chain([usize::MAX]);
+    let mut best: Option<(f64, Policy)> = None;
+    for threshold in thresholds {
+        for way in ways.iter().copied() {
+            let Way::Flush(instruction) = way else { continue };
+            let over = cells.iter().map(|cell| {
+                let taken = cost(cell, if cell.size < threshold { way } else { Way::NonTemporal });
+                let least = ways.iter().map(|way| cost(cell, *way)).fold(f64::INFINITY, f64::min);
+                (taken / least).ln()
+            });
+            let over: Vec<f64> = over.collect();
+            // The mean settles what the maximum leaves open.
+            let loss = over.iter().copied().fold(0.0, f64::max) + 1e-3 * over.iter().sum::<f64>();
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                let threshold = (threshold != usize::MAX).then_some(threshold as u64);
+                best = Some((loss, policy(instruction, threshold, target)));
+            }
+        }
+    }
+    best.expect("clflush is on every x86-64 processor").1
+}
+
+fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, cpu: u32) -> Report {
+    let mut report = Report::default();
+    let index = |way: Way| ways.iter().position(|other| *other == way);
+    let library = index(Way::Library).expect("it was measured");
+    let rounds = cells[0].ns[0].len();
+    report.heading("Durable copy");
+    report.line(support::machine());
+    report.line(format!(
+        "Target {} of {} MiB, CPU {cpu}, {rounds} rounds of {PASSES} windows of about {} ms, copies by {} registers.",
+        options.target,
+        options.size >> 20,
+        WINDOW_NS / 1e6,
+        Width::widest()
+    ));
+    let threshold = policy.nt_threshold.map_or("never".into(), |bytes| format!("from {bytes} bytes on"));
+    report.line(format!(
+        "Policy from {} earlier rounds: {} below, non-temporal stores {threshold}.",
+        if options.quick { 4 } else { POLICY_ROUNDS },
+        policy.instruction
+    ));
+    if index(Way::Pmem).is_none() {
+        report.line(format!("libpmem: {ABSENT}"));
+    }
+    let mut worst: Vec<(Verdict, String)> = Vec::new();
+    let mut below: Vec<(Verdict, String)> = Vec::new();
+    for pattern in [Pattern::Sequential, Pattern::Random] {
+        let name = if pattern == Pattern::Sequential { "sequential" } else { "random" };
+        report.heading(format!(
+            "{name}: ns per copy (median over rounds), and ratios of times [95 % interval]"
+        ));
+        let mut rows = vec![head(ways)];
+        for cell in cells.iter().filter(|cell| cell.pattern == pattern) {
+            let medians: Vec<f64> = cell.ns.iter().map(|ns| median(ns)).collect();
+            let least = |choose: &dyn Fn(Way) -> bool| {
+                let of = (0..ways.len()).filter(|at| choose(ways[*at]));
+                of.min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
+            };
+            let ratio = |one: usize, other: usize| {
+                Ratio::of(cell.ns[one].iter().copied().zip(cell.ns[other].iter().copied()))
+            };
+            let best = least(&Way::is_primitive).expect("there are primitives");
+            let over = ratio(library, best).expect("three rounds");
+            let place = format!("{name} {}: {over}", bytes(cell.size));
+            worst.push((over.at_most(1.05), place));
+            let mut row = vec![bytes(cell.size)];
+            row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
+            row.push(format!("{over} of {}", ways[best].name()));
+            if let (Some(default), Some(better)) =
+                (index(Way::Pmem), least(&|way| matches!(way, Way::Pmem | Way::PmemNonTemporal)))
+            {
+                let (default, better) = (ratio(default, library).unwrap(), ratio(better, library).unwrap());
+                below.push((better.at_least(0.97), format!("{name} {}: {better}", bytes(cell.size))));
+                row.extend([default.to_string(), better.to_string()]);
+            }
+            rows.push(row);
+        }
+        report.table(rows);
+    }
+    report.heading("Verdicts");
+    verdict(&mut report, "Every size within 5 % of the best primitive", &worst);
+    if let Some(default) = index(Way::Pmem) {
+        let logs = (0..rounds).map(|round| {
+            let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
+            of.sum::<f64>() / cells.len() as f64
+        });
+        let mean = Ratio::of_logs(logs).expect("three rounds");
+        report.line(format!(
+            "- Geometric mean over all sizes of libpmem's default over ours, at least 1.15: {mean}: {}",
+            mean.at_least(1.15)
+        ));
+        verdict(&mut report, "libpmem's better form over ours nowhere below 0.97", &below);
+    } else {
+        report.line(format!("- Against libpmem: {ABSENT}"));
+    }
+    report
+}
+
+fn head(ways: &[Way]) -> Vec<String> {
+    let mut head = vec!["bytes".to_owned()];
+    head.extend(ways.iter().map(|way| way.name()));
+    head.push("ours / best primitive".into());
+    if ways.contains(&Way::Pmem) {
+        head.extend(["libpmem / ours".into(), "its better form / ours".into()]);
+    }
+    head
+}
+
+fn verdict(report: &mut Report, claim: &str, places: &[(Verdict, String)]) {
+    let of = |wanted: Verdict| -> Vec<&str> {
+        places.iter().filter(|place| place.0 == wanted).map(|place| place.1.as_str()).collect()
+    };
+    let (missed, open) = (of(Verdict::Missed), of(Verdict::Undecided));
+    let overall = if !missed.is_empty() {
+        Verdict::Missed
+    } else if !open.is_empty() {
+        Verdict::Undecided
+    } else {
+        Verdict::Reached
+    };
+    let mut text = format!("- {claim}: {overall} ({} of {})", of(Verdict::Reached).len(), places.len());
+    for (name, list) in [("missed", missed), ("undecided", open)] {
+        if !list.is_empty() {
+            text += &format!("; {name} at {}", list.join(", "));
+        }
+    }
+    report.line(text);
+}
+
+fn bytes(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 => format!("{} MiB", size >> 20),
+        size if size >= 1 << 10 => format!("{} KiB", size >> 10),
+        size => format!("{size} B"),
+    }
+}
+
+fn nanoseconds(ns: f64) -> String {
+    if ns < 1000.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
+}

@@ -1,0 +1,177 @@
+//! What an entry costs in a ring: ours, the webinar's three, libpmemlog, a bare writer, and a volatile ring as
+//! the floor.
+//!
+//! ```text
+//! cargo bench -p ringfence-persist --bench ring [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH] [--cpus A,B]
+//! ```
+//!
+//! Producer and consumer are pinned to two CPUs, the consumer reads every byte and checks which entry it is;
+//! time runs until it has read the last one. In all persistent rings the consumer's position becomes durable,
+//! and its space is given back, once in 256 entries; the mapping (`--size`) is divided among them evenly and
+//! prefaulted. The bare writers and libpmemlog have no consumer: they only write.
+//!
+//! A round has five passes; in each, everybody has one window, in an order drawn anew, and the round counts the
+//! median of the five. Before and after each window a ping-pong tells how far apart the cores are; rounds are
+//! classed by it, and figures given per class.
+//!
+//! Exit code 1 if any ring but the published one, which is known to be wrong, hands out an entry that is stale
+//! or torn; 2 if it cannot run. Without `--bench`, which `cargo bench` passes, there is one short pass, and
+//! nothing is reported but that.
+
+mod baselines;
+#[path = "support/contestants.rs"]
+mod contestants;
+#[path = "support/cores.rs"]
+mod cores;
+#[path = "support/ring_report.rs"]
+mod ring_report;
+mod support;
+
+use std::process::ExitCode;
+
+use contestants::{Contestant, Kind};
+use cores::Class;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::probe::pin;
+use support::options::Options;
+use support::rand::Xorshift;
+use support::stats::median;
+
+/// Entries between two times that a consumer's position becomes durable.
+const CURSOR_EVERY: u64 = 256;
+const PASSES: usize = 5;
+const ROUNDS: usize = 40;
+
+/// What is pushed.
+struct Load {
+    name: &'static str,
+    /// Bytes, a multiple of 64.
+    payload: usize,
+    /// Entries that share fences.
+    batch: u64,
+    /// Entries in a window of about 1 ms.
+    entries: u64,
+}
+
+const LOADS: [Load; 4] = [
+    Load { name: "64 B, durable each", payload: 64, batch: 1, entries: 4096 },
+    Load { name: "64 B, in batches of 16", payload: 64, batch: 16, entries: 32768 },
+    Load { name: "4 KiB, durable each", payload: 4096, batch: 1, entries: 1024 },
+    Load { name: "2 KiB, durable each", payload: 2048, batch: 1, entries: 2048 },
+];
+
+/// One contestant's figures.
+struct Figures {
+    kind: Kind,
+    /// ns per entry in each round.
+    ns: Vec<f64>,
+    entries: u64,
+    stale: u64,
+    torn: u64,
+}
+
+/// One load's.
+struct Measured {
+    load: &'static Load,
+    figures: Vec<Figures>,
+    /// The class of each round.
+    classes: Vec<Class>,
+    /// Round trips in ns, all of them.
+    trips: Vec<f64>,
+    absent: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(message) => {
+            eprintln!("ring: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<bool, String> {
+    let mut options = Options::parse(std::env::args().skip(1))?;
+    // Asked of libpmem before it is loaded: to take the mapping for persistent memory, as it is taken for all
+    // others here; else every append would be an msync.
+    // SAFETY: there is only this thread yet.
+    unsafe { std::env::set_var("PMEM_IS_PMEM_FORCE", "1") };
+    if !options.measure {
+        options.size = options.size.min(256 << 20);
+    }
+    let cpus = match cores::choose(&options.cpus) {
+        Ok(cpus) => cpus,
+        Err(reason) if !options.measure => {
+            println!("{reason}");
+            return Ok(true);
+        }
+        Err(reason) => return Err(reason),
+    };
+    let _pinned = pin::Pinned::to(cpus[0]).map_err(|error| error.to_string())?;
+    let rounds = match options.measure {
+        false => 1,
+        true => options.rounds.unwrap_or(if options.quick { 8 } else { ROUNDS }),
+    };
+    let mut rng = Xorshift(options.seed);
+    let mut all = Vec::new();
+    for load in &LOADS {
+        if options.measure {
+            eprintln!("{}: {rounds} rounds", load.name);
+        }
+        all.push(measure(load, &options, rounds, cpus, &mut rng)?);
+    }
+    let wrong = ring_report::wrong(&all);
+    if options.measure {
+        support::publish("ring", &ring_report::report(&all, &options, cpus))?;
+    } else {
+        println!("every load went through every ring");
+    }
+    wrong.iter().for_each(|sentence| eprintln!("WRONG: {sentence}"));
+    Ok(wrong.is_empty())
+}
+
+fn measure(
+    load: &'static Load,
+    options: &Options,
+    rounds: usize,
+    cpus: [CpuId; 2],
+    rng: &mut Xorshift,
+) -> Result<Measured, String> {
+    let (mut contestants, absent) = contestants::all(load, options)?;
+    let mut figures: Vec<Figures> = contestants.iter().map(|c| Figures::of(c.kind())).collect();
+    let (mut classes, mut trips) = (Vec::new(), Vec::new());
+    let passes = if options.measure { PASSES } else { 1 };
+    for _ in 0..rounds {
+        let mut windows = vec![Vec::with_capacity(passes); contestants.len()];
+        let mut before = cores::round_trip(cpus);
+        let mut seen = Vec::new();
+        for _ in 0..passes {
+            for at in support::order(contestants.len(), rng) {
+                let window = contestants[at].window(load, cpus)?;
+                let after = cores::round_trip(cpus);
+                seen.push(cores::class(before, after));
+                trips.extend(after);
+                before = after;
+                windows[at].push(window.ns / load.entries as f64);
+                let figures = &mut figures[at];
+                figures.entries += window.seen.entries;
+                figures.stale += window.seen.stale;
+                figures.torn += window.seen.torn;
+            }
+        }
+        let same = seen.iter().all(|class| *class == seen[0]);
+        classes.push(if same { seen[0] } else { Class::Mixed });
+        for (figures, windows) in figures.iter_mut().zip(&windows) {
+            figures.ns.push(median(windows));
+        }
+    }
+    Ok(Measured { load, figures, classes, trips, absent })
+}
+
+impl Figures {
+    fn of(kind: Kind) -> Self {
+        Self { kind, ns: Vec::new(), entries: 0, stale: 0, torn: 0 }
+    }
+}
