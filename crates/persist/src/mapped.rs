@@ -54,8 +54,8 @@ impl Mapped {
     pub fn with_ways(region: Region, ways: Ways) -> Self {
         assert!(ways.flush.is_none_or(isa::supports), "the processor has no {}", ways.flush.unwrap());
         assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
-        let flush = if region.durability().elides_flushes() { None } else { ways.flush };
-        Self::view(&Arc::new(region), Ways { flush, ..ways })
+        let ways = ways.on(region.durability());
+        Self::view(&Arc::new(region), ways)
     }
 
     // Another view of the same memory, for the other side of a ring.

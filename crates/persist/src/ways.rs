@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::policy::{Policy, PolicyError};
-use crate::{Flush, Width, isa};
+use crate::{Durability, Flush, Width, isa};
 
 /// How stores are made durable in one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,11 @@ impl Ways {
         }
     }
 
+    /// The same on a region of this durability: under eADR without flushes.
+    pub fn on(self, durability: Durability) -> Self {
+        Self { flush: self.flush.filter(|_| !durability.elides_flushes()), ..self }
+    }
+
     /// What the environment asks for, else [`Ways::of_processor`]: `RINGFENCE_POLICY` names a policy file;
     /// over it `RINGFENCE_FLUSH` (`clwb`, `clflushopt`, `clflush`) and `RINGFENCE_NT_THRESHOLD` (bytes, or
     /// `never`), which are meant for tests and comparisons.
@@ -144,6 +149,7 @@ impl Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Domain;
     use crate::policy::Fingerprint;
 
     fn of(pairs: &[(&'static str, &str)]) -> Result<Ways, WaysError> {
@@ -164,6 +170,14 @@ mod tests {
             let error = of(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");
         }
+    }
+
+    #[test]
+    fn flushes_are_left_out_where_caches_persist() {
+        let ways = Ways::of_processor();
+        assert_eq!(ways.on(Durability::Persistent(Domain::Adr)), ways);
+        assert_eq!(ways.on(Durability::UnprovenMedium), ways);
+        assert_eq!(ways.on(Durability::Persistent(Domain::Eadr)), Ways { flush: None, ..ways });
     }
 
     #[test]
