@@ -1,0 +1,85 @@
+//! What a run of a program did to memory, one instruction after the other.
+
+use std::fmt;
+use std::panic::Location;
+
+/// Bytes that a word store writes; smaller and larger stores are made of such.
+pub const WORD: usize = 8;
+
+/// A write to one aligned word: which of its bytes, and what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Write {
+    /// The word's number: its offset divided by 8.
+    pub word: usize,
+    /// The bytes, of which those named by `mask` count.
+    pub bytes: [u8; WORD],
+    /// Bit `i`: byte `i` is written.
+    pub mask: u8,
+}
+
+/// One instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An ordinary store to one word.
+    Store(Write),
+    /// A non-temporal store to one word.
+    Stream(Write),
+    /// `clwb` or `clflushopt` of the line with this number.
+    Flushopt(usize),
+    /// `clflush` of the line with this number.
+    Flush(usize),
+    /// `sfence`.
+    Sfence,
+    /// `mfence`.
+    Mfence,
+    /// A locked read-modify-write that stores.
+    Locked(Write),
+    /// A locked operation that stores nothing, such as a compare-exchange that fails.
+    LockedOnly,
+    /// The program says something to the world: whatever it says holds from now on.
+    Mark(u64),
+}
+
+/// One instruction, and where in the program it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// What it does.
+    pub kind: Kind,
+    /// The line of source that asked for it.
+    pub at: &'static Location<'static>,
+}
+
+impl Event {
+    pub(crate) fn is_mark(&self) -> bool {
+        matches!(self.kind, Kind::Mark(_))
+    }
+}
+
+impl Kind {
+    /// Whether what came before is told apart from what comes after by more than a store.
+    pub fn is_boundary(self) -> bool {
+        matches!(self, Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly | Kind::Mark(_))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let write = |f: &mut fmt::Formatter<'_>, verb: &str, write: &Write| {
+            let first = write.mask.trailing_zeros() as usize;
+            let len = write.mask.count_ones() as usize;
+            write!(f, "{verb} {len} at {}: ", write.word * WORD + first)?;
+            write.bytes[first..first + len].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        };
+        match self {
+            Kind::Store(bytes) => write(f, "store", bytes),
+            Kind::Stream(bytes) => write(f, "non-temporal store", bytes),
+            Kind::Locked(bytes) => write(f, "locked store", bytes),
+            Kind::LockedOnly => f.write_str("locked instruction"),
+            Kind::Flushopt(line) => write!(f, "clwb of the line at {}", line * 64),
+            Kind::Flush(line) => write!(f, "clflush of the line at {}", line * 64),
+            Kind::Sfence => f.write_str("sfence"),
+            Kind::Mfence => f.write_str("mfence"),
+            Kind::Mark(mark) => write!(f, "mark {mark}"),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What a crash can leave behind: a model of x86's persistency, and an explorer of every state of memory after
+//! a crash, for code written over [`ringfence_persist::Memory`].
+
+mod choices;
+mod event;
+mod explore;
+mod machine;
+mod profile;
+mod remains;
+mod story;
+
+pub use event::{Event, Kind, WORD, Write};
+pub use explore::{Check, Report, Violation};
+pub use machine::Machine;
+pub use profile::Profile;
+pub use story::{Fate, Story};

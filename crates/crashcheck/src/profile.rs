@@ -1,0 +1,36 @@
+//! What processors promise about the order in which stores become durable.
+
+use std::fmt;
+
+/// The rules that a program is checked under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// Intel, with the memory controller in the persistence domain: `clflush` is ordered with stores and
+    /// with itself, `clflushopt` and `clwb` by fences and locked instructions (Intel SDM volume 2A, "CLFLUSH",
+    /// "CLFLUSHOPT", "CLWB").
+    IntelAdr,
+    /// AMD with `clflushopt`: `clflush` is ordered with nothing but fences, `sfence` or `mfence` (AMD APM volume
+    /// 3, "CLFLUSH").
+    Amd,
+    /// AMD before `clflushopt`: `clflush` is ordered by `mfence` alone.
+    OldAmd,
+    /// Caches are in the persistence domain: what is globally visible is durable, in the order of the program;
+    /// non-temporal stores still wait for a fence.
+    Eadr,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 4] = [Profile::IntelAdr, Profile::Amd, Profile::OldAmd, Profile::Eadr];
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Profile::IntelAdr => "Intel ADR",
+            Profile::Amd => "AMD",
+            Profile::OldAmd => "AMD before clflushopt",
+            Profile::Eadr => "eADR",
+        })
+    }
+}
