@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) crashes_left: usize,
     // Whether anything happened since the last point at which a crash was considered.
     fresh: bool,
+    // Destructors run while a crash unwinds the program: they find a machine that does nothing any more.
+    stopped: bool,
 }
 
 impl Machine {
@@ -61,6 +63,7 @@ impl Machine {
             choices: Choices::default(),
             crashes_left: 0,
             fresh: false,
+            stopped: false,
         }))
     }
 
@@ -77,7 +80,10 @@ impl Machine {
     #[track_caller]
     pub fn mark(&self, mark: u64) {
         self.record(Kind::Mark(mark), Location::caller());
-        self.0.borrow_mut().marks.push(mark);
+        let inner = &mut *self.0.borrow_mut();
+        if !inner.stopped {
+            inner.marks.push(mark);
+        }
     }
 
     /// What was marked so far, in order.
@@ -100,8 +106,9 @@ impl Machine {
     // Crashes at the end of the program are asked for here too.
     pub(crate) fn crash_point(&self) {
         let inner = &mut *self.0.borrow_mut();
-        if inner.crashes_left > 0 && std::mem::take(&mut inner.fresh) && inner.choices.choose(2) == 1 {
-            std::panic::resume_unwind(Box::new(Stop::Crash));
+        let possible = !inner.stopped && inner.crashes_left > 0 && std::mem::take(&mut inner.fresh);
+        if possible && inner.choices.choose(2) == 1 {
+            inner.stop(Stop::Crash);
         }
     }
 
@@ -116,6 +123,9 @@ impl Machine {
             self.crash_point();
         }
         let inner = &mut *self.0.borrow_mut();
+        if inner.stopped {
+            return;
+        }
         inner.fresh = true;
         if let Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) = kind {
             let (bytes, mask) = inner.now.entry(write.word).or_default();
@@ -161,12 +171,13 @@ impl Inner {
         self.events.clear();
         self.now.clear();
         self.fresh = false;
+        self.stopped = false;
     }
 
     fn read(&mut self, word: usize, wanted: u8) -> [u8; WORD] {
         let (mut bytes, mut known) = self.now.get(&word).copied().unwrap_or_default();
         for layer in (0..self.layers.len()).rev() {
-            if known & wanted == wanted {
+            if known & wanted == wanted || self.stopped {
                 break;
             }
             if self.layers[layer].touches(word) {
@@ -193,8 +204,13 @@ impl Inner {
         outcome
     }
 
-    fn impossible(&self) -> ! {
-        std::panic::resume_unwind(Box::new(Stop::Impossible));
+    fn impossible(&mut self) -> ! {
+        self.stop(Stop::Impossible);
+    }
+
+    fn stop(&mut self, stop: Stop) -> ! {
+        self.stopped = true;
+        std::panic::resume_unwind(Box::new(stop));
     }
 
     // What the word can be, over all layers: pairs of bytes, and whether it is the run's own.
@@ -226,7 +242,7 @@ impl Inner {
     }
 
     // A range whose checksum did not fit cannot turn out to be just that after all.
-    fn check_nots(&self) {
+    fn check_nots(&mut self) {
         for Not(words) in &self.nots {
             if words.iter().all(|(word, bytes, mask)| self.possible(*word, *mask) == [masked(*bytes, *mask)])
             {
@@ -269,6 +285,9 @@ impl Inner {
     }
 
     fn verify(&mut self, pieces: &[Range<usize>; 2], seed: u64, sum: u64) -> bool {
+        if self.stopped {
+            return false;
+        }
         let words = words_of(pieces);
         for version in self.versions(&words) {
             if checksum::of(&bytes_of(pieces, &words, &version), seed) != sum {

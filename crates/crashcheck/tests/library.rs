@@ -1,7 +1,6 @@
 //! The persistence library under check: its records, its lines and its ring.
 
 use ringfence_crashcheck::{Check, Machine, Profile};
-use ringfence_persist::Memory;
 use ringfence_persist::record::Record;
 use ringfence_persist::ring::{Consumer, Producer, Shape, format, recover};
 
