@@ -145,21 +145,31 @@ fn child() {
     if role == "producer" { produce() } else { consume() }
 }
 
-fn start(role: &str, folder: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+// A child that does not outlive a test that fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn start(role: &str, folder: &Path) -> Running {
+    let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap()
+        .spawn();
+    Running(child.unwrap())
 }
 
-fn wait_for(what: &str, child: &mut Child, mut there: impl FnMut() -> bool) {
+fn wait_for(what: &str, child: &mut Running, mut there: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !there() {
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.0.try_wait().unwrap() {
             panic!("a child ended by itself ({status}) before {what}");
         }
         assert!(Instant::now() < end, "{what} did not come in a minute");
@@ -167,9 +177,9 @@ fn wait_for(what: &str, child: &mut Child, mut there: impl FnMut() -> bool) {
     }
 }
 
-fn kill(child: &mut Child) {
-    child.kill().unwrap();
-    let status = child.wait().unwrap();
+fn kill(mut child: Running) {
+    child.0.kill().unwrap();
+    let status = child.0.wait().unwrap();
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(status.signal(), Some(9), "a child ended by itself: {status}");
 }
@@ -209,7 +219,7 @@ fn kills(count: u32, seed: u64) {
     let mut random = Random(seed);
     let mut gaps = Gaps::new();
     let (mut alone, mut checks) = (0, 0);
-    let mut children: [Option<Child>; 2] = [None, None];
+    let mut children: [Option<Running>; 2] = [None, None];
     for number in 0..count {
         for (child, role) in children.iter_mut().zip(["producer", "consumer"]) {
             child.get_or_insert_with(|| start(role, folder));
@@ -226,9 +236,9 @@ fn kills(count: u32, seed: u64) {
         let both = random.below(4) == 0 || number + 1 == count;
         for (index, child) in children.iter_mut().enumerate() {
             if (both || index == victim)
-                && let Some(mut child) = child.take()
+                && let Some(child) = child.take()
             {
-                kill(&mut child);
+                kill(child);
                 if index == 0 {
                     gaps.push((board.pushed().load(Ordering::SeqCst), board.begun().load(Ordering::SeqCst)));
                 }

@@ -70,7 +70,7 @@ pub trait Contestant {
 /// Everybody who can take part, and why others cannot.
 pub fn all(load: &Load, options: &Options) -> Result<(Vec<Box<dyn Contestant>>, Vec<String>), String> {
     const SHARES: usize = 8;
-    let size = options.size / SHARES & !4095;
+    let size = (options.size / SHARES) & !4095;
     if size < 16 << 20 {
         return Err("--size must be 128 MiB at least: eight rings share it".into());
     }
