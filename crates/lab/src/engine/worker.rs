@@ -210,7 +210,10 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 workload.resumed();
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                steady(slot, ordered, workload.as_mut(), *quota, &mut amounts[variant], &mut tally);
+                let amount = &mut amounts[variant];
+                if let Err(text) = steady(slot, ordered, workload.as_mut(), *quota, amount, &mut tally) {
+                    return Failure { usage: false, text };
+                }
             }
             Runner::WholeRun(program) => {
                 slot.set_settle_units(0);
@@ -290,7 +293,7 @@ fn steady(
     quota: Option<Share>,
     amount: &mut u64,
     tally: &mut Tally,
-) {
+) -> Result<(), String> {
     let clock = Clock::host();
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
     let latencies = Histogram(slot, clock);
@@ -298,6 +301,9 @@ fn steady(
     while slot.order() == ordered {
         let before = tally.report.ticks;
         let work = workload.work(*amount, &latencies);
+        if let Some(text) = workload.failure() {
+            return Err(text.into());
+        }
         tally.report.units += work.units;
         tally.report.untimed += work.untimed;
         tally.publish(slot, clock);
@@ -313,6 +319,7 @@ fn steady(
             turn.rest(slot, ordered, clock, tally);
         }
     }
+    Ok(())
 }
 
 // A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
