@@ -222,7 +222,7 @@ mod tests {
             ("workload = 'write'\npace = 'fast'", "is not a rate"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
             ("workload = 'ring'\nvariant = 'optimized'", "did you mean `optimised`"),
-            ("workload = 'ring'\nsize = '1KiB'", "too small for entry"),
+            ("workload = 'ring'\nsize = '512B'", "too small for entry"),
             ("workload = 'ring'\nvariant = 'naive'\nbatch = 2", "only with variant"),
             ("workload = 'command'", "missing field `run`"),
             ("workload = 'command'\nrun = \"a 'b\"", "unclosed quote"),
