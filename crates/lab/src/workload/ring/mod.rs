@@ -1,7 +1,7 @@
 //! The ring buffer: ours and those of the slides, pushed to and read by one thread.
 //!
 //! A task has one CPU, so the thread is producer and consumer in turn. A few entries wait in the ring, as
-//! many as [`WAITING`] or a quarter of it; each portion of work pushes a batch, by one fence in our ring, and
+//! many as 4096 or a quarter of it; each portion of work pushes a batch, by one fence in our ring, and
 //! then reads as many of those that have waited longest, every byte of them. What it costs two cores to hand
 //! entries over is no part of this: `cargo bench -p ringfence-persist` measures that.
 //!
