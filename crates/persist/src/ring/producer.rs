@@ -163,24 +163,25 @@ impl<M: Memory> Producer<M> {
     #[inline]
     fn write(&mut self, position: u64, offset: usize, payload: &[u8]) -> usize {
         let entry = Entry { position, epoch: self.epoch, len: payload.len() as u32 };
-        let head = entry.encode(payload, self.shape.salt);
         let size = self.shape.size_of(payload.len());
         let streamed = size >= self.nt_threshold;
         let mut stage = Stage([0; STAGE]);
-        stage.0[..ENTRY_HEAD].copy_from_slice(&head);
         if size <= STAGE {
+            stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
             stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
             self.put(offset, &stage.0[..size], streamed);
         } else {
-            // Whole lines from where they are; the first one, with the head, and the rest are staged.
+            // Whole lines from where they are; the rest of the last one, and the first with the head, are staged.
+            // The first comes last, so that the checksum is worked out while the others drain.
             let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
-            stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
-            self.put(offset, &stage.0[..LINE], streamed);
             let (lines, tail) = rest.split_at(rest.len() & !(LINE - 1));
             self.put(offset + LINE, lines, streamed);
-            let mut stage = Stage([0; STAGE]);
             stage.0[..tail.len()].copy_from_slice(tail);
             self.put(offset + LINE + lines.len(), &stage.0[..size - LINE - lines.len()], streamed);
+            let mut stage = Stage([0; STAGE]);
+            stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
+            stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
+            self.put(offset, &stage.0[..LINE], streamed);
         }
         self.shape.behind(offset, size)
     }
