@@ -244,16 +244,20 @@ impl Bench {
     fn window(&mut self, way: Way, cell: &Cell, stores: Option<&mut Stores<Mapped>>) -> f64 {
         let (base, from, width, size) = (self.base, self.source.base().cast_const(), self.width, cell.size);
         let start = cpu_ns();
-        // SAFETY: every offset leaves `size` bytes in the mapping, and is aligned to the lesser of `size` and
-        // 64; the instructions and the width exist; libpmem's copies need nothing else.
+        // SAFETY (of all below): every offset leaves `size` bytes in the mapping, and is aligned to the lesser
+        // of `size` and 64; the instructions and the width exist; libpmem's copies need nothing else.
         match way {
-            Way::Flush(flush) => self.each(cell, |at| unsafe {
-                primitives::copy(base.add(at), from, size, width);
-                primitives::flush(base.add(at), size, flush);
+            Way::Flush(flush) => self.each(cell, |at| {
+                // SAFETY: see above.
+                unsafe {
+                    primitives::copy(base.add(at), from, size, width);
+                    primitives::flush(base.add(at), size, flush);
+                }
                 isa::sfence();
             }),
-            Way::NonTemporal => self.each(cell, |at| unsafe {
-                primitives::stream(base.add(at), from, size, width);
+            Way::NonTemporal => self.each(cell, |at| {
+                // SAFETY: see above.
+                unsafe { primitives::stream(base.add(at), from, size, width) };
                 isa::sfence();
             }),
             Way::Library => {
@@ -264,12 +268,14 @@ impl Bench {
             }
             Way::Pmem => {
                 let copy = self.pmem.expect("it was loaded").persist_copy;
-                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size) });
+                // SAFETY: see above.
+                self.each(cell, |at| unsafe { _ = copy(base.add(at).cast(), from.cast(), size) });
             }
             Way::PmemNonTemporal => {
                 let copy = self.pmem.expect("it was loaded").flag_copy;
                 let flags = PMEM_F_MEM_NONTEMPORAL;
-                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size, flags) });
+                // SAFETY: see above.
+                self.each(cell, |at| unsafe { _ = copy(base.add(at).cast(), from.cast(), size, flags) });
             }
         }
         if way.is_primitive() {

@@ -68,9 +68,12 @@ pub trait Contestant {
 }
 
 /// Everybody who can take part, and why others cannot.
-pub fn all(load: &Load, options: &Options) -> Result<(Vec<Box<dyn Contestant>>, Vec<String>), String> {
+pub type Field = (Vec<Box<dyn Contestant>>, Vec<String>);
+
+/// Maps and makes them.
+pub fn all(load: &Load, options: &Options) -> Result<Field, String> {
     const SHARES: usize = 8;
-    let size = options.size / SHARES & !4095;
+    let size = (options.size / SHARES) & !4095;
     if size < 16 << 20 {
         return Err("--size must be 128 MiB at least: eight rings share it".into());
     }
@@ -93,7 +96,8 @@ pub fn all(load: &Load, options: &Options) -> Result<(Vec<Box<dyn Contestant>>, 
     for (kind, bytes) in [(Kind::BareEntry, entry), (Kind::BarePayload, load.payload)] {
         all.push(Box::new(Bare { kind, region: map()?, at: 0, bytes, width: Width::widest() }));
     }
-    let (producer, consumer) = rtrb::RingBuffer::new(size);
+    // As large as a ring need be that forgets, so that its lines stay in the caches.
+    let (producer, consumer) = rtrb::RingBuffer::new(1 << 20);
     let (producer, consumer) = (VolatilePush(producer), VolatileRead(consumer, load.payload));
     all.push(Box::new(Sides::new(Kind::Volatile, producer, consumer)));
     let mut absent = Vec::new();
