@@ -41,7 +41,7 @@ use support::stats::median;
 /// Entries between two times that a consumer's position becomes durable.
 const CURSOR_EVERY: u64 = 256;
 const PASSES: usize = 15;
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 12;
 
 /// What is pushed.
 struct Load {
@@ -113,7 +113,7 @@ fn run() -> Result<bool, String> {
     let _pinned = pin::Pinned::to(cpus[0]).map_err(|error| error.to_string())?;
     let rounds = match options.measure {
         false => 1,
-        true => options.rounds.unwrap_or(if options.quick { 8 } else { ROUNDS }),
+        true => options.rounds.unwrap_or(if options.quick { 4 } else { ROUNDS }),
     };
     let mut rng = Xorshift(options.seed);
     let mut all = Vec::new();
