@@ -6,6 +6,8 @@
 
 #![allow(dead_code)]
 
+pub mod dying;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
