@@ -151,11 +151,14 @@ impl<'m> World<'m> {
     fn push(&mut self, lens: &[usize], batch: Option<End>) -> bool {
         let producer = self.producer.as_mut().unwrap();
         let payloads: Vec<Payload> = lens.iter().map(|len| self.model.payload(*len)).collect();
+        // Then the first one finds room, whoever popped the others.
+        let empty = self.model.queue.is_empty() && self.model.lazily.is_empty() && self.consumer.is_some();
         let mut begun = Vec::new();
         let mut try_one = |payload: &Payload, push: &mut dyn FnMut(&[u8]) -> Result<(), RingError>| {
             begun.push(payload.clone());
             match push(payload) {
                 Ok(()) => true,
+                Err(RingError::Full) if empty && begun.len() == 1 => panic!("full, and nothing is there"),
                 Err(RingError::Full | RingError::TooLong { .. }) => {
                     begun.pop();
                     false
@@ -412,4 +415,36 @@ fn death_at_every_operation_of_one_life() {
             }
         }
     }
+}
+
+// Killed after the cursor was durable and before the space was given back: without the next consumer's doing
+// so the producer would wait for ever.
+#[test]
+fn what_a_killed_consumer_popped_is_given_back() {
+    let mut unsaid = 0;
+    for operations in 0.. {
+        let memory = Dying::new(4096 + 64);
+        format(&memory, &Shape::new(64, 64, 3).unwrap()).unwrap();
+        recover(&memory).unwrap();
+        let mut producer = Producer::attach(&memory).unwrap();
+        let mut consumer = Consumer::attach(&memory).unwrap();
+        producer.try_push(b"one").unwrap();
+        memory.dies_after(operations);
+        let popped = memory.run(|| consumer.try_read().unwrap().unwrap().pop_durably().unwrap());
+        memory.kill();
+        std::mem::forget(consumer);
+        let full = matches!(producer.try_push(b"other"), Err(RingError::Full));
+        assert!(full || popped.is_some(), "the space is free before the pop is over");
+        let mut consumer = Consumer::attach(&memory).unwrap();
+        let there = contents(&mut consumer);
+        if full && there.is_empty() {
+            unsaid += 1;
+            producer.try_push(b"other").unwrap();
+        }
+        assert_eq!(contents(&mut consumer), [if there == [b"one"] { &b"one"[..] } else { b"other" }]);
+        if popped.is_some() {
+            break;
+        }
+    }
+    assert!(unsaid > 0, "no death was between the cursor and the room");
 }
