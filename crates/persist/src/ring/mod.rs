@@ -276,6 +276,22 @@ impl Backoff {
     }
 }
 
+/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
+/// and there by the environment variable `RINGFENCE_MUTANT`.
+#[inline(always)]
+pub(crate) fn planted(name: &str) -> bool {
+    #[cfg(ringfence_mutants)]
+    {
+        static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+        CHOSEN.get_or_init(|| std::env::var("RINGFENCE_MUTANT").unwrap_or_default()) == name
+    }
+    #[cfg(not(ringfence_mutants))]
+    {
+        _ = name;
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,21 +322,5 @@ mod tests {
         assert_eq!(bytes(HEAD, 32), "8527dd27b8deb21a000000000000000002000000050000006669727374000000");
         assert_eq!(bytes(HEAD + 64, 24), "ef2bfce65520398140000000000000000200000064000000");
         assert_eq!((memory.load_u64(layout::PUBLISHED), memory.load_u64(layout::FREED)), (192, 64));
-    }
-}
-
-/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
-/// and there by the environment variable `RINGFENCE_MUTANT`.
-#[inline(always)]
-pub(crate) fn planted(name: &str) -> bool {
-    #[cfg(ringfence_mutants)]
-    {
-        static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-        CHOSEN.get_or_init(|| std::env::var("RINGFENCE_MUTANT").unwrap_or_default()) == name
-    }
-    #[cfg(not(ringfence_mutants))]
-    {
-        _ = name;
-        false
     }
 }
