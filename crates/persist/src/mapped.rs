@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Durability, Flush, LINE, Memory, Region, RegionError, Ways, Width, checksum, isa};
+use crate::{Durability, Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
 ///
@@ -23,6 +23,10 @@ pub struct Mapped {
     base: *mut u8,
     len: usize,
     ways: Ways,
+    // `None` where caches are part of the persistence domain (eADR): flushes are left out there, fences stay.
+    flush: Option<Flush>,
+    // `mfence` stands for `sfence` where that does not wait for the flush.
+    strong_fences: bool,
     writeback: Option<Writeback>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -30,12 +34,9 @@ pub struct Mapped {
 // SAFETY: the region lives as long as this does; nothing here belongs to a thread.
 unsafe impl Send for Mapped {}
 
-// A file in the page cache: ranges to hand to msync at the next fence, and what it said.
+// A file in the page cache: ranges to hand to msync at the next fence. What it says the region keeps.
 #[derive(Debug, Default)]
-struct Writeback {
-    ranges: RefCell<Vec<Range<usize>>>,
-    lost: RefCell<Option<Arc<RegionError>>>,
-}
+struct Writeback(RefCell<Vec<Range<usize>>>);
 
 impl Mapped {
     /// The region, with the ways of the processor, policy and environment ([`Ways::here`]).
@@ -52,9 +53,8 @@ impl Mapped {
     /// # Panics
     /// If the processor lacks the instruction or the registers.
     pub fn with_ways(region: Region, ways: Ways) -> Self {
-        assert!(ways.flush.is_none_or(isa::supports), "the processor has no {}", ways.flush.unwrap());
+        assert!(isa::supports(ways.flush), "the processor has no {}", ways.flush);
         assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
-        let ways = ways.on(region.durability());
         Self::view(&Arc::new(region), ways)
     }
 
@@ -62,7 +62,10 @@ impl Mapped {
     pub(crate) fn view(region: &Arc<Region>, ways: Ways) -> Self {
         let writeback = (region.durability() == Durability::PageCache).then(Writeback::default);
         let (base, len) = (region.base(), region.len());
-        Self { region: region.clone(), base, len, ways, writeback, not_sync: PhantomData }
+        let flush = (!region.durability().elides_flushes()).then_some(ways.flush);
+        let strong_fences = ways.flush == Flush::Clflush && !isa::sfence_orders_clflush();
+        let region = region.clone();
+        Self { region, base, len, ways, flush, strong_fences, writeback, not_sync: PhantomData }
     }
 
     pub(crate) fn share(&self) -> Self {
@@ -72,6 +75,11 @@ impl Mapped {
     /// The region.
     pub fn region(&self) -> &Region {
         &self.region
+    }
+
+    // Whoever shared it is gone.
+    pub(crate) fn into_region(self) -> Region {
+        Arc::into_inner(self.region).expect("it is not shared")
     }
 
     /// The instructions in use.
@@ -97,7 +105,7 @@ impl Mapped {
 
     fn note(&self, range: Range<usize>) {
         if let Some(writeback) = &self.writeback {
-            let mut ranges = writeback.ranges.borrow_mut();
+            let mut ranges = writeback.0.borrow_mut();
             match ranges.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => ranges.push(range),
@@ -115,9 +123,10 @@ impl Mapped {
 
     #[cold]
     fn write_back(&self, writeback: &Writeback) {
-        for range in writeback.ranges.borrow_mut().drain(..) {
-            if let Err(error) = self.region.msync(range) {
-                writeback.lost.borrow_mut().get_or_insert(Arc::new(error));
+        for range in writeback.0.borrow_mut().drain(..) {
+            // The region keeps the first failure, and `health` tells it.
+            if self.region.msync(range).is_err() {
+                break;
             }
         }
     }
@@ -175,7 +184,7 @@ impl Memory for Mapped {
             return self.note(range);
         }
         let lines = (range.end - 1) / LINE - range.start / LINE + 1;
-        if let Some(flush) = self.ways.flush {
+        if let Some(flush) = self.flush {
             // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_ways`).
             unsafe { flush_lines(start, lines, flush) }
         }
@@ -183,7 +192,7 @@ impl Memory for Mapped {
 
     #[inline]
     fn sfence(&self) {
-        self.fence(isa::sfence);
+        self.fence(if self.strong_fences { isa::mfence } else { isa::sfence });
     }
 
     #[inline]
@@ -217,9 +226,7 @@ impl Memory for Mapped {
     fn health(&self) -> io::Result<()> {
         match &self.writeback {
             None => Ok(()),
-            Some(writeback) => {
-                writeback.lost.borrow().clone().map_or(Ok(()), |lost| Err(io::Error::other(lost)))
-            }
+            Some(_) => self.region.health().map_err(io::Error::other),
         }
     }
 

@@ -85,7 +85,8 @@ pub trait Memory {
         Ok(())
     }
 
-    /// The bytes themselves, where this memory can lend them.
+    /// The bytes themselves, where this memory can lend them: only memory that safe code cannot store to in
+    /// any other way than through `self` may.
     ///
     /// # Safety
     /// As long as the slice lives nobody, in this process or another, may store to its bytes.

@@ -96,15 +96,15 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
             _ => {
                 // An entry that fits, where none was written.
                 let offset = HEAD + random.below(shape.capacity / shape.grain) * shape.grain;
-                let len = random.below((HEAD + shape.capacity - offset - 24).min(100));
+                let len = random.below((HEAD + shape.capacity - offset - 31).min(100));
                 if random.below(2) == 0 {
                     memory.store_u64(offset + 8, nasty(random));
                 }
-                memory.store(offset + 20, &(len as u32).to_le_bytes());
-                let mut head = [0; 16];
+                memory.store(offset + 24, &(len as u32).to_le_bytes());
+                let mut head = [0; 24];
                 memory.load(offset + 8, &mut head);
                 let seed = checksum::of(&head, shape.salt);
-                sealed(memory, offset + 24..offset + 24 + len, seed, offset);
+                sealed(memory, offset + 32..offset + 32 + len, seed, offset);
             }
         }
     }

@@ -3,13 +3,14 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 64 | the **head**, written once |
-//! | 256, 512 | 64 each | the **epoch record**: epoch (4 bytes, then 4 of zero) and start (8) |
+//! | 256, 512 | 64 each | the **epoch record**: epoch (8 bytes) and start (8) |
 //! | 768, 1024 | 64 each | the **cursor record**: position (8) |
 //! | 1280 | 8 | `published`, meaningful only while the ring is open |
+//! | 1288 | 8 | 1 while the producer waits for room, the same |
 //! | 1536 | 8 | `freed`, the same |
 //! | 4096 | capacity | the **entries** |
 //!
-//! What lies between is zero. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
+//! What lies between is zero when the ring is made, and not looked at. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
 //! is prefetched together, or a block of a medium that writes 256 bytes at once.
 //!
 //! The head:
@@ -30,11 +31,12 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | checksum of the payload; its seed is the checksum of the next 16 bytes under the salt |
+//! | 0 | 8 | checksum of the payload; its seed is the checksum of the next 24 bytes under the salt |
 //! | 8 | 8 | position |
-//! | 16 | 4 | epoch |
-//! | 20 | 4 | length of the payload in bytes |
-//! | 24 | length | the payload, then zeros up to the next multiple of the grain |
+//! | 16 | 8 | epoch |
+//! | 24 | 4 | length of the payload in bytes |
+//! | 28 | 4 | zero |
+//! | 32 | length | the payload, then zeros up to the next multiple of the grain |
 
 use std::ops::Range;
 
@@ -46,7 +48,7 @@ pub const VERSION: u32 = 1;
 /// Bytes before the entries.
 pub const HEAD: usize = 4096;
 /// Bytes of an entry before its payload.
-pub const ENTRY_HEAD: usize = 24;
+pub const ENTRY_HEAD: usize = 32;
 
 const MAGIC: [u8; 8] = *b"RINGFNCE";
 pub(super) const EPOCH_SLOTS: [usize; 2] = [256, 512];
@@ -61,7 +63,8 @@ pub struct Shape {
     pub capacity: usize,
     /// Entries begin and end at multiples of it, in bytes.
     pub grain: usize,
-    /// What the ring's checksums are seeded with.
+    /// What the ring's checksums are seeded with: a number drawn anew for each ring, or entries of an earlier
+    /// ring in the same memory could pass for its own.
     pub salt: u64,
 }
 
@@ -187,18 +190,18 @@ pub struct Entry {
     /// Its place, in bytes since the ring was made.
     pub position: u64,
     /// The life of the ring in which it was written.
-    pub epoch: u32,
+    pub epoch: u64,
     /// Bytes of its payload.
     pub len: u32,
 }
 
 impl Entry {
     #[inline]
-    fn bytes(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
+    fn bytes(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.position.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
         bytes
     }
 
@@ -223,7 +226,7 @@ impl Entry {
         let mut head = [0; ENTRY_HEAD];
         memory.load(offset, &mut head);
         let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
-        (Self { position: word(8), epoch: word(16) as u32, len: (word(16) >> 32) as u32 }, word(0))
+        (Self { position: word(8), epoch: word(16), len: word(24) as u32 }, word(0))
     }
 
     /// Whether the payload is the one that the checksum was made for.

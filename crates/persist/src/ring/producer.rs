@@ -17,7 +17,7 @@ pub struct Producer<M: Memory> {
     ahead: Ahead,
     // Of `ahead.published()`, so that a push divides nothing.
     offset: usize,
-    epoch: u32,
+    epoch: u64,
     epochs: Record<16>,
     // Entries of so many bytes and more are written past the caches.
     nt_threshold: usize,
@@ -34,7 +34,7 @@ impl<M: Memory> Producer<M> {
     /// For memory that no [`Ring`](super::Ring) guards: there must be no other producer.
     ///
     /// # Errors
-    /// [`RingError`]: no ring, damage, a medium that fails, epochs that are used up.
+    /// [`RingError`]: no ring, damage, a medium that fails.
     pub fn attach(memory: M) -> Result<Self, RingError> {
         Self::seated(memory, 0, None)
     }
@@ -70,10 +70,12 @@ impl<M: Memory> Producer<M> {
             _seat: seat,
         };
         producer.next_epoch()?;
+        // An earlier producer may have waited for room when it went.
+        producer.want(false);
         Ok(producer)
     }
 
-    /// The longest payload, in bytes: the capacity less 24.
+    /// The longest payload, in bytes: the capacity less 32.
     pub fn max_payload(&self) -> usize {
         self.shape.max_payload()
     }
@@ -81,8 +83,8 @@ impl<M: Memory> Producer<M> {
     /// Pushes an entry if there is room now: durable on return, and there for the consumer. One fence.
     ///
     /// # Errors
-    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Lost`], [`RingError::Damaged`]. Whatever it
-    /// is, the entry is not pushed.
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not pushed.
+    /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is opened again.
     #[inline]
     pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         self.settle()?;
@@ -128,7 +130,7 @@ impl<M: Memory> Producer<M> {
     /// each entry whole.
     ///
     /// # Errors
-    /// [`RingError::Lost`], [`RingError::Epochs`]: if an earlier batch was forgotten and cannot be disowned.
+    /// [`RingError::Lost`]: an earlier batch was abandoned, and the medium failed.
     pub fn batch(&mut self) -> Result<Batch<'_, M>, RingError> {
         self.settle()?;
         let (to, offset) = (self.ahead.published(), self.offset);
@@ -223,12 +225,13 @@ impl<M: Memory> Producer<M> {
 
     #[cold]
     fn next_epoch(&mut self) -> Result<(), RingError> {
-        let epoch = self.epoch.checked_add(1).ok_or(RingError::Epochs)?;
+        // After a failure nothing is written over the slot that is known to be good.
+        self.memory.health().map_err(Lost)?;
+        let epoch = self.epoch + 1;
         if planted("epoch-not-recorded") {
             self.unpublished = false;
             return Ok(());
         }
-        self.memory.sfence();
         self.epochs.write(&self.memory, &Epochs { epoch, start: self.ahead.published() }.encode());
         self.memory.health().map_err(Lost)?;
         self.epoch = epoch;
@@ -258,7 +261,7 @@ impl<M: Memory> Batch<'_, M> {
     ///
     /// # Errors
     /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not added, the others
-    /// stay.
+    /// stay. A batch that is larger than the ring stays full for good: commit what is in it.
     #[inline]
     pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         let to = self.producer.room_for(self.to, payload.len())?;
@@ -271,7 +274,7 @@ impl<M: Memory> Batch<'_, M> {
     /// Makes all entries durable by one fence, and then visible.
     ///
     /// # Errors
-    /// [`RingError::Lost`]: none of them is visible.
+    /// [`RingError::Lost`]: none of them is visible, but some may be there when the ring is opened again.
     #[inline]
     pub fn commit(mut self) -> Result<(), RingError> {
         self.done = true;
