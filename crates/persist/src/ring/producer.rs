@@ -167,12 +167,13 @@ impl<M: Memory> Producer<M> {
         let entry = Entry { position, epoch: self.epoch, len: payload.len() as u32 };
         let size = self.shape.size_of(payload.len());
         let streamed = size >= self.nt_threshold;
-        let mut stage = Stage([0; STAGE]);
-        if size <= STAGE {
-            stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
-            stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
-            self.put(offset, &stage.0[..size], streamed);
+        if size <= 2 * LINE {
+            // Less to clear than for the longest that is staged whole.
+            self.put_whole::<{ 2 * LINE }>(offset, &entry, payload, size, streamed);
+        } else if size <= STAGE {
+            self.put_whole::<STAGE>(offset, &entry, payload, size, streamed);
         } else {
+            let mut stage = Stage([0; STAGE]);
             // Whole lines from where they are; the rest of the last one, and the first with the head, are staged.
             // The first comes last, so that the checksum is worked out while the others drain.
             let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
@@ -186,6 +187,21 @@ impl<M: Memory> Producer<M> {
             self.put(offset, &stage.0[..LINE], streamed);
         }
         self.shape.behind(offset, size)
+    }
+
+    #[inline]
+    fn put_whole<const N: usize>(
+        &self,
+        offset: usize,
+        entry: &Entry,
+        payload: &[u8],
+        size: usize,
+        streamed: bool,
+    ) {
+        let mut stage = Stage([0; N]);
+        stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
+        stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
+        self.put(offset, &stage.0[..size], streamed);
     }
 
     #[inline]
@@ -243,7 +259,7 @@ impl<M: Memory> Producer<M> {
 const STAGE: usize = 256;
 
 #[repr(align(64))]
-struct Stage([u8; STAGE]);
+struct Stage<const N: usize>([u8; N]);
 
 /// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit, it leaves
 /// nothing behind.
