@@ -243,9 +243,9 @@ impl Memory for Mapped {
     }
 }
 
-// Stores up to so many bytes ask for their lines first. A store waits behind the fence before it, and only then
-// fetches its line; a prefetch does not wait (Intel SDM volume 2B, "SFENCE": loads and prefetches are not
-// ordered by it). Longer ones are fetched ahead by the hardware.
+// Stores up to so many bytes ask for their lines first: a store behind a fence fetches its line only when the fence
+// is passed, and a prefetch is a hint that is tied to no fence (Intel SDM volume 2B, "PREFETCHW"). Longer ones
+// gained nothing where it was measured (docs/performance.md).
 const ASKED: usize = 1024;
 // The loops below are functions of their own, which `.ci/check-loops` looks at.
 unsafe fn flush_lines(start: *mut u8, lines: usize, flush: Flush) {
