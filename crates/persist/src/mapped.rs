@@ -196,6 +196,12 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn prefetch(&self, at: usize) {
+        // SAFETY: inside the mapping, and a hint.
+        unsafe { isa::prefetchw(self.at(at, 1)) }
+    }
+
+    #[inline]
     fn sfence(&self) {
         self.fence(if self.strong_fences { isa::mfence } else { isa::sfence });
     }

@@ -53,6 +53,12 @@ pub trait Memory {
     #[track_caller]
     fn flush(&self, range: Range<usize>);
 
+    /// A hint that the line at `at` is stored to soon, so that it may be fetched meanwhile.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        _ = at;
+    }
+
     /// Store fence: flushes and non-temporal stores before it are complete when it is passed.
     #[track_caller]
     fn sfence(&self);
@@ -121,6 +127,9 @@ impl<M: Memory> Memory for &M {
     #[track_caller]
     fn flush(&self, range: Range<usize>) {
         (**self).flush(range);
+    }
+    fn prefetch(&self, at: usize) {
+        (**self).prefetch(at);
     }
     #[track_caller]
     fn sfence(&self) {

@@ -101,9 +101,12 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
                     memory.store_u64(offset + 8, nasty(random));
                 }
                 memory.store(offset + 24, &(len as u32).to_le_bytes());
-                let mut head = [0; 24];
-                memory.load(offset + 8, &mut head);
-                let seed = checksum::of(&head, shape.salt);
+                let mut fields =
+                    [memory.load_u64(offset + 8), memory.load_u64(offset + 16), len as u64].into_iter();
+                let factors = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11ebu64];
+                let seed = factors
+                    .iter()
+                    .fold(shape.salt, |seed, factor| seed ^ fields.next().unwrap().wrapping_mul(*factor));
                 sealed(memory, offset + 32..offset + 32 + len, seed, offset);
             }
         }

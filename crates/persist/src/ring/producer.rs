@@ -223,6 +223,8 @@ impl<M: Memory> Producer<M> {
 
     #[inline]
     fn publish(&mut self, to: u64, offset: usize) -> Result<(), RingError> {
+        // The consumer has just read it: it comes back while the fence waits.
+        self.memory.prefetch(PUBLISHED);
         if !planted("push-not-fenced") {
             self.memory.sfence();
         }
