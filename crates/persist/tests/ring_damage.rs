@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use ringfence_persist::ring::layout::HEAD;
@@ -113,6 +114,44 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
     }
 }
 
+// Opens a copy as a ring that owns its memory, and lends its bytes: it must find the same.
+fn opens_alike(memory: &Mapped) {
+    let mut bytes = vec![0; LEN];
+    memory.load(0, &mut bytes);
+    let region = Region::map(&Request::dram(LEN)).unwrap();
+    // SAFETY: a fresh region of so many bytes, which nobody else knows.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base(), LEN) };
+    let borrowed = recover(memory).and_then(|(shape, found)| {
+        let mut consumer = Consumer::attach(memory)?;
+        Ok((shape, found, contents(&mut consumer)?))
+    });
+    let owned = Ring::open_in(region).and_then(|ring| {
+        let mut consumer = ring.consumer()?;
+        let there = contents(&mut consumer)?;
+        for wanted in &there {
+            let entry = consumer.try_read()?.expect("it was seen");
+            assert_eq!(&entry[..], wanted);
+            entry.pop_durably()?;
+        }
+        assert!(consumer.try_read()?.is_none());
+        Ok((ring.shape(), ring.recovery().expect("nobody else has it open"), there))
+    });
+    match (borrowed, owned) {
+        (Ok(one), Ok(other)) => assert_eq!(one, other),
+        (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+        (one, other) => panic!("{one:?}, but owned {other:?}"),
+    }
+}
+
+fn contents<M: Memory>(consumer: &mut Consumer<M>) -> Result<Vec<Vec<u8>>, RingError> {
+    let mut there = Vec::new();
+    consumer.scan(|entry| {
+        there.push(entry.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(there)
+}
+
 // Opens, and uses what was opened. Whether it could be.
 fn open(memory: &Mapped, random: &mut Random) -> Result<(), RingError> {
     let seen = inspect(memory);
@@ -162,6 +201,10 @@ fn case(memory: &Mapped, random: &mut Random) -> Result<(), RingError> {
     } else {
         let shape = used(memory, random);
         damage(memory, &shape, random);
+    }
+    // A mapping of its own for each would take most of the time.
+    if random.below(16) == 0 {
+        opens_alike(memory);
     }
     open(memory, random)
 }

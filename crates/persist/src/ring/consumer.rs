@@ -51,7 +51,9 @@ impl<M: Memory> Consumer<M> {
         let mut behind = Behind::new(position, shape.capacity as u64);
         behind.readable(&Word(&memory, PUBLISHED))?;
         // The last consumer may have made its cursor durable and not said so.
-        behind.give_back(&Word(&memory, FREED));
+        if !planted("seat-gives-not-back") {
+            behind.give_back(&Word(&memory, FREED));
+        }
         let offset = shape.offset_of(position);
         Ok(Self { memory, shape, behind, offset, cursor, copy: Vec::new(), seat })
     }
@@ -138,8 +140,13 @@ impl<M: Memory> Consumer<M> {
         }
         // After a failure nothing is written over the slot that is known to be good.
         self.memory.health().map_err(Lost)?;
+        if planted("freed-before-cursor") {
+            self.behind.give_back(&Word(&self.memory, FREED));
+        }
         self.cursor.write(&self.memory, &self.behind.read().to_le_bytes());
-        self.memory.health().map_err(Lost)?;
+        if !planted("commit-ignores-health") {
+            self.memory.health().map_err(Lost)?;
+        }
         self.behind.give_back(&Word(&self.memory, FREED));
         Ok(())
     }

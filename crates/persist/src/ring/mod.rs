@@ -301,7 +301,7 @@ impl Backoff {
 /// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
 /// and there by the environment variable `RINGFENCE_MUTANT`.
 #[inline(always)]
-fn planted(name: &str) -> bool {
+pub(crate) fn planted(name: &str) -> bool {
     #[cfg(ringfence_mutants)]
     {
         static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
