@@ -7,15 +7,13 @@ mod support;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use ringfence_persist::ring::layout::{ENTRY_HEAD, HEAD};
+use ringfence_persist::ring::layout::HEAD;
 use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Shape, format, inspect, recover};
 use ringfence_persist::{Mapped, Memory, Region, Request, Ring, Ways, checksum};
 use support::Random;
 
 const CASES: u64 = 1_000_000;
 const LEN: usize = HEAD + 64 * 12;
-// Where an entry's head has the length of its payload.
-const LENGTH_AT: usize = 20;
 
 fn memory() -> Mapped {
     Mapped::with_ways(Region::map(&Request::dram(LEN)).unwrap(), Ways::of_processor())
@@ -99,15 +97,18 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
             _ => {
                 // An entry that fits, where none was written.
                 let offset = HEAD + random.below(shape.capacity / shape.grain) * shape.grain;
-                let len = random.below((HEAD + shape.capacity - offset - ENTRY_HEAD).min(100));
+                let len = random.below((HEAD + shape.capacity - offset - 31).min(100));
                 if random.below(2) == 0 {
                     memory.store_u64(offset + 8, nasty(random));
                 }
-                memory.store(offset + LENGTH_AT, &(len as u32).to_le_bytes());
-                let mut head = [0; ENTRY_HEAD - 8];
-                memory.load(offset + 8, &mut head);
-                let seed = checksum::of(&head, shape.salt);
-                sealed(memory, offset + ENTRY_HEAD..offset + ENTRY_HEAD + len, seed, offset);
+                memory.store(offset + 24, &(len as u32).to_le_bytes());
+                let mut fields =
+                    [memory.load_u64(offset + 8), memory.load_u64(offset + 16), len as u64].into_iter();
+                let factors = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11ebu64];
+                let seed = factors
+                    .iter()
+                    .fold(shape.salt, |seed, factor| seed ^ fields.next().unwrap().wrapping_mul(*factor));
+                sealed(memory, offset + 32..offset + 32 + len, seed, offset);
             }
         }
     }

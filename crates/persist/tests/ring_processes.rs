@@ -310,5 +310,9 @@ fn a_second_producer_consumer_or_ring_is_refused_across_opens() {
         entry.pop_durably().unwrap();
     }
     drop((producer, consumer, ring, other));
-    assert_eq!(Ring::open(&path, Durability::Volatile).unwrap().recovery().unwrap().entries, 0);
+    // A child of the other test may still hold the file for a moment, before it becomes another program: then
+    // there is nothing to recover.
+    let ring = Ring::open(&path, Durability::Volatile).unwrap();
+    assert!(ring.recovery().is_none_or(|found| found.entries == 0));
+    assert!(ring.consumer().unwrap().try_read().unwrap().is_none());
 }

@@ -33,6 +33,7 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
         report.line(format!("libpmem: {ABSENT}"));
     }
     let mut worst: Vec<(Verdict, String)> = Vec::new();
+    let mut plain: Vec<(Verdict, String)> = Vec::new();
     let mut below: Vec<(Verdict, String)> = Vec::new();
     for pattern in [Pattern::Sequential, Pattern::Random] {
         let name = if pattern == Pattern::Sequential { "sequential" } else { "random" };
@@ -53,6 +54,9 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
             let over = ratio(library, best).expect("three rounds");
             let place = format!("{name} {}: {over}", bytes(cell.size));
             worst.push((over.at_most(1.05), place));
+            let bare = least(&Way::is_bare).expect("there are bare ones");
+            let over_bare = ratio(library, bare).expect("three rounds");
+            plain.push((over_bare.at_most(1.05), format!("{name} {}: {over_bare}", bytes(cell.size))));
             let mut row = vec![bytes(cell.size)];
             row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
             row.push(format!("{over} of {}", ways[best].name()));
@@ -69,6 +73,7 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
     }
     report.heading("Verdicts");
     verdict(&mut report, "Every size within 5 % of the best primitive", &worst);
+    verdict(&mut report, "The same, of those that do not ask for their lines first", &plain);
     if let Some(default) = index(Way::Pmem) {
         let logs = (0..rounds).map(|round| {
             let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());

@@ -44,7 +44,8 @@ impl Regions {
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
         let region = Rc::new(Region::map(&request)?);
         if !task.prefault {
-            region.discard().map_err(|error| {
+            // SAFETY: nobody holds a reference into it.
+            unsafe { region.discard() }.map_err(|error| {
                 SetupError::Other(format!(
                     "prefault = false: {} cannot give its pages back: {error}; use another target",
                     task.target
@@ -190,7 +191,8 @@ impl Writer {
     // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that took.
     fn give_back(&self) -> u64 {
         let start = self.clock.now();
-        self.region.discard().expect("it was done once at the start");
+        // SAFETY: as there; the loops hold raw pointers.
+        unsafe { self.region.discard() }.expect("it was done once at the start");
         self.clock.now() - start
     }
 
