@@ -128,12 +128,20 @@ fn resize(path: &Path, len: usize) {
 type Operation = (&'static str, fn(&mut Open) -> Result<(), RingError>);
 
 // Everything that makes something durable.
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 7] = [
     ("push", |open| open.producer()?.try_push(b"refused")),
     ("batch", |open| {
         let mut batch = open.producer()?.batch()?;
         batch.push(b"refused")?;
         batch.commit()
+    }),
+    // The first thing to be written back is the epoch.
+    ("batch after a forgotten one", |open| {
+        let producer = open.producer()?;
+        let mut forgotten = producer.batch()?;
+        forgotten.push(b"refused")?;
+        std::mem::forget(forgotten);
+        producer.batch().map(drop)
     }),
     ("pop durably", |open| open.consumer()?.read()?.pop_durably()),
     ("commit", |open| {
