@@ -160,12 +160,20 @@ pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>
 }
 
 /// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
-/// ratio of both costs, life by life, over the lives that have both.
+/// ratio of both costs, life by life, over the lives that have both. Where both move bytes it is the time
+/// per byte, for units of several sizes.
 pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
     let windows = metric_windows(plan, samples);
-    match plan.cases[case].baseline {
+    let per_unit = match plan.cases[case].baseline {
         Some(baseline) if baseline == against => estimate::slowdown(&pairs(&windows, case), level),
         _ => estimate::rate_ratio(&own(&windows, case), &own(&windows, against), level),
+    };
+    let bytes = [case, against].map(|case| plan.metric_task(case).bytes_per_unit());
+    match bytes {
+        [Some(own), Some(other)] if own != other => {
+            per_unit.map(|ratio| ratio.times(other as f64 / own as f64))
+        }
+        _ => per_unit,
     }
 }
 

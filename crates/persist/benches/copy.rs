@@ -10,6 +10,10 @@
 //! way of copying has one window, in an order drawn anew, and the round counts the median of the five. Time is
 //! that of the thread on its CPU, so that what else runs on the machine is not counted as a copy.
 //!
+//! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`) before they are
+//! stored to, as the library does for short stores. The best primitive is the best of all; that of the bare ones
+//! is judged beside it.
+//!
 //! A first phase measures the primitives alone, and its rounds make the policy that the library is given, in
 //! the fields that a policy file has: one instruction, one threshold. The second phase measures everything
 //! beside each other, and only its rounds are reported. The best primitive is the one with the least median
@@ -18,6 +22,8 @@
 //! Without `--bench`, which `cargo bench` passes, it is checked that all ways leave the same bytes behind, and
 //! nothing is timed.
 
+#[path = "support/copy_report.rs"]
+mod copy_report;
 #[path = "baselines/primitives.rs"]
 mod primitives;
 mod support;
@@ -31,14 +37,13 @@ use ringfence_persist::{Flush, Mapped, Region, Stores, Ways, Width, isa};
 use support::foreign::Library;
 use support::options::Options;
 use support::rand::Xorshift;
-use support::stats::{Ratio, Verdict, median};
-use support::table::Report;
+use support::stats::median;
 
 const SIZES: [usize; 10] = [8, 64, 128, 256, 512, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 2 << 20];
 const WINDOW_NS: f64 = 1e6;
 const PASSES: usize = 5;
-const ROUNDS: usize = 60;
-const POLICY_ROUNDS: usize = 12;
+const ROUNDS: usize = 40;
+const POLICY_ROUNDS: usize = 10;
 const PMEM: &str = "libpmem.so.1";
 const ABSENT: &str = "not run, because libpmem.so.1 is not there: apt install libpmem-dev";
 
@@ -56,6 +61,8 @@ fn main() -> ExitCode {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Flush(Flush),
+    /// The same, but each line is asked for (`prefetchw`) before it is stored to.
+    Asked(Flush),
     NonTemporal,
     Library,
     Pmem,
@@ -66,6 +73,7 @@ impl Way {
     fn name(self) -> String {
         match self {
             Way::Flush(flush) => flush.to_string(),
+            Way::Asked(flush) => format!("asked {flush}"),
             Way::NonTemporal => "nt".into(),
             Way::Library => "Stores::copy".into(),
             Way::Pmem => "libpmem".into(),
@@ -73,8 +81,12 @@ impl Way {
         }
     }
 
-    fn is_primitive(self) -> bool {
+    fn is_bare(self) -> bool {
         matches!(self, Way::Flush(_) | Way::NonTemporal)
+    }
+
+    fn is_primitive(self) -> bool {
+        matches!(self, Way::Flush(_) | Way::Asked(_) | Way::NonTemporal)
     }
 }
 
@@ -109,11 +121,13 @@ enum Pattern {
     Random,
 }
 
-/// One size and pattern, and what each way took in each round, in ns per copy.
+/// One size and pattern.
 struct Cell {
     size: usize,
     pattern: Pattern,
-    copies: usize,
+    /// In a window of each way.
+    copies: Vec<usize>,
+    /// What each way took in each round, in ns per copy.
     ns: Vec<Vec<f64>>,
 }
 
@@ -159,12 +173,13 @@ fn run() -> Result<(), String> {
         rng: Xorshift(options.seed),
     };
     let flushes = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
-    let mut ways: Vec<Way> = flushes.into_iter().filter(|f| isa::supports(*f)).map(Way::Flush).collect();
+    let flushes = flushes.into_iter().filter(|flush| isa::supports(*flush));
+    let mut ways: Vec<Way> = flushes.flat_map(|flush| [Way::Flush(flush), Way::Asked(flush)]).collect();
     ways.push(Way::NonTemporal);
 
     let mut cells = cells(ways.len());
     let policy = if options.measure {
-        bench.calibrate(&mut cells);
+        bench.calibrate(&mut cells, &ways, None);
         eprintln!("measuring the primitives for a policy");
         let rounds = if options.quick { 4 } else { POLICY_ROUNDS };
         bench.measure(&mut cells, &ways, rounds, None);
@@ -191,29 +206,35 @@ fn run() -> Result<(), String> {
     for cell in &mut cells {
         cell.ns = vec![Vec::new(); ways.len()];
     }
+    bench.calibrate(&mut cells, &ways, Some(&mut stores));
     let rounds = options.rounds.unwrap_or(if options.quick { 10 } else { ROUNDS });
     eprintln!("measuring {} ways side by side, {rounds} rounds", ways.len());
     bench.measure(&mut cells, &ways, rounds, Some(&mut stores));
-    support::publish("copy", &report(&cells, &ways, &policy, &options, cpu))
+    support::publish("copy", &copy_report::report(&cells, &ways, &policy, &options, cpu))
 }
 
 fn cells(ways: usize) -> Vec<Cell> {
     let patterns = [Pattern::Sequential, Pattern::Random];
     let pairs = patterns.into_iter().flat_map(|pattern| SIZES.map(|size| (pattern, size)));
-    pairs.map(|(pattern, size)| Cell { size, pattern, copies: 1, ns: vec![Vec::new(); ways] }).collect()
+    pairs
+        .map(|(pattern, size)| Cell { size, pattern, copies: Vec::new(), ns: vec![Vec::new(); ways] })
+        .collect()
 }
 
 impl Bench {
-    /// Finds out how many copies take about a window.
-    fn calibrate(&mut self, cells: &mut [Cell]) {
+    /// Finds out how many copies of each way take about a window, where that is not known.
+    fn calibrate(&mut self, cells: &mut [Cell], ways: &[Way], mut stores: Option<&mut Stores<Mapped>>) {
         for cell in cells {
-            loop {
-                let ns = self.window(Way::NonTemporal, cell, None) * cell.copies as f64;
-                if ns >= WINDOW_NS / 2.0 {
-                    cell.copies = ((cell.copies as f64 * WINDOW_NS / ns) as usize).max(1);
-                    break;
-                }
-                cell.copies *= 2;
+            for way in &ways[cell.copies.len()..] {
+                let mut copies = 1;
+                let known = loop {
+                    let ns = self.window(*way, cell, copies, stores.as_deref_mut()) * copies as f64;
+                    if ns >= WINDOW_NS / 2.0 {
+                        break ((copies as f64 * WINDOW_NS / ns) as usize).max(1);
+                    }
+                    copies *= 2;
+                };
+                cell.copies.push(known);
             }
         }
     }
@@ -230,7 +251,12 @@ impl Bench {
                 let mut windows = vec![Vec::with_capacity(PASSES); ways.len()];
                 for _ in 0..PASSES {
                     for way in support::order(ways.len(), &mut self.rng) {
-                        windows[way].push(self.window(ways[way], &cells[cell], stores.as_deref_mut()));
+                        windows[way].push(self.window(
+                            ways[way],
+                            &cells[cell],
+                            cells[cell].copies[way],
+                            stores.as_deref_mut(),
+                        ));
                     }
                 }
                 for (ns, windows) in cells[cell].ns.iter_mut().zip(&windows) {
@@ -241,50 +267,69 @@ impl Bench {
     }
 
     /// Copies for one window; ns per copy.
-    fn window(&mut self, way: Way, cell: &Cell, stores: Option<&mut Stores<Mapped>>) -> f64 {
+    fn window(&mut self, way: Way, cell: &Cell, copies: usize, stores: Option<&mut Stores<Mapped>>) -> f64 {
         let (base, from, width, size) = (self.base, self.source.base().cast_const(), self.width, cell.size);
         let start = cpu_ns();
-        // SAFETY: every offset leaves `size` bytes in the mapping, and is aligned to the lesser of `size` and
-        // 64; the instructions and the width exist; libpmem's copies need nothing else.
+        // SAFETY (of all below): every offset leaves `size` bytes in the mapping, and is aligned to the lesser
+        // of `size` and 64; the instructions and the width exist; libpmem's copies need nothing else.
         match way {
-            Way::Flush(flush) => self.each(cell, |at| unsafe {
-                primitives::copy(base.add(at), from, size, width);
-                primitives::flush(base.add(at), size, flush);
+            Way::Flush(flush) => self.each(cell, copies, |at| {
+                // SAFETY: see above.
+                unsafe {
+                    primitives::copy(base.add(at), from, size, width);
+                    primitives::flush(base.add(at), size, flush);
+                }
                 isa::sfence();
             }),
-            Way::NonTemporal => self.each(cell, |at| unsafe {
-                primitives::stream(base.add(at), from, size, width);
+            Way::Asked(flush) => self.each(cell, copies, |at| {
+                // SAFETY: see above.
+                unsafe {
+                    for line in (0..size).step_by(ringfence_persist::LINE) {
+                        isa::prefetchw(base.add(at + line));
+                    }
+                    primitives::copy(base.add(at), from, size, width);
+                    primitives::flush(base.add(at), size, flush);
+                }
+                isa::sfence();
+            }),
+            Way::NonTemporal => self.each(cell, copies, |at| {
+                // SAFETY: see above.
+                unsafe { primitives::stream(base.add(at), from, size, width) };
                 isa::sfence();
             }),
             Way::Library => {
                 let stores = stores.expect("the library is measured after its policy");
                 // SAFETY: nobody writes to the source any more.
                 let bytes = unsafe { std::slice::from_raw_parts(from, size) };
-                self.each(cell, |at| _ = stores.copy(at, bytes).expect("memory does not fail"));
+                self.each(cell, copies, |at| _ = stores.copy(at, bytes).expect("memory does not fail"));
             }
             Way::Pmem => {
                 let copy = self.pmem.expect("it was loaded").persist_copy;
-                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size) });
+                // SAFETY: see above.
+                self.each(cell, copies, |at| unsafe { _ = copy(base.add(at).cast(), from.cast(), size) });
             }
             Way::PmemNonTemporal => {
                 let copy = self.pmem.expect("it was loaded").flag_copy;
                 let flags = PMEM_F_MEM_NONTEMPORAL;
-                self.each(cell, |at| _ = unsafe { copy(base.add(at).cast(), from.cast(), size, flags) });
+                // SAFETY: see above.
+                self.each(cell, copies, |at| unsafe {
+                    _ = copy(base.add(at).cast(), from.cast(), size, flags)
+                });
             }
         }
         if way.is_primitive() {
             primitives::end_of(width);
         }
-        (cpu_ns() - start) / cell.copies as f64
+        (cpu_ns() - start) / copies as f64
     }
 
     #[inline(always)]
-    fn each(&mut self, cell: &Cell, mut copy: impl FnMut(usize)) {
+    fn each(&mut self, cell: &Cell, copies: usize, mut copy: impl FnMut(usize)) {
         let (len, size) = (self.len, cell.size);
         match cell.pattern {
             Pattern::Sequential => {
                 let mut at = self.next.next_multiple_of(size);
-                for _ in 0..cell.copies {
+                for _ in 0..copies {
                     if at + size > len {
                         at = 0;
                     }
@@ -296,7 +341,7 @@ impl Bench {
             Pattern::Random => {
                 let places = len / size;
                 let mut rng = self.rng.clone();
-                for _ in 0..cell.copies {
+                for _ in 0..copies {
                     copy(rng.below(places) * size);
                 }
                 self.rng = rng;
@@ -310,9 +355,9 @@ impl Bench {
             let area = 2 * SIZES[9];
             // SAFETY: inside the mapping, which is written by this thread alone.
             unsafe { self.base.write_bytes(0, area) };
-            let cell = Cell { size, pattern: Pattern::Sequential, copies: 1, ns: Vec::new() };
+            let cell = Cell { size, pattern: Pattern::Sequential, copies: vec![1], ns: Vec::new() };
             self.next = size;
-            self.window(way, &cell, Some(stores));
+            self.window(way, &cell, 1, Some(stores));
             isa::mfence();
             // SAFETY: as above; the fence is passed.
             let (found, wanted) = unsafe {
@@ -358,7 +403,8 @@ fn choose(cells: &[Cell], ways: &[Way], target: &str) -> Policy {
     let mut best: Option<(f64, Policy)> = None;
     for threshold in thresholds {
         for way in ways.iter().copied() {
-            let Way::Flush(instruction) = way else { continue };
+            // The form that the library has.
+            let Way::Asked(instruction) = way else { continue };
             let over = cells.iter().map(|cell| {
                 let taken = cost(cell, if cell.size < threshold { way } else { Way::NonTemporal });
                 let least = ways.iter().map(|way| cost(cell, *way)).fold(f64::INFINITY, f64::min);
@@ -374,124 +420,4 @@ fn choose(cells: &[Cell], ways: &[Way], target: &str) -> Policy {
         }
     }
     best.expect("clflush is on every x86-64 processor").1
-}
-
-fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, cpu: u32) -> Report {
-    let mut report = Report::default();
-    let index = |way: Way| ways.iter().position(|other| *other == way);
-    let library = index(Way::Library).expect("it was measured");
-    let rounds = cells[0].ns[0].len();
-    report.heading("Durable copy");
-    report.line(support::machine());
-    report.line(format!(
-        "Target {} of {} MiB, CPU {cpu}, {rounds} rounds of {PASSES} windows of about {} ms, copies by {} registers.",
-        options.target,
-        options.size >> 20,
-        WINDOW_NS / 1e6,
-        Width::widest()
-    ));
-    let threshold = policy.nt_threshold.map_or("never".into(), |bytes| format!("from {bytes} bytes on"));
-    report.line(format!(
-        "Policy from {} earlier rounds: {} below, non-temporal stores {threshold}.",
-        if options.quick { 4 } else { POLICY_ROUNDS },
-        policy.instruction
-    ));
-    if index(Way::Pmem).is_none() {
-        report.line(format!("libpmem: {ABSENT}"));
-    }
-    let mut worst: Vec<(Verdict, String)> = Vec::new();
-    let mut below: Vec<(Verdict, String)> = Vec::new();
-    for pattern in [Pattern::Sequential, Pattern::Random] {
-        let name = if pattern == Pattern::Sequential { "sequential" } else { "random" };
-        report.heading(format!(
-            "{name}: ns per copy (median over rounds), and ratios of times [95 % interval]"
-        ));
-        let mut rows = vec![head(ways)];
-        for cell in cells.iter().filter(|cell| cell.pattern == pattern) {
-            let medians: Vec<f64> = cell.ns.iter().map(|ns| median(ns)).collect();
-            let least = |choose: &dyn Fn(Way) -> bool| {
-                let of = (0..ways.len()).filter(|at| choose(ways[*at]));
-                of.min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
-            };
-            let ratio = |one: usize, other: usize| {
-                Ratio::of(cell.ns[one].iter().copied().zip(cell.ns[other].iter().copied()))
-            };
-            let best = least(&Way::is_primitive).expect("there are primitives");
-            let over = ratio(library, best).expect("three rounds");
-            let place = format!("{name} {}: {over}", bytes(cell.size));
-            worst.push((over.at_most(1.05), place));
-            let mut row = vec![bytes(cell.size)];
-            row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
-            row.push(format!("{over} of {}", ways[best].name()));
-            if let (Some(default), Some(better)) =
-                (index(Way::Pmem), least(&|way| matches!(way, Way::Pmem | Way::PmemNonTemporal)))
-            {
-                let (default, better) = (ratio(default, library).unwrap(), ratio(better, library).unwrap());
-                below.push((better.at_least(0.97), format!("{name} {}: {better}", bytes(cell.size))));
-                row.extend([default.to_string(), better.to_string()]);
-            }
-            rows.push(row);
-        }
-        report.table(rows);
-    }
-    report.heading("Verdicts");
-    verdict(&mut report, "Every size within 5 % of the best primitive", &worst);
-    if let Some(default) = index(Way::Pmem) {
-        let logs = (0..rounds).map(|round| {
-            let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
-            of.sum::<f64>() / cells.len() as f64
-        });
-        let mean = Ratio::of_logs(logs).expect("three rounds");
-        report.line(format!(
-            "- Geometric mean over all sizes of libpmem's default over ours, at least 1.15: {mean}: {}",
-            mean.at_least(1.15)
-        ));
-        verdict(&mut report, "libpmem's better form over ours nowhere below 0.97", &below);
-    } else {
-        report.line(format!("- Against libpmem: {ABSENT}"));
-    }
-    report
-}
-
-fn head(ways: &[Way]) -> Vec<String> {
-    let mut head = vec!["bytes".to_owned()];
-    head.extend(ways.iter().map(|way| way.name()));
-    head.push("ours / best primitive".into());
-    if ways.contains(&Way::Pmem) {
-        head.extend(["libpmem / ours".into(), "its better form / ours".into()]);
-    }
-    head
-}
-
-fn verdict(report: &mut Report, claim: &str, places: &[(Verdict, String)]) {
-    let of = |wanted: Verdict| -> Vec<&str> {
-        places.iter().filter(|place| place.0 == wanted).map(|place| place.1.as_str()).collect()
-    };
-    let (missed, open) = (of(Verdict::Missed), of(Verdict::Undecided));
-    let overall = if !missed.is_empty() {
-        Verdict::Missed
-    } else if !open.is_empty() {
-        Verdict::Undecided
-    } else {
-        Verdict::Reached
-    };
-    let mut text = format!("- {claim}: {overall} ({} of {})", of(Verdict::Reached).len(), places.len());
-    for (name, list) in [("missed", missed), ("undecided", open)] {
-        if !list.is_empty() {
-            text += &format!("; {name} at {}", list.join(", "));
-        }
-    }
-    report.line(text);
-}
-
-fn bytes(size: usize) -> String {
-    match size {
-        size if size >= 1 << 20 => format!("{} MiB", size >> 20),
-        size if size >= 1 << 10 => format!("{} KiB", size >> 10),
-        size => format!("{size} B"),
-    }
-}
-
-fn nanoseconds(ns: f64) -> String {
-    if ns < 1000.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
 }

@@ -4,19 +4,21 @@
 //! For bytes that do not belong together it accepts with a probability of about 2^-64 (XXH3 passes the
 //! collision tests that are made for 64 bits; the figure is that of an ideal function, not a proof).
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
 
 /// The checksum of `bytes` under `seed`.
 #[inline]
 pub fn of(bytes: &[u8], seed: u64) -> u64 {
-    xxh3_64_with_seed(bytes, seed)
+    XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
 /// The checksum of pieces, as if they were one after the other.
 pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, seed: u64) -> u64 {
-    let mut state = Xxh3::with_seed(seed);
-    pieces.into_iter().for_each(|piece| state.update(piece));
-    state.digest()
+    let mut state = XxHash3_64::with_seed(seed);
+    pieces.into_iter().for_each(|piece| state.write(piece));
+    state.finish()
 }
 
 #[cfg(test)]

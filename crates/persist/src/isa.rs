@@ -165,14 +165,31 @@ pub unsafe fn prefetchw(p: *const u8) {
     unsafe { asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags)) }
 }
 
+/// Whether `sfence` waits for `clflush`: everywhere but on AMD's processors before `clflushopt`, where only
+/// `mfence` does (AMD APM volume 3, "CLFLUSH").
+pub fn sfence_orders_clflush() -> bool {
+    let vendor = __cpuid_count(0, 0);
+    // "AuthenticAMD" and "HygonGenuine", in EBX, EDX, ECX.
+    let amd = [[vendor.ebx, vendor.edx, vendor.ecx]].iter().any(|words| {
+        *words == [0x6874_7541, 0x6974_6e65, 0x444d_4163] || *words == [0x6f67_7948, 0x6e65_476e, 0x656e_6975]
+    });
+    !amd || supports(Flush::Clflushopt)
+}
+
 /// Ends a stretch of 32- or 64-byte register use, so that later SSE code pays no transition.
 ///
 /// # Safety
 /// [`has_width`] must be true for [`Width::Avx2`] or [`Width::Avx512`].
 #[inline(always)]
 pub unsafe fn vzeroupper() {
-    // SAFETY: only upper halves change, and nothing here lives in them across statements.
-    unsafe { asm!("vzeroupper", options(nostack, preserves_flags)) }
+    // SAFETY: it changes upper halves of registers, all of which are declared.
+    unsafe {
+        asm!("vzeroupper",
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+            out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            options(nostack, preserves_flags))
+    }
 }
 
 macro_rules! line_copy {

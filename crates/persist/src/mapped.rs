@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Durability, Flush, LINE, Memory, Region, RegionError, Ways, Width, checksum, isa};
+use crate::ring::planted;
+use crate::{Durability, Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
 ///
@@ -23,6 +24,10 @@ pub struct Mapped {
     base: *mut u8,
     len: usize,
     ways: Ways,
+    // `None` where caches are part of the persistence domain (eADR): flushes are left out there, fences stay.
+    flush: Option<Flush>,
+    // `mfence` stands for `sfence` where that does not wait for the flush.
+    strong_fences: bool,
     writeback: Option<Writeback>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -30,12 +35,9 @@ pub struct Mapped {
 // SAFETY: the region lives as long as this does; nothing here belongs to a thread.
 unsafe impl Send for Mapped {}
 
-// A file in the page cache: ranges to hand to msync at the next fence, and what it said.
+// A file in the page cache: ranges to hand to msync at the next fence. What it says the region keeps.
 #[derive(Debug, Default)]
-struct Writeback {
-    ranges: RefCell<Vec<Range<usize>>>,
-    lost: RefCell<Option<Arc<RegionError>>>,
-}
+struct Writeback(RefCell<Vec<Range<usize>>>);
 
 impl Mapped {
     /// The region, with the ways of the processor, policy and environment ([`Ways::here`]).
@@ -52,9 +54,8 @@ impl Mapped {
     /// # Panics
     /// If the processor lacks the instruction or the registers.
     pub fn with_ways(region: Region, ways: Ways) -> Self {
-        assert!(ways.flush.is_none_or(isa::supports), "the processor has no {}", ways.flush.unwrap());
+        assert!(isa::supports(ways.flush), "the processor has no {}", ways.flush);
         assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
-        let ways = ways.on(region.durability());
         Self::view(&Arc::new(region), ways)
     }
 
@@ -62,7 +63,10 @@ impl Mapped {
     pub(crate) fn view(region: &Arc<Region>, ways: Ways) -> Self {
         let writeback = (region.durability() == Durability::PageCache).then(Writeback::default);
         let (base, len) = (region.base(), region.len());
-        Self { region: region.clone(), base, len, ways, writeback, not_sync: PhantomData }
+        let flush = (!region.durability().elides_flushes()).then_some(ways.flush);
+        let strong_fences = ways.flush == Flush::Clflush && !isa::sfence_orders_clflush();
+        let region = region.clone();
+        Self { region, base, len, ways, flush, strong_fences, writeback, not_sync: PhantomData }
     }
 
     pub(crate) fn share(&self) -> Self {
@@ -72,6 +76,11 @@ impl Mapped {
     /// The region.
     pub fn region(&self) -> &Region {
         &self.region
+    }
+
+    // Whoever shared it is gone.
+    pub(crate) fn into_region(self) -> Region {
+        Arc::into_inner(self.region).expect("it is not shared")
     }
 
     /// The instructions in use.
@@ -97,7 +106,7 @@ impl Mapped {
 
     fn note(&self, range: Range<usize>) {
         if let Some(writeback) = &self.writeback {
-            let mut ranges = writeback.ranges.borrow_mut();
+            let mut ranges = writeback.0.borrow_mut();
             match ranges.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => ranges.push(range),
@@ -115,9 +124,10 @@ impl Mapped {
 
     #[cold]
     fn write_back(&self, writeback: &Writeback) {
-        for range in writeback.ranges.borrow_mut().drain(..) {
-            if let Err(error) = self.region.msync(range) {
-                writeback.lost.borrow_mut().get_or_insert(Arc::new(error));
+        for range in writeback.0.borrow_mut().drain(..) {
+            // The region keeps the first failure, and `health` tells it.
+            if self.region.msync(range).is_err() {
+                break;
             }
         }
     }
@@ -144,6 +154,11 @@ impl Memory for Mapped {
     #[inline]
     fn store(&self, at: usize, bytes: &[u8]) {
         let to = self.at(at, bytes.len());
+        if bytes.len() <= ASKED {
+            let lines = (at % LINE + bytes.len()).div_ceil(LINE);
+            // SAFETY: a hint, for lines that the range touches.
+            unsafe { each_line(to, lines, |line| isa::prefetchw(line)) }
+        }
         // SAFETY: mapped for that length; the width exists (`with_ways`).
         unsafe { store(to, bytes, self.ways.width) }
     }
@@ -158,7 +173,9 @@ impl Memory for Mapped {
         assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
         let to = self.at(at, bytes.len());
         if self.writeback.is_some() {
-            self.note(at..at + bytes.len());
+            if !planted("nt-not-noted") {
+                self.note(at..at + bytes.len());
+            }
             return self.store(at, bytes);
         }
         // SAFETY: mapped for that length, aligned to 8, whole words; the width exists (`with_ways`).
@@ -175,15 +192,21 @@ impl Memory for Mapped {
             return self.note(range);
         }
         let lines = (range.end - 1) / LINE - range.start / LINE + 1;
-        if let Some(flush) = self.ways.flush {
+        if let Some(flush) = self.flush {
             // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_ways`).
             unsafe { flush_lines(start, lines, flush) }
         }
     }
 
     #[inline]
+    fn prefetch(&self, at: usize) {
+        // SAFETY: inside the mapping, and a hint.
+        unsafe { isa::prefetchw(self.at(at, 1)) }
+    }
+
+    #[inline]
     fn sfence(&self) {
-        self.fence(isa::sfence);
+        self.fence(if self.strong_fences { isa::mfence } else { isa::sfence });
     }
 
     #[inline]
@@ -217,9 +240,7 @@ impl Memory for Mapped {
     fn health(&self) -> io::Result<()> {
         match &self.writeback {
             None => Ok(()),
-            Some(writeback) => {
-                writeback.lost.borrow().clone().map_or(Ok(()), |lost| Err(io::Error::other(lost)))
-            }
+            Some(_) => self.region.health().map_err(io::Error::other),
         }
     }
 
@@ -231,6 +252,10 @@ impl Memory for Mapped {
     }
 }
 
+// Stores up to so many bytes ask for their lines first: a store behind a fence fetches its line only when the fence
+// is passed, and a prefetch is a hint that is tied to no fence (Intel SDM volume 2B, "PREFETCHW"). Longer ones
+// gained nothing where it was measured (docs/performance.md).
+const ASKED: usize = 1024;
 // The loops below are functions of their own, which `.ci/check-loops` looks at.
 unsafe fn flush_lines(start: *mut u8, lines: usize, flush: Flush) {
     // SAFETY: by the caller.

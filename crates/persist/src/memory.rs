@@ -53,6 +53,12 @@ pub trait Memory {
     #[track_caller]
     fn flush(&self, range: Range<usize>);
 
+    /// A hint that the line at `at` is stored to soon, so that it may be fetched meanwhile.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        _ = at;
+    }
+
     /// Store fence: flushes and non-temporal stores before it are complete when it is passed.
     #[track_caller]
     fn sfence(&self);
@@ -85,7 +91,8 @@ pub trait Memory {
         Ok(())
     }
 
-    /// The bytes themselves, where this memory can lend them.
+    /// The bytes themselves, where this memory can lend them: only memory that safe code cannot store to in
+    /// any other way than through `self` may.
     ///
     /// # Safety
     /// As long as the slice lives nobody, in this process or another, may store to its bytes.
@@ -120,6 +127,9 @@ impl<M: Memory> Memory for &M {
     #[track_caller]
     fn flush(&self, range: Range<usize>) {
         (**self).flush(range);
+    }
+    fn prefetch(&self, at: usize) {
+        (**self).prefetch(at);
     }
     #[track_caller]
     fn sfence(&self) {

@@ -22,6 +22,7 @@
 //! assert_eq!((found.sequence(), value), (2, [2; 8]));
 //! ```
 
+use crate::ring::planted;
 use crate::{LINE, Memory, checksum};
 
 /// Where a record is, and how often it was written.
@@ -62,7 +63,9 @@ impl<const N: usize> Record<N> {
     pub fn open<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
         let found = Self::peek(memory, slots, seed)?;
         let slot = slots[(found.0.sequence % 2) as usize];
-        memory.flush(slot..slot + Self::SLOT);
+        if !planted("record-not-flushed") {
+            memory.flush(slot..slot + Self::SLOT);
+        }
         memory.sfence();
         Some(found)
     }
@@ -96,7 +99,7 @@ impl<const N: usize> Record<N> {
     #[track_caller]
     #[inline]
     pub fn put<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {
-        self.sequence += 1;
+        self.sequence += if planted("record-in-place") { 2 } else { 1 };
         let mut stage = [0; STAGE];
         stage[8..HEAD].copy_from_slice(&self.sequence.to_le_bytes());
         stage[HEAD..HEAD + N].copy_from_slice(value);

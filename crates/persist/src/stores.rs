@@ -116,11 +116,11 @@ impl<M: Memory> Stores<M> {
     /// Begins to write back the lines of a store.
     ///
     /// # Panics
-    /// If the store was made in another memory.
+    /// If the store was made by another `Stores`.
     #[track_caller]
     #[inline]
     pub fn flush(&mut self, dirty: Dirty) -> Flushed {
-        assert_eq!(dirty.id, self.id, "stored in another memory");
+        assert_eq!(dirty.id, self.id, "stored by another Stores");
         self.memory.flush(dirty.range.clone());
         Flushed { bytes: dirty.range.len(), id: self.id }
     }
@@ -131,13 +131,13 @@ impl<M: Memory> Stores<M> {
     /// [`Lost`].
     ///
     /// # Panics
-    /// If one of them was flushed in another memory.
+    /// If one of them was flushed by another `Stores`.
     #[track_caller]
     #[inline]
     pub fn fence(&mut self, flushed: impl IntoIterator<Item = Flushed>) -> Result<Durable, Lost> {
         let mut bytes = 0;
         for flushed in flushed {
-            assert_eq!(flushed.id, self.id, "flushed in another memory");
+            assert_eq!(flushed.id, self.id, "flushed by another Stores");
             bytes += flushed.bytes;
         }
         self.drain(bytes)

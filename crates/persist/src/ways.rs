@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 
 use crate::policy::{Policy, PolicyError};
-use crate::{Durability, Flush, Width, isa};
+use crate::{Flush, Width, isa};
 
 /// How stores are made durable in one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ways {
-    /// The instruction that writes a line back; `None` where caches are part of the persistence domain
-    /// (eADR): fences are kept there, since a store in the store buffer is not yet in the cache.
-    pub flush: Option<Flush>,
+    /// The instruction that writes a line back. It is left out where the region says that caches are part of
+    /// the persistence domain (eADR); fences are kept there, since a store may be in a buffer before the cache.
+    pub flush: Flush,
     /// Copies of so many bytes and more are non-temporal; `usize::MAX` for never.
     pub nt_threshold: usize,
     /// The registers that whole lines are copied with.
@@ -70,7 +70,7 @@ impl Ways {
     /// from machine to machine: a policy knows.
     pub fn of_processor() -> Self {
         let flush = ALL.into_iter().find(|flush| isa::supports(*flush));
-        Self { flush: flush.or(Some(Flush::Clflush)), nt_threshold: crate::LINE, width: Width::widest() }
+        Self { flush: flush.unwrap_or(Flush::Clflush), nt_threshold: crate::LINE, width: Width::widest() }
     }
 
     /// As a policy says.
@@ -91,16 +91,7 @@ impl Ways {
     /// # Errors
     /// [`WaysError::Missing`].
     pub fn with_flush(self, flush: Flush) -> Result<Self, WaysError> {
-        if isa::supports(flush) {
-            Ok(Self { flush: Some(flush), ..self })
-        } else {
-            Err(WaysError::Missing(flush))
-        }
-    }
-
-    /// The same on a region of this durability: under eADR without flushes.
-    pub fn on(self, durability: Durability) -> Self {
-        Self { flush: self.flush.filter(|_| !durability.elides_flushes()), ..self }
+        if isa::supports(flush) { Ok(Self { flush, ..self }) } else { Err(WaysError::Missing(flush)) }
     }
 
     /// What the environment asks for, else [`Ways::of_processor`]: `RINGFENCE_POLICY` names a policy file;
@@ -149,7 +140,6 @@ impl Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Domain;
     use crate::policy::Fingerprint;
 
     fn of(pairs: &[(&'static str, &str)]) -> Result<Ways, WaysError> {
@@ -160,7 +150,7 @@ mod tests {
     fn the_environment_overrides() {
         assert_eq!(of(&[]).unwrap(), Ways::of_processor());
         let ways = of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
-        assert_eq!((ways.flush, ways.nt_threshold), (Some(Flush::Clflush), 512));
+        assert_eq!((ways.flush, ways.nt_threshold), (Flush::Clflush, 512));
         assert_eq!(of(&[("RINGFENCE_NT_THRESHOLD", "never")]).unwrap().nt_threshold, usize::MAX);
         for (name, value) in [
             ("RINGFENCE_FLUSH", "wbinvd"),
@@ -170,14 +160,6 @@ mod tests {
             let error = of(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");
         }
-    }
-
-    #[test]
-    fn flushes_are_left_out_where_caches_persist() {
-        let ways = Ways::of_processor();
-        assert_eq!(ways.on(Durability::Persistent(Domain::Adr)), ways);
-        assert_eq!(ways.on(Durability::UnprovenMedium), ways);
-        assert_eq!(ways.on(Durability::Persistent(Domain::Eadr)), Ways { flush: None, ..ways });
     }
 
     #[test]
@@ -191,7 +173,7 @@ mod tests {
             pace: None,
         };
         let ways = Ways::of_policy(&policy).unwrap();
-        assert_eq!((ways.flush, ways.nt_threshold), (Some(Flush::Clflush), usize::MAX));
+        assert_eq!((ways.flush, ways.nt_threshold), (Flush::Clflush, usize::MAX));
         let text = policy.to_string().replace(&policy.processor.to_string(), "Somebody 1-2-3");
         let error = Ways::of_policy(&Policy::parse(&text).unwrap()).unwrap_err().to_string();
         assert!(error.contains("Somebody 1-2-3"), "{error}");

@@ -1,7 +1,9 @@
 //! Where memory is a file in the page cache, fences are msync, and what it says is not lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ringfence_persist::ring::layout::HEAD;
+use ringfence_persist::ring::{Consumer, Producer, RingError};
 use ringfence_persist::{Durability, Mapped, Memory, Region, Ring, Stores};
 
 struct Folder(PathBuf);
@@ -67,4 +69,154 @@ fn a_failure_to_write_back_is_reported_and_stays() {
     let lost = stores.persist(0..64).unwrap_err().to_string();
     assert!(lost.contains("open it again and recover"), "{lost}");
     assert!(stores.persist(0..64).is_err() && stores.memory().health().is_err(), "it stays");
+}
+
+// An open ring in a file, some of whose entries were popped.
+struct Open {
+    ring: Ring,
+    path: PathBuf,
+    producer: Option<Producer<Mapped>>,
+    consumer: Option<Consumer<Mapped>>,
+}
+
+const CAPACITY: usize = 4096;
+const ENTRIES: u8 = 6;
+
+impl Open {
+    fn new(folder: &Folder, name: &str) -> Self {
+        let path = folder.0.join(name);
+        let ring = Ring::create(&path, CAPACITY, Durability::PageCache).unwrap();
+        let (mut producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
+        (0..ENTRIES).for_each(|number| producer.push(&[number]).unwrap());
+        consumer.read().unwrap().pop_durably().unwrap();
+        Self { ring, path, producer: Some(producer), consumer: Some(consumer) }
+    }
+
+    fn producer(&mut self) -> Result<&mut Producer<Mapped>, RingError> {
+        if self.producer.is_none() {
+            self.producer = Some(self.ring.producer()?);
+        }
+        Ok(self.producer.as_mut().unwrap())
+    }
+
+    fn consumer(&mut self) -> Result<&mut Consumer<Mapped>, RingError> {
+        if self.consumer.is_none() {
+            self.consumer = Some(self.ring.consumer()?);
+        }
+        Ok(self.consumer.as_mut().unwrap())
+    }
+
+    // From now on every msync fails: the file is shorter than its mapping, by a byte that nobody touches.
+    fn fail(&self) {
+        resize(&self.path, HEAD + CAPACITY - 1);
+    }
+
+    fn mend(&self) {
+        resize(&self.path, HEAD + CAPACITY);
+    }
+
+    // The head and both records, as the format has them before the indices.
+    fn records(&self) -> Vec<u8> {
+        std::fs::read(&self.path).unwrap()[..1280].to_vec()
+    }
+}
+
+fn resize(path: &Path, len: usize) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len as u64).unwrap();
+}
+
+type Operation = (&'static str, fn(&mut Open) -> Result<(), RingError>);
+
+// Everything that makes something durable.
+const OPERATIONS: [Operation; 7] = [
+    ("push", |open| open.producer()?.try_push(b"refused")),
+    ("batch", |open| {
+        let mut batch = open.producer()?.batch()?;
+        batch.push(b"refused")?;
+        batch.commit()
+    }),
+    // The first thing to be written back is the epoch.
+    ("batch after a forgotten one", |open| {
+        let producer = open.producer()?;
+        let mut forgotten = producer.batch()?;
+        forgotten.push(b"refused")?;
+        std::mem::forget(forgotten);
+        producer.batch().map(drop)
+    }),
+    ("pop durably", |open| open.consumer()?.read()?.pop_durably()),
+    ("commit", |open| {
+        let consumer = open.consumer()?;
+        consumer.read()?.pop()?;
+        consumer.commit()
+    }),
+    ("producer", |open| {
+        open.producer = None;
+        open.producer().map(drop)
+    }),
+    ("consumer", |open| {
+        open.consumer = None;
+        open.consumer().map(drop)
+    }),
+];
+
+fn must_be_lost((name, operation): Operation, open: &mut Open, when: &str) {
+    let result = operation(open);
+    assert!(matches!(result, Err(RingError::Lost(_))), "{name} {when}: {result:?}");
+}
+
+#[test]
+fn each_operation_of_a_ring_tells_that_writing_back_failed() {
+    let Some(folder) = Folder::new("ring-tells") else { return };
+    for operation in OPERATIONS {
+        let mut open = Open::new(&folder, operation.0);
+        open.fail();
+        must_be_lost(operation, &mut open, "where writing back fails");
+    }
+}
+
+// What was lost is not known, so neither side may rest on anything, even if writing back works again.
+#[test]
+fn after_a_failure_neither_side_of_a_ring_goes_on() {
+    let Some(folder) = Folder::new("ring-stays") else { return };
+    for first in OPERATIONS {
+        for second in OPERATIONS {
+            let mut open = Open::new(&folder, &format!("{}, {}", first.0, second.0));
+            open.fail();
+            must_be_lost(first, &mut open, "where writing back fails");
+            open.mend();
+            must_be_lost(second, &mut open, &format!("after {} failed", first.0));
+        }
+    }
+}
+
+// A failed write may have left one slot of a record torn on the medium: the other one must stay.
+#[test]
+fn after_a_failure_no_record_is_written_over() {
+    let Some(folder) = Folder::new("ring-records") else { return };
+    for first in OPERATIONS {
+        let mut open = Open::new(&folder, first.0);
+        open.fail();
+        must_be_lost(first, &mut open, "where writing back fails");
+        let records = open.records();
+        for second in OPERATIONS {
+            _ = second.1(&mut open);
+            assert!(open.records() == records, "{} after {} writes a record", second.0, first.0);
+        }
+        (open.producer, open.consumer) = (None, None);
+        assert!(open.records() == records, "dropping the sides after {} writes a record", first.0);
+        // Everything acknowledged is there when it is opened again: pushed, and popped but for the last one.
+        open.mend();
+        let path = open.path.clone();
+        drop(open);
+        let ring = Ring::open(&path, Durability::PageCache).unwrap();
+        let mut there = Vec::new();
+        let scanned = ring.consumer().unwrap().scan(|entry| {
+            there.push(entry.to_vec());
+            std::ops::ControlFlow::Continue(())
+        });
+        scanned.unwrap();
+        there.retain(|entry| entry != b"refused");
+        let all: Vec<Vec<u8>> = (1..ENTRIES).map(|number| vec![number]).collect();
+        assert!(there == all || there == all[1..], "{there:?} after {}", first.0);
+    }
 }

@@ -347,10 +347,13 @@ fn a_file_shrunk_behind_our_back_is_told_and_kills_only_who_touches_it() {
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{said}");
     assert!(said.contains("before the touch") && !said.contains("after the touch"), "{said}");
     // This process has the same pages mapped, and lives: it is told before it touches them.
-    for error in [region.intact().unwrap_err(), region.msync(0..1).unwrap_err()] {
+    let looked = region.intact().unwrap_err();
+    let RegionError::Lost(synced) = region.msync(0..1).unwrap_err() else { panic!("it was not kept") };
+    for error in [&looked, &*synced] {
         assert!(matches!(error, RegionError::Shrunk { now: 4096, mapped: 16384, .. }), "{error}");
         assert!(error.to_string().contains("do not touch") && !error.is_usage(), "{error}");
     }
+    assert!(region.health().is_err(), "it stays");
     assert_eq!(load(&region, 4095), 9);
     OpenOptions::new().write(true).open(&path).unwrap().set_len(LEN as u64 + 1).unwrap();
     region.intact().unwrap();

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use ringfence_persist::ring::layout::HEAD;
@@ -96,18 +97,59 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
             _ => {
                 // An entry that fits, where none was written.
                 let offset = HEAD + random.below(shape.capacity / shape.grain) * shape.grain;
-                let len = random.below((HEAD + shape.capacity - offset - 24).min(100));
+                let len = random.below((HEAD + shape.capacity - offset - 31).min(100));
                 if random.below(2) == 0 {
                     memory.store_u64(offset + 8, nasty(random));
                 }
-                memory.store(offset + 20, &(len as u32).to_le_bytes());
-                let mut head = [0; 16];
-                memory.load(offset + 8, &mut head);
-                let seed = checksum::of(&head, shape.salt);
-                sealed(memory, offset + 24..offset + 24 + len, seed, offset);
+                memory.store(offset + 24, &(len as u32).to_le_bytes());
+                let mut fields =
+                    [memory.load_u64(offset + 8), memory.load_u64(offset + 16), len as u64].into_iter();
+                let factors = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11ebu64];
+                let seed = factors
+                    .iter()
+                    .fold(shape.salt, |seed, factor| seed ^ fields.next().unwrap().wrapping_mul(*factor));
+                sealed(memory, offset + 32..offset + 32 + len, seed, offset);
             }
         }
     }
+}
+
+// Opens a copy as a ring that owns its memory, and lends its bytes: it must find the same.
+fn opens_alike(memory: &Mapped) {
+    let mut bytes = vec![0; LEN];
+    memory.load(0, &mut bytes);
+    let region = Region::map(&Request::dram(LEN)).unwrap();
+    // SAFETY: a fresh region of so many bytes, which nobody else knows.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base(), LEN) };
+    let borrowed = recover(memory).and_then(|(shape, found)| {
+        let mut consumer = Consumer::attach(memory)?;
+        Ok((shape, found, contents(&mut consumer)?))
+    });
+    let owned = Ring::open_in(region).and_then(|ring| {
+        let mut consumer = ring.consumer()?;
+        let there = contents(&mut consumer)?;
+        for wanted in &there {
+            let entry = consumer.try_read()?.expect("it was seen");
+            assert_eq!(&entry[..], wanted);
+            entry.pop_durably()?;
+        }
+        assert!(consumer.try_read()?.is_none());
+        Ok((ring.shape(), ring.recovery().expect("nobody else has it open"), there))
+    });
+    match (borrowed, owned) {
+        (Ok(one), Ok(other)) => assert_eq!(one, other),
+        (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+        (one, other) => panic!("{one:?}, but owned {other:?}"),
+    }
+}
+
+fn contents<M: Memory>(consumer: &mut Consumer<M>) -> Result<Vec<Vec<u8>>, RingError> {
+    let mut there = Vec::new();
+    consumer.scan(|entry| {
+        there.push(entry.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(there)
 }
 
 // Opens, and uses what was opened. Whether it could be.
@@ -159,6 +201,10 @@ fn case(memory: &Mapped, random: &mut Random) -> Result<(), RingError> {
     } else {
         let shape = used(memory, random);
         damage(memory, &shape, random);
+    }
+    // A mapping of its own for each would take most of the time.
+    if random.below(16) == 0 {
+        opens_alike(memory);
     }
     open(memory, random)
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Role, Tail};
+use ringfence_persist::ring::layout::ENTRY_HEAD;
+use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Role, Tail, inspect};
 use ringfence_persist::{Mapped, Region, Request, Ring, Ways};
 
 fn ring(capacity: usize, grain: usize) -> Ring {
@@ -32,9 +33,9 @@ fn nothing_one_byte_all_and_one_too_many() {
         let ring = ring(capacity, grain);
         let (mut producer, mut consumer) = sides(&ring);
         let max = producer.max_payload();
-        assert_eq!(max, capacity - 24);
+        assert_eq!(max, capacity - ENTRY_HEAD);
         for round in 0..3 {
-            for len in [0, 1, max.min(40), max.min(41), max - 1, max] {
+            for len in [0, 1, max.min(32), max.min(33), max - 1, max] {
                 producer.try_push(&payload(round, len)).unwrap();
                 assert_eq!(take(&mut consumer), Some(payload(round, len)), "{len} in {capacity}");
             }
@@ -81,17 +82,19 @@ fn a_full_ring_says_so_and_a_lazy_consumer_makes_room_when_asked() {
     }
     assert!(consumer.try_read().unwrap().is_none());
     for _ in 0..8 {
-        producer.try_push(&[9; 40]).unwrap();
+        producer.try_push(&[9; 32]).unwrap();
     }
-    // Popped lazily up to less than a quarter, empty, and an entry that needs everything: not stuck.
+    // Each quarter is given back as soon as it was popped.
     for _ in 0..8 {
         consumer.try_read().unwrap().unwrap().pop().unwrap();
     }
-    producer.push_within(&[1], Duration::from_millis(1)).ok();
-    while take(&mut consumer).is_some() {}
+    producer.push_within(&[1], Duration::from_millis(1)).unwrap();
+    assert_eq!(take(&mut consumer), Some(vec![1]));
+    assert_eq!(take(&mut consumer), None);
+    // Popped lazily up to less than a quarter, empty, and an entry that needs everything: not stuck.
     producer.try_push(&[5]).unwrap();
     consumer.try_read().unwrap().unwrap().pop().unwrap();
-    let all = payload(0, 64 * 8 - 24);
+    let all = payload(0, producer.max_payload());
     assert!(matches!(producer.try_push(&all), Err(RingError::Full)), "one line was popped lazily");
     assert!(consumer.try_read().unwrap().is_none(), "looks, and lends its room");
     producer.try_push(&all).unwrap();
@@ -156,7 +159,7 @@ fn a_batch_is_visible_at_once_or_never() {
     std::mem::forget(forgotten);
     producer.push(b"six").unwrap();
     drop((producer, consumer));
-    let (_, found) = ringfence_persist::ring::inspect(&copy_of(&ring)).unwrap();
+    let (_, found) = inspect(&copy_of(&ring)).unwrap();
     assert_eq!((found.entries, found.tail), (1, Tail::Abandoned));
 }
 
@@ -166,6 +169,37 @@ fn copy_of(ring: &Ring) -> Mapped {
     // SAFETY: two regions of the same length, and nobody else uses them now.
     unsafe { std::ptr::copy_nonoverlapping(ring.region().base(), region.base(), region.len()) };
     Mapped::new(region).unwrap()
+}
+
+// A lazy consumer makes its cursor durable at once where a producer waits for room, but not later.
+#[test]
+fn a_producer_that_has_room_again_asks_for_none() {
+    wanted_no_more(|_, producer| producer);
+}
+
+#[test]
+fn a_producer_does_not_go_on_asking_for_the_one_before() {
+    wanted_no_more(|ring, producer| {
+        drop(producer);
+        ring.producer().unwrap()
+    });
+}
+
+fn wanted_no_more(next: fn(&Ring, Producer<Mapped>) -> Producer<Mapped>) {
+    let ring = ring(64 * 8, 64);
+    let (mut producer, mut consumer) = sides(&ring);
+    (0..8).for_each(|number| producer.try_push(&[number]).unwrap());
+    assert!(matches!(producer.try_push(&[8]), Err(RingError::Full)));
+    let mut producer = next(&ring, producer);
+    while take(&mut consumer).is_some() {}
+    producer.try_push(b"popped lazily").unwrap();
+    let cursor = || inspect(&copy_of(&ring)).unwrap().1.cursor;
+    let before = cursor();
+    consumer.try_read().unwrap().unwrap().pop().unwrap();
+    assert!(consumer.try_read().unwrap().is_none());
+    assert_eq!(cursor(), before, "made durable although nobody waits");
+    consumer.commit().unwrap();
+    assert_eq!(cursor(), before + 64);
 }
 
 #[test]

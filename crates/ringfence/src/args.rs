@@ -229,6 +229,7 @@ A TASK is a built-in workload with its parameters, each a value or a list separa
 program's command line:
   write instruction=clwb,nt block=4KiB    chase footprint=4MiB    mcf footprint=8MiB
   stream size=192MiB    alu    idle    'stress-ng --cache 1'
+  ring variant=ringfence,repaired entry=4KiB    (also naive, optimised)
 
 Examples:
   ringfence neighbours --victim 'chase footprint=4MiB' --aggressor 'write instruction=clwb,nt'
@@ -276,9 +277,9 @@ pub enum Progress {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A TASK is a program's command line, or a built-in workload: chase footprint=4MiB, write instruction=clwb,
-stream, mcf, alu. A victim that is a program must show its progress: where the kernel counts instructions
-nothing is needed; else let it write a line per unit of work (--victim-progress lines) or count in a file
-(--victim-progress counter), or give a command that ends and time its runs (--victim-run).
+ring, stream, mcf, alu. A victim that is a program must show its progress: where the kernel counts
+instructions nothing is needed; else let it write a line per unit of work (--victim-progress lines) or
+count in a file (--victim-progress counter), or give a command that ends and time its runs (--victim-run).
 
 Levers: placement (farther CPUs), instruction and pace (built-in writers), env (programs linked with PMDK),
 quota (CPU time of the aggressor).

@@ -64,6 +64,15 @@ fn command_lines() {
         (&["neighbours", "--victim", "chase footprint"], "is no key=value"),
         (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean `footprint`"),
         (&["neighbours", "--victim", "chase footprint=1B"], "too small"),
+        (&["neighbours", "--victim", "ring variant=optimized"], "did you mean `optimised`"),
+        (&["neighbours", "--victim", "ring variant"], "is no key=value"),
+        (&["neighbours", "--victim", "ring entry=0B"], "entry = 0B is not between 1B and 2MiB"),
+        (&["neighbours", "--victim", "ring entry=1MiB size=1MiB"], "too small for entry = 1MiB"),
+        (&["neighbours", "--victim", "ring batch=0"], "would never push"),
+        (&["neighbours", "--victim", "ring variant=naive batch=4"], "only with variant"),
+        (&["neighbours", "--victim", "ring target=disk"], "is no target"),
+        (&["neighbours", "--victim", "ring prefault=false"], "`prefault`"),
+        (&["neighbours", "--victim", "rin variant=naive"], "did you mean 'ring'"),
         (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
         (&["neighbours", "--aggressors", "0"], "count must be at least 1"),
         (&["neighbours", "--victim-cpu", "0", "--aggressor-cpus", "0"], "named for two roles"),
@@ -147,6 +156,9 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         return skip("neighbours need two CPUs");
     }
     for (aggressor, part) in [
+        ("ring target=tmpfs:/proc", "this is no tmpfs"),
+        ("ring target=file:/nowhere/x", "/nowhere/x: no file can be made there"),
+        ("ring size=64TiB", "bytes free"),
         ("no-such-program-xyz", "'no-such-program-xyz' cannot be started"),
         ("/etc/passwd", "'/etc/passwd' cannot be started"),
         ("sh -c 'exit 3'", "exit status: 3"),

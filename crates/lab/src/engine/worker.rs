@@ -210,7 +210,10 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 workload.resumed();
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                steady(slot, ordered, workload.as_mut(), *quota, &mut amounts[variant], &mut tally);
+                let amount = &mut amounts[variant];
+                if let Err(text) = steady(slot, ordered, workload.as_mut(), *quota, amount, &mut tally) {
+                    return Failure { usage: false, text };
+                }
             }
             Runner::WholeRun(program) => {
                 slot.set_settle_units(0);
@@ -290,7 +293,7 @@ fn steady(
     quota: Option<Share>,
     amount: &mut u64,
     tally: &mut Tally,
-) {
+) -> Result<(), String> {
     let clock = Clock::host();
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
     let latencies = Histogram(slot, clock);
@@ -298,6 +301,9 @@ fn steady(
     while slot.order() == ordered {
         let before = tally.report.ticks;
         let work = workload.work(*amount, &latencies);
+        if let Some(text) = workload.failure() {
+            return Err(text.into());
+        }
         tally.report.units += work.units;
         tally.report.untimed += work.untimed;
         tally.publish(slot, clock);
@@ -313,6 +319,7 @@ fn steady(
             turn.rest(slot, ordered, clock, tally);
         }
     }
+    Ok(())
 }
 
 // A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
@@ -358,6 +365,29 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Work;
+
+    struct Breaks(u64);
+    impl Workload for Breaks {
+        fn work(&mut self, _: u64, _: &dyn Latencies) -> Work {
+            self.0 += 1;
+            Work { units: 1, untimed: 0 }
+        }
+        fn failure(&self) -> Option<&str> {
+            (self.0 == 3).then_some("it broke")
+        }
+    }
+
+    #[test]
+    fn work_that_fails_ends_the_task_and_is_not_counted() {
+        let shared = Shared::create(1).unwrap();
+        let slot = shared.slot(0);
+        slot.give(order::RUN);
+        let (mut workload, mut tally) = (Breaks(0), Tally::default());
+        let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally);
+        assert_eq!(ended, Err("it broke".into()));
+        assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
+    }
 
     #[test]
     fn only_variants_that_are_not_pinned_leave_their_cpu() {
@@ -369,18 +399,20 @@ mod tests {
         };
         let cpu = before.first().expect("this thread runs somewhere");
         let free = task("workload = 'write'\npinned = false");
+        let ring = task("workload = 'ring'\npinned = false");
         let spec = Spec {
             slot: 0,
             home: CpuSet::single(cpu),
             seed: 0,
-            tasks: vec![task("workload = 'write'"), free, None],
+            tasks: vec![task("workload = 'write'"), free, None, task("workload = 'ring'"), ring],
             cgroup: None,
         };
         let mut seat = Seat::of(&spec);
         pin::pin_current_thread(cpu).unwrap();
-        for (variant, expected) in [(0, CpuSet::single(cpu)), (1, before.clone()), (0, CpuSet::single(cpu))] {
+        let home = CpuSet::single(cpu);
+        for (variant, expected) in [(0, &home), (1, &before), (0, &home), (4, &before), (3, &home)] {
             seat.take(variant).unwrap();
-            assert_eq!(pin::affinity().unwrap(), expected, "variant {variant}");
+            assert_eq!(pin::affinity().unwrap(), *expected, "variant {variant}");
         }
     }
 }

@@ -127,7 +127,7 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
             // A word says by itself what it is; a number does not.
             let plain = matches!(
                 key.as_str(),
-                "instruction" | "workload" | "width" | "target" | "pattern" | "run" | "env"
+                "instruction" | "variant" | "workload" | "width" | "target" | "pattern" | "run" | "env"
             );
             words.push(if plain { value.clone() } else { format!("{key}={value}") });
         }

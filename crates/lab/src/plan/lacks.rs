@@ -50,6 +50,7 @@ impl Plan {
 pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool) -> Option<String> {
     match task {
         Task::Write(write) => lacks_target(&write.target, machine),
+        Task::Ring(ring) => lacks_target(&ring.target, machine),
         Task::Command(command) => {
             let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
             let missing = wanted.find(|program| !has_program(program))?;
@@ -105,11 +106,16 @@ mod tests {
         let machine = |tree: fixtures::FixtureTree| Machine::examine(&tree.root()).unwrap();
         let (xeon, vm, cxl) =
             (machine(fixtures::xeon_2s64t()), machine(fixtures::vm_2cpu()), machine(fixtures::cxl_node()));
-        let task = |target: &str| {
-            let table = format!("workload = 'write'\ntarget = '{target}'");
+        let task = |workload: &str, target: &str| {
+            let table = format!("workload = '{workload}'\ntarget = '{target}'");
             crate::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
         };
-        let lacks = |target: &str, machine: &Machine| lacks(&task(target), machine, &|_| true);
+        let lacks = |target: &str, machine: &Machine| {
+            let [lacking, same] =
+                ["write", "ring"].map(|name| lacks(&task(name, target), machine, &|_| true));
+            assert_eq!(lacking, same);
+            lacking
+        };
         for target in
             ["dram", "tmpfs:/dev/shm", "file:/nowhere", "dax:/mnt/pmem0/x", "devdax:/dev/dax1.0", "node:1"]
         {

@@ -104,20 +104,15 @@ fn the_seconds_give_the_changes_that_the_files_tell() {
     assert_eq!(change(pair, case, "mcf, pair with clwb"), 93.2);
 }
 
-#[test]
-fn what_this_machine_lacks_is_not_run_and_other_hardware_stands_beside_it() {
-    let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
-    let plan = plan("how-much-do-writers-under-one-cache-slow-mcf", &machine);
-    let dram =
-        find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram").unwrap();
-    let window = |life: u32, position: u32, case: usize, units: u64| Sample {
+fn window(role: &str, life: u32, case: usize, units: u64) -> Sample {
+    Sample {
         life,
         block: 0,
         step: 0,
-        position,
-        step_case: dram as u32,
+        position: 0,
+        step_case: case as u32,
         case: case as u32,
-        role: "mcf".into(),
+        role: role.into(),
         instance: 0,
         cpu: 1,
         class: Class::Unprobed,
@@ -130,6 +125,54 @@ fn what_this_machine_lacks_is_not_run_and_other_hardware_stands_beside_it() {
         cycles: None,
         instructions: None,
         llc_misses: None,
+    }
+}
+
+// 1000 entries of 2 KiB and 800 of 4 KiB in the same time: 1.6 times as long for the same bytes, as the
+// slides' seconds are for 8 GB.
+#[test]
+fn entries_of_two_sizes_are_compared_by_their_bytes() {
+    let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+    let plan = plan("ring-entry-size", &machine);
+    let case = |variant: &str, entry: &str| {
+        let text = format!("push and read; ring.variant={variant}; ring.entry={entry}; ring.target=dram");
+        find_case(&plan, &text).unwrap()
+    };
+    let units = [("optimised", "4KiB", 800), ("optimised", "2KiB", 1000), ("naive", "4KiB", 200)];
+    let life = |life: u32| {
+        units.map(|(variant, entry, units)| {
+            let case = case(variant, entry);
+            Sample { step: case as u32, ..window("ring", life, case, units + u64::from(life)) }
+        })
+    };
+    let samples: Vec<Sample> = (0..4).flat_map(life).collect();
+    let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
+    let found: Vec<(f64, f64)> = rows
+        .iter()
+        .map(|row| {
+            assert!(matches!(&row.measured, Measured::NotRun(why) if why.contains("mounted with DAX")));
+            let Some(Measured::Ratio { interval, direction: Agreement::Agrees, .. }) = row.instead else {
+                panic!("{row:?}")
+            };
+            assert!(interval.low < interval.value && interval.value < interval.high);
+            (row.ratio, interval.value)
+        })
+        .collect();
+    let [(two, two_here), (first, first_here)] = found[..] else { panic!("{found:?}") };
+    assert!((two - 3.820669 / 2.713886).abs() < 1e-9 && (two_here - 1.6).abs() < 0.01, "{found:?}");
+    assert!((first - 8.760896 / 2.650731).abs() < 1e-9 && (first_here - 4.0).abs() < 0.05, "{found:?}");
+}
+
+#[test]
+fn what_this_machine_lacks_is_not_run_and_other_hardware_stands_beside_it() {
+    let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+    let plan = plan("how-much-do-writers-under-one-cache-slow-mcf", &machine);
+    let dram =
+        find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram").unwrap();
+    let window = |life: u32, position: u32, case: usize, units: u64| Sample {
+        position,
+        step_case: dram as u32,
+        ..window("mcf", life, case, units)
     };
     let baseline = plan.cases[dram].baseline.unwrap();
     let pair = |life| [window(life, 0, baseline, 1000), window(life, 1, dram, 500 + u64::from(life))];

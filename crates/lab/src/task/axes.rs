@@ -133,7 +133,9 @@ fn concrete(table: Table) -> Result<Task, String> {
     let workload = match table.get("workload") {
         Some(Value::String(name)) => name.clone(),
         Some(_) => return Err("workload must be a name, such as workload = \"write\"".into()),
-        None => return Err("workload is missing: write, chase, stream, alu, mcf, command or idle".into()),
+        None => {
+            return Err("workload is missing: write, ring, chase, stream, alu, mcf, command or idle".into());
+        }
     };
     let task =
         Task::deserialize(table.clone()).map_err(|error| explain(&workload, &table, &error.to_string()))?;
@@ -219,6 +221,9 @@ mod tests {
             ("workload = 'write'\ntarget = 'disk'", "is no target"),
             ("workload = 'write'\npace = 'fast'", "is not a rate"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
+            ("workload = 'ring'\nvariant = 'optimized'", "did you mean `optimised`"),
+            ("workload = 'ring'\nsize = '512B'", "too small for entry"),
+            ("workload = 'ring'\nvariant = 'naive'\nbatch = 2", "only with variant"),
             ("workload = 'command'", "missing field `run`"),
             ("workload = 'command'\nrun = \"a 'b\"", "unclosed quote"),
             ("workload = 'command'\nrun = ''", "run is empty"),

@@ -5,6 +5,7 @@
 
 pub mod axes;
 mod command;
+mod ring;
 mod target;
 pub mod text;
 mod write;
@@ -13,6 +14,7 @@ use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use ring::{Ring, RingVariant};
 pub use target::Target;
 pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
 
@@ -22,6 +24,8 @@ pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, W
 pub enum Task {
     /// Makes stores durable, or flushed; unit = lines of 64 bytes written.
     Write(Write),
+    /// Pushes entries to a ring buffer, durable each, and reads them; unit = entries pushed and read.
+    Ring(Ring),
     /// A random pointer chase; unit = loads.
     Chase(Chase),
     /// Reads and writes memory in order; unit = bytes moved.
@@ -41,6 +45,7 @@ impl Task {
     pub fn name(&self) -> &'static str {
         match self {
             Task::Write(_) => "write",
+            Task::Ring(_) => "ring",
             Task::Chase(_) => "chase",
             Task::Stream(_) => "stream",
             Task::Alu(_) => "alu",
@@ -54,6 +59,7 @@ impl Task {
     pub fn unit(&self) -> &'static str {
         match self {
             Task::Write(_) => "lines",
+            Task::Ring(_) => "entries",
             Task::Chase(_) => "loads",
             Task::Stream(_) => "bytes",
             Task::Alu(_) => "multiplications",
@@ -67,6 +73,7 @@ impl Task {
     pub fn bytes_per_unit(&self) -> Option<u64> {
         match self {
             Task::Write(_) => Some(64),
+            Task::Ring(ring) => Some(ring.entry.0),
             Task::Stream(_) => Some(1),
             _ => None,
         }
@@ -74,7 +81,7 @@ impl Task {
 
     /// Whether it stays on its CPU.
     pub fn pinned(&self) -> bool {
-        !matches!(self, Task::Write(Write { pinned: false, .. }))
+        !matches!(self, Task::Write(Write { pinned: false, .. }) | Task::Ring(Ring { pinned: false, .. }))
     }
 
     /// Checks what the types cannot: ranges and combinations.
@@ -84,6 +91,7 @@ impl Task {
     pub fn check(&self) -> Result<(), String> {
         match self {
             Task::Write(write) => write.check(),
+            Task::Ring(ring) => ring.check(),
             Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
             Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {
                 Err("instances must be between 1 and 4096".into())

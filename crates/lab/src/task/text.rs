@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::experiment::nearest;
 
-const WORKLOADS: [&str; 7] = ["write", "chase", "stream", "alu", "mcf", "command", "idle"];
+const WORKLOADS: [&str; 8] = ["write", "ring", "chase", "stream", "alu", "mcf", "command", "idle"];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; any other text is a program
@@ -156,7 +156,12 @@ mod tests {
             "workload = \"write\"\ninstruction = [\"clwb\", \"nt\"]\nblock = \"4KiB\"\nbatch = 2\n"
         );
         assert_eq!(parse("chase histogram=true").unwrap()["histogram"], Value::Boolean(true));
-        for text in ["write instruction=clwb,nt block=4KiB batch=2", "alu", "sh -c 'exit 1'"] {
+        for text in [
+            "write instruction=clwb,nt block=4KiB batch=2",
+            "ring variant=naive,ringfence entry=2KiB,4KiB",
+            "alu",
+            "sh -c 'exit 1'",
+        ] {
             assert_eq!(print(&parse(text).unwrap()), text);
         }
         let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
@@ -178,6 +183,7 @@ mod tests {
             ("write clwb", "'clwb' is no key=value"),
             ("wirte instruction=clwb", "did you mean 'write'"),
             ("chas", "did you mean 'chase'"),
+            ("rin entry=4KiB", "did you mean 'ring'"),
             ("command run=x", "without the word"),
         ] {
             let error = parse(text).expect_err(text);

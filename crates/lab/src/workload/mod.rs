@@ -5,6 +5,7 @@ mod chase;
 pub mod command;
 pub mod mcf;
 mod pricer;
+pub mod ring;
 mod stream;
 pub mod write;
 
@@ -35,6 +36,11 @@ pub trait Workload {
 
     /// Called when it goes on after a pause.
     fn resumed(&mut self) {}
+
+    /// What went wrong so far, in a sentence, where that spoils the work.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 
     /// Units in one round over what it touches, where caches take rounds to settle; 0 where not.
     fn settle_units(&self) -> u64 {
@@ -76,6 +82,7 @@ pub fn build(
 ) -> Result<Option<Box<dyn Workload>>, SetupError> {
     Ok(match task {
         Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, regions)?)),
+        Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, regions)?)),
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
         Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
@@ -112,6 +119,7 @@ mod tests {
             ("workload = 'alu'\nhandicap = '2%'", 0),
             ("workload = 'mcf'\nfootprint = '256KiB'", 1),
             ("workload = 'write'\nsize = '1MiB'", 0),
+            ("workload = 'ring'\nsize = '1MiB'", 0),
         ];
         let mut regions = write::Regions::default();
         for (text, settle) in tables {

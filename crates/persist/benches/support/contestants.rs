@@ -68,9 +68,12 @@ pub trait Contestant {
 }
 
 /// Everybody who can take part, and why others cannot.
-pub fn all(load: &Load, options: &Options) -> Result<(Vec<Box<dyn Contestant>>, Vec<String>), String> {
+pub type Field = (Vec<Box<dyn Contestant>>, Vec<String>);
+
+/// Maps and makes them.
+pub fn all(load: &Load, options: &Options) -> Result<Field, String> {
     const SHARES: usize = 8;
-    let size = options.size / SHARES & !4095;
+    let size = (options.size / SHARES) & !4095;
     if size < 16 << 20 {
         return Err("--size must be 128 MiB at least: eight rings share it".into());
     }
@@ -93,7 +96,8 @@ pub fn all(load: &Load, options: &Options) -> Result<(Vec<Box<dyn Contestant>>, 
     for (kind, bytes) in [(Kind::BareEntry, entry), (Kind::BarePayload, load.payload)] {
         all.push(Box::new(Bare { kind, region: map()?, at: 0, bytes, width: Width::widest() }));
     }
-    let (producer, consumer) = rtrb::RingBuffer::new(size);
+    // As large as a ring need be that forgets, so that its lines stay in the caches.
+    let (producer, consumer) = rtrb::RingBuffer::new(1 << 20);
     let (producer, consumer) = (VolatilePush(producer), VolatileRead(consumer, load.payload));
     all.push(Box::new(Sides::new(Kind::Volatile, producer, consumer)));
     let mut absent = Vec::new();
@@ -223,20 +227,38 @@ impl Contestant for Bare {
 struct VolatilePush(rtrb::Producer<u8>);
 struct VolatileRead(rtrb::Consumer<u8>, usize);
 
-impl Writer for VolatilePush {
-    #[inline]
-    fn push(&mut self, payload: &[u8]) {
+impl VolatilePush {
+    // Entries of so many bytes together, under one commit.
+    #[inline(always)]
+    fn put(&mut self, bytes: usize, entries: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         let mut chunk = loop {
-            match self.0.write_chunk(payload.len()) {
+            match self.0.write_chunk(bytes) {
                 Ok(chunk) => break chunk,
                 Err(_) => std::hint::spin_loop(),
             }
         };
-        let (one, other) = chunk.as_mut_slices();
-        let (first, second) = payload.split_at(one.len());
-        one.copy_from_slice(first);
-        other.copy_from_slice(second);
+        // Capacities are multiples of what is put: nothing meets the end.
+        let (mut room, other) = chunk.as_mut_slices();
+        assert!(other.is_empty());
+        entries(&mut |payload| {
+            let (one, rest) = std::mem::take(&mut room).split_at_mut(payload.len());
+            one.copy_from_slice(payload);
+            room = rest;
+        });
         chunk.commit_all();
+    }
+}
+
+impl Writer for VolatilePush {
+    #[inline]
+    fn push(&mut self, payload: &[u8]) {
+        self.put(payload.len(), |entry| entry(payload));
+    }
+
+    #[inline]
+    fn push_all(&mut self, numbers: std::ops::Range<u64>, payload: &mut Payload) {
+        let bytes = (numbers.end - numbers.start) as usize * payload.numbered(numbers.start).len();
+        self.put(bytes, |entry| numbers.for_each(|number| entry(payload.numbered(number))));
     }
 }
 

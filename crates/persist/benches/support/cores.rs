@@ -44,7 +44,7 @@ pub fn class(before: Option<f64>, after: Option<f64>) -> Class {
 
 /// The median round trip in ns between two CPUs.
 pub fn round_trip(cpus: [CpuId; 2]) -> Option<f64> {
-    ping_pong(cpus[0], cpus[1], Duration::from_millis(2)).ok().map(|found| found.median_ns)
+    ping_pong(cpus[0], cpus[1], Duration::from_millis(1)).ok().map(|found| found.median_ns)
 }
 
 /// Those asked for, or the first two of this process.

@@ -40,7 +40,7 @@ pub fn report(all: &[Measured], options: &Options, cpus: [CpuId; 2]) -> Report {
         options.size >> 20,
         cpus[0],
         cpus[1],
-        all[0].classes.len(),
+        all[0].figures[0].rounds.len(),
         median(&trips),
         range(
             trips.iter().copied().fold(f64::INFINITY, f64::min),
@@ -80,37 +80,55 @@ pub fn report(all: &[Measured], options: &Options, cpus: [CpuId; 2]) -> Report {
 }
 
 fn classes(measured: &Measured) -> Vec<Class> {
-    let mut classes = measured.classes.clone();
+    let windows = measured.figures.iter().flat_map(|figures| figures.rounds.iter().flatten());
+    let mut classes: Vec<Class> = windows.map(|window| window.0).collect();
     classes.sort();
     classes.dedup();
     classes
 }
 
-fn of_class(measured: &Measured, figures: &Figures, class: Class) -> Vec<f64> {
-    let both = figures.ns.iter().zip(&measured.classes);
-    both.filter(|(_, of)| **of == class).map(|(ns, _)| *ns).collect()
+// The median of each round's windows of this class; `None` where there are fewer than three.
+fn of_class(figures: &Figures, class: Class) -> Vec<Option<f64>> {
+    let median_of = |windows: &Vec<(Class, f64)>| {
+        let ns: Vec<f64> = windows.iter().filter(|window| window.0 == class).map(|window| window.1).collect();
+        (ns.len() >= 3).then(|| median(&ns))
+    };
+    figures.rounds.iter().map(median_of).collect()
 }
 
 fn ratio(measured: &Measured, one: Kind, other: Kind, class: Class) -> Option<Ratio> {
     let column = |kind: Kind| {
         let figures = measured.figures.iter().find(|figures| figures.kind == kind)?;
-        Some(of_class(measured, figures, class))
+        Some(of_class(figures, class))
     };
-    Ratio::of(column(one)?.into_iter().zip(column(other)?))
+    Ratio::of(column(one)?.into_iter().zip(column(other)?).filter_map(|(one, other)| one.zip(other)))
+}
+
+fn of_rounds(figures: &Figures, class: Class) -> String {
+    let ns: Vec<f64> = of_class(figures, class).into_iter().flatten().collect();
+    if ns.is_empty() { "-".into() } else { format!("{:.1}", median(&ns)) }
 }
 
 fn table(report: &mut Report, measured: &Measured, class: Class) {
-    let rounds = measured.classes.iter().filter(|of| **of == class).count();
-    report.heading(format!("{}; cores {class} ({rounds} rounds)", measured.load.name));
-    let head = ["", "ns per entry", "time over ours [95 % interval]", "stale", "torn", "entries read"];
+    let windows = measured.figures.iter().flat_map(|figures| figures.rounds.iter().flatten());
+    let (of, all) = windows.fold((0, 0), |(of, all), window| (of + usize::from(window.0 == class), all + 1));
+    report.heading(format!("{}; cores {class} ({of} of {all} windows)", measured.load.name));
+    let head = [
+        "",
+        "ns per entry",
+        "time over ours [95 % interval]",
+        "stale in all",
+        "torn in all",
+        "entries read in all",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for figures in &measured.figures {
         let over = ratio(measured, figures.kind, Kind::Ours, class);
         let count = |number: u64| if figures.entries == 0 { "-".into() } else { number.to_string() };
         rows.push(vec![
             figures.kind.name().into(),
-            format!("{:.1}", median(&of_class(measured, figures, class))),
-            over.map_or("too few rounds".into(), |over| over.to_string()),
+            of_rounds(figures, class),
+            over.map_or("too few windows".into(), |over| over.to_string()),
             count(figures.stale),
             count(figures.torn),
             count(figures.entries),
@@ -123,7 +141,7 @@ fn verdicts(report: &mut Report, measured: &Measured, class: Class) {
     let mut say = |claim: &str, ratio: Option<Ratio>, judge: &dyn Fn(&Ratio) -> Verdict| {
         let (figure, verdict) = match ratio {
             Some(ratio) => (ratio.to_string(), judge(&ratio).to_string()),
-            None => ("too few rounds of this class".into(), Verdict::Undecided.to_string()),
+            None => ("too few windows of this class".into(), Verdict::Undecided.to_string()),
         };
         report.line(format!("- {}, cores {class}: {claim}: {figure}: {verdict}", measured.load.name));
     };
@@ -136,7 +154,7 @@ fn verdicts(report: &mut Report, measured: &Measured, class: Class) {
         }
         (64, _) => {
             let ours = &measured.figures[0];
-            let ns = of_class(measured, ours, class).into_iter().map(|ns| (ns, 1.0));
+            let ns = of_class(ours, class).into_iter().flatten().map(|ns| (ns, 1.0));
             say("ns per entry (geometric mean), at most 18", Ratio::of(ns), &|ratio| ratio.at_most(18.0));
         }
         (4096, _) => say("two fences over ours, at least 1.3", two_fences, &|ratio| ratio.at_least(1.3)),

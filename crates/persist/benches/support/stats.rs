@@ -11,8 +11,6 @@ pub struct Ratio {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// Rounds that it rests on.
-    pub rounds: usize,
 }
 
 /// Whether a bound is held.
@@ -45,16 +43,15 @@ impl Ratio {
     /// Of log-ratios, one a round.
     pub fn of_logs(logs: impl IntoIterator<Item = f64>) -> Option<Self> {
         let logs: Vec<f64> = logs.into_iter().collect();
-        let rounds = logs.len();
-        if rounds < 3 {
+        if logs.len() < 3 {
             return None;
         }
-        let n = rounds as f64;
+        let n = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / n;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
         let t = StudentsT::new(0.0, 1.0, n - 1.0).expect("at least two degrees").inverse_cdf(0.975);
         let half = t * (variance / n).sqrt();
-        Some(Self { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp(), rounds })
+        Some(Self { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
     }
 
     /// Held against "at most".

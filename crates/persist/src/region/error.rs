@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::durability::{Durability, Explanation};
 
@@ -50,6 +51,9 @@ pub enum RegionError {
         /// The length that is mapped, in bytes.
         mapped: u64,
     },
+    /// Writing back to the medium failed, now or earlier.
+    #[error(transparent)]
+    Lost(Arc<RegionError>),
     /// The kernel refused.
     #[error("{what} failed: {source}; {remedy}")]
     Kernel {

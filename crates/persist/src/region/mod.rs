@@ -44,6 +44,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use durability::{Domain, Durability, Explanation};
 pub use error::RegionError;
@@ -63,6 +64,9 @@ pub struct Region {
     explanation: Box<Explanation>,
     // Whether the file can become shorter.
     can_shrink: bool,
+    // The first failure to write back. The kernel reports it once per open file, to whoever asks first, and takes
+    // the pages for clean from then on: so it is kept, for all who share the region.
+    lost: Mutex<Option<Arc<RegionError>>>,
 }
 
 impl Region {
@@ -139,7 +143,8 @@ impl Region {
     /// A range that is not inside the region, a file that was shrunk ([`RegionError::Shrunk`]), or what
     /// the kernel reports: a device-DAX device has no msync (EINVAL). After EIO the kernel takes the pages
     /// for written all the same (fsync(2)): trying again proves nothing, and what was stored since the
-    /// last success must be taken for lost.
+    /// last success must be taken for lost. So the first failure stays: every later call returns it, as
+    /// [`RegionError::Lost`].
     pub fn msync(&self, range: Range<usize>) -> Result<(), RegionError> {
         let Range { start, end } = range;
         if start > end || end > self.len {
@@ -148,11 +153,33 @@ impl Region {
                 self.len
             )));
         }
-        self.intact()?;
-        self.mapping.msync(start, end).map_err(|error| {
-            let what = format!("msync of bytes {start}..{end} of {}", self.explanation.subject());
-            RegionError::kernel(what, error, "take what was stored since the last success for lost")
+        // Held over the call: whoever finds nothing lost afterwards knows that no error went to somebody else.
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lost) = &*lost {
+            return Err(RegionError::Lost(lost.clone()));
+        }
+        let result = self.intact().and_then(|()| {
+            self.mapping.msync(start, end).map_err(|error| {
+                let what = format!("msync of bytes {start}..{end} of {}", self.explanation.subject());
+                RegionError::kernel(what, error, "take what was stored since the last success for lost")
+            })
+        });
+        result.map_err(|error| {
+            let error = Arc::new(error);
+            *lost = Some(error.clone());
+            RegionError::Lost(error)
         })
+    }
+
+    /// Whether every [`msync`](Self::msync) so far succeeded.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn health(&self) -> Result<(), RegionError> {
+        match &*self.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(lost) => Err(RegionError::Lost(lost.clone())),
+        }
     }
 
     /// Gives every page back to the kernel: the next store to each is the first one again, with its page
@@ -160,7 +187,10 @@ impl Region {
     ///
     /// # Errors
     /// What the kernel reports; devices and some file systems cannot give pages back.
-    pub fn discard(&self) -> io::Result<()> {
+    ///
+    /// # Safety
+    /// Nobody may hold a reference into the region: its bytes change.
+    pub unsafe fn discard(&self) -> io::Result<()> {
         self.mapping.advise(if self.is_file() { libc::MADV_REMOVE } else { libc::MADV_DONTNEED })
     }
 
@@ -169,8 +199,15 @@ impl Region {
         let kind = if file.is_some() { "memfd" } else { "anonymous memory" };
         let explanation =
             judge(format!("{kind} of {len} bytes"), &facts, &MapSync::NotTried("it is memory".into()));
-        let region =
-            Region { mapping, len, file, path: None, explanation: Box::new(explanation), can_shrink: false };
+        let region = Region {
+            mapping,
+            len,
+            file,
+            path: None,
+            explanation: Box::new(explanation),
+            can_shrink: false,
+            lost: Mutex::default(),
+        };
         region.populated()
     }
 
@@ -186,6 +223,7 @@ impl Region {
             mapping,
             len,
             can_shrink: file.metadata().is_ok_and(|meta| meta.is_file()),
+            lost: Mutex::default(),
             file: Some(file),
             path: Some(path.into()),
             explanation: Box::new(judge(path.display().to_string(), facts, map_sync)),

@@ -46,7 +46,8 @@ fn pages_given_back_are_fresh_ones() {
             p.write_volatile(7);
             p
         };
-        region.discard().unwrap();
+        // SAFETY: nobody holds a reference into it.
+        unsafe { region.discard() }.unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { last.read_volatile() }, 0);
     }
@@ -56,7 +57,8 @@ fn pages_given_back_are_fresh_ones() {
         Path::new("/dev/zero"),
         libc::MAP_PRIVATE,
     );
-    assert!(device.unwrap().discard().is_err(), "a device has no pages to give back");
+    // SAFETY: as above.
+    assert!(unsafe { device.unwrap().discard() }.is_err(), "a device has no pages to give back");
 }
 
 #[test]

@@ -14,8 +14,8 @@ use crate::{Lost, Memory};
 ///
 /// An entry is popped *durably*, and will never be seen again, or *lazily*: then the cursor is made durable
 /// later, for many entries at once, and those popped since the last time are seen again after a crash. That
-/// happens when a quarter of the ring has been popped, when the producer waits for room, on
-/// [`Consumer::commit`], and when the consumer is dropped.
+/// happens when a quarter of the ring has been popped, when the producer waits for room and there is nothing left
+/// to read, on [`Consumer::commit`], and when the consumer is dropped.
 #[derive(Debug)]
 pub struct Consumer<M: Memory> {
     memory: M,
@@ -25,7 +25,7 @@ pub struct Consumer<M: Memory> {
     cursor: Record<8>,
     // An entry that meets the ring's end, put together; and any, where memory lends no bytes.
     copy: Vec<u8>,
-    _seat: Option<Seat>,
+    seat: Option<Seat>,
 }
 
 impl<M: Memory> Consumer<M> {
@@ -51,9 +51,11 @@ impl<M: Memory> Consumer<M> {
         let mut behind = Behind::new(position, shape.capacity as u64);
         behind.readable(&Word(&memory, PUBLISHED))?;
         // The last consumer may have made its cursor durable and not said so.
-        behind.give_back(&Word(&memory, FREED));
+        if !planted("seat-gives-not-back") {
+            behind.give_back(&Word(&memory, FREED));
+        }
         let offset = shape.offset_of(position);
-        Ok(Self { memory, shape, behind, offset, cursor, copy: Vec::new(), _seat: seat })
+        Ok(Self { memory, shape, behind, offset, cursor, copy: Vec::new(), seat })
     }
 
     /// The next entry, if there is one now. It stays in the ring until it is popped.
@@ -136,8 +138,15 @@ impl<M: Memory> Consumer<M> {
         if self.behind.freed() == self.behind.read() {
             return Ok(());
         }
-        self.cursor.write(&self.memory, &self.behind.read().to_le_bytes());
+        // After a failure nothing is written over the slot that is known to be good.
         self.memory.health().map_err(Lost)?;
+        if planted("freed-before-cursor") {
+            self.behind.give_back(&Word(&self.memory, FREED));
+        }
+        self.cursor.write(&self.memory, &self.behind.read().to_le_bytes());
+        if !planted("commit-ignores-health") {
+            self.memory.health().map_err(Lost)?;
+        }
         self.behind.give_back(&Word(&self.memory, FREED));
         Ok(())
     }
@@ -173,8 +182,10 @@ impl<M: Memory> Consumer<M> {
     #[inline]
     fn payload(&mut self, offset: usize, len: usize) -> Payload {
         let [first, second] = self.shape.pieces(offset + ENTRY_HEAD, len);
+        // Only of memory that a ring guards: elsewhere nothing keeps others from storing to it.
+        let guarded = self.seat.is_some();
         // SAFETY: only to learn whether bytes are lent; they are not looked at.
-        if second.is_empty() && unsafe { self.memory.bytes(first.clone()) }.is_some() {
+        if guarded && second.is_empty() && unsafe { self.memory.bytes(first.clone()) }.is_some() {
             return Payload::Lent(first.start, len);
         }
         self.copy.resize(len, 0);
@@ -195,7 +206,7 @@ enum Payload {
 fn bytes<'a, M: Memory>(memory: &'a M, copy: &'a [u8], payload: &Payload) -> &'a [u8] {
     match *payload {
         // SAFETY: the entry was published, and its space is not given back before the borrow of the consumer
-        // ends: until then its producer leaves it alone.
+        // ends: until then the ring's one producer leaves it alone.
         Payload::Lent(start, len) => unsafe { memory.bytes(start..start + len) }.expect("lent before"),
         Payload::Copied => copy,
     }

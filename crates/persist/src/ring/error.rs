@@ -60,9 +60,9 @@ pub enum RingError {
     /// It is a ring, but no crash leaves it so.
     #[error("the ring is damaged, which no crash explains: {0}")]
     Damaged(String),
-    /// 2^32 - 1 producers and abandoned batches are more than the format counts.
-    #[error("the ring's epochs are used up: move its entries to a new one")]
-    Epochs,
+    /// The device holds a ring already.
+    #[error("there is a ring already: open it, or make a new one over it with Ring::create_in")]
+    Exists,
     /// The medium failed.
     #[error(transparent)]
     Lost(#[from] Lost),

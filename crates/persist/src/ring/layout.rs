@@ -3,13 +3,14 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 64 | the **head**, written once |
-//! | 256, 512 | 64 each | the **epoch record**: epoch (4 bytes, then 4 of zero) and start (8) |
+//! | 256, 512 | 64 each | the **epoch record**: epoch (8 bytes) and start (8) |
 //! | 768, 1024 | 64 each | the **cursor record**: position (8) |
 //! | 1280 | 8 | `published`, meaningful only while the ring is open |
+//! | 1288 | 8 | 1 while the producer waits for room, the same |
 //! | 1536 | 8 | `freed`, the same |
 //! | 4096 | capacity | the **entries** |
 //!
-//! What lies between is zero. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
+//! What lies between is zero when the ring is made, and not looked at. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
 //! is prefetched together, or a block of a medium that writes 256 bytes at once.
 //!
 //! The head:
@@ -30,11 +31,15 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | checksum of the payload; its seed is the checksum of the next 16 bytes under the salt |
+//! | 0 | 8 | checksum of the payload, seeded as below |
 //! | 8 | 8 | position |
-//! | 16 | 4 | epoch |
-//! | 20 | 4 | length of the payload in bytes |
-//! | 24 | length | the payload, then zeros up to the next multiple of the grain |
+//! | 16 | 8 | epoch |
+//! | 24 | 4 | length of the payload in bytes |
+//! | 28 | 4 | zero |
+//! | 32 | length | the payload, then zeros up to the next multiple of the grain |
+//!
+//! The seed is salt ^ position * 0x9e3779b97f4a7c15 ^ epoch * 0xbf58476d1ce4e5b9 ^ length * 0x94d049bb133111eb, each
+//! product modulo 2^64.
 
 use std::ops::Range;
 
@@ -46,7 +51,7 @@ pub const VERSION: u32 = 1;
 /// Bytes before the entries.
 pub const HEAD: usize = 4096;
 /// Bytes of an entry before its payload.
-pub const ENTRY_HEAD: usize = 24;
+pub const ENTRY_HEAD: usize = 32;
 
 const MAGIC: [u8; 8] = *b"RINGFNCE";
 pub(super) const EPOCH_SLOTS: [usize; 2] = [256, 512];
@@ -61,7 +66,8 @@ pub struct Shape {
     pub capacity: usize,
     /// Entries begin and end at multiples of it, in bytes.
     pub grain: usize,
-    /// What the ring's checksums are seeded with.
+    /// What the ring's checksums are seeded with: a number drawn anew for each ring, or entries of an earlier
+    /// ring in the same memory could pass for its own.
     pub salt: u64,
 }
 
@@ -187,31 +193,28 @@ pub struct Entry {
     /// Its place, in bytes since the ring was made.
     pub position: u64,
     /// The life of the ring in which it was written.
-    pub epoch: u32,
+    pub epoch: u64,
     /// Bytes of its payload.
     pub len: u32,
 }
 
 impl Entry {
-    #[inline]
-    fn bytes(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.position.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.len.to_le_bytes());
-        bytes
-    }
-
+    // Binds the payload to its head. Odd factors (the golden ratio's, and two of SplitMix64's) give no two heads that
+    // differ in one field the same seed; recovery compares position and epoch besides.
     #[inline]
     fn seed(&self, salt: u64) -> u64 {
-        checksum::of(&self.bytes(), salt)
+        salt ^ self.position.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.epoch.wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            ^ u64::from(self.len).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
     /// The head of an entry with this payload.
     #[inline]
     pub(super) fn encode(&self, payload: &[u8], salt: u64) -> [u8; ENTRY_HEAD] {
         let mut head = [0; ENTRY_HEAD];
-        head[8..].copy_from_slice(&self.bytes());
+        head[8..16].copy_from_slice(&self.position.to_le_bytes());
+        head[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        head[24..28].copy_from_slice(&self.len.to_le_bytes());
         let sum = checksum::of(payload, self.seed(salt));
         head[..8].copy_from_slice(&sum.to_le_bytes());
         head
@@ -223,7 +226,7 @@ impl Entry {
         let mut head = [0; ENTRY_HEAD];
         memory.load(offset, &mut head);
         let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
-        (Self { position: word(8), epoch: word(16) as u32, len: (word(16) >> 32) as u32 }, word(0))
+        (Self { position: word(8), epoch: word(16), len: word(24) as u32 }, word(0))
     }
 
     /// Whether the payload is the one that the checksum was made for.

@@ -2,7 +2,8 @@
 //!
 //! They are open file description locks (fcntl(2), `F_OFD_SETLK`): the kernel gives them back when the last
 //! descriptor closes, however the process ends, and they hold between two opens within one process too. A
-//! child that is forked without exec shares its parent's: it must not use the ring.
+//! child that is forked without exec shares its parent's: it must not use the ring. One that is about to exec
+//! shares them for a moment; whoever opens then finds the ring open, with indices that are right.
 
 use std::fs::File;
 use std::io;

@@ -31,6 +31,8 @@ pub mod layout;
 mod lock;
 mod producer;
 mod recovery;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub struct Ring {
 /// How a ring is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes for entries, heads of 24 bytes and padding included; `None`: as much as the region holds.
+    /// Bytes for entries, heads of 32 bytes and padding included; `None`: as much as the region holds.
     pub capacity: Option<usize>,
     /// Entries begin and end at multiples of it: 64, or 256 for media that write blocks of that size (Optane
     /// persistent memory; Yang et al., FAST 2020).
@@ -74,15 +76,24 @@ impl Default for Options {
 
 impl Ring {
     /// Makes a new file (or takes a device-DAX device) with room for `capacity` bytes of entries, a multiple of
-    /// 64, and a ring in it. Anything less durable than `least` is refused.
+    /// 64, and a ring in it. Of a device, 4096 bytes and the capacity together must be a multiple of its
+    /// alignment. Anything less durable than `least` is refused.
     ///
     /// # Errors
-    /// [`RingError::Region`]: the file is there already, or cannot be made; and as [`Ring::create_in`].
+    /// [`RingError::Region`]: the file is there already, or cannot be made. [`RingError::Exists`]: the device
+    /// holds a ring already; [`Ring::create_in`] writes over it. And as [`Ring::create_in`]: the file that was
+    /// made is then left behind.
     pub fn create(path: impl AsRef<Path>, capacity: usize, least: Durability) -> Result<Self, RingError> {
         // Before a file is made.
         Shape::new(capacity, crate::LINE, 0)?;
         let ways = Ways::here()?;
         let region = Region::create(path, HEAD + capacity, least)?;
+        let memory = Mapped::with_ways(region, ways);
+        // A new file is empty; a device keeps what it held.
+        if !matches!(Shape::read(&memory), Err(RingError::Unfinished | RingError::Foreign(_))) {
+            return Err(RingError::Exists);
+        }
+        let region = memory.into_region();
         Self::create_with(region, Options { capacity: Some(capacity), ..Options::default() }, ways)
     }
 
@@ -106,6 +117,9 @@ impl Ring {
     ///
     /// # Errors
     /// As [`create_in`](Self::create_in), and [`RingError::Shape`].
+    ///
+    /// # Panics
+    /// If the processor lacks the instruction or the registers of `ways`.
     pub fn create_with(region: Region, options: Options, ways: Ways) -> Result<Self, RingError> {
         let room = region.len().saturating_sub(HEAD);
         let capacity = options.capacity.unwrap_or(room - room % options.grain.max(1));
@@ -136,6 +150,9 @@ impl Ring {
     ///
     /// # Errors
     /// As [`open_in`](Self::open_in).
+    ///
+    /// # Panics
+    /// If the processor lacks the instruction or the registers of `ways`.
     pub fn open_with(region: Region, ways: Ways) -> Result<Self, RingError> {
         Self::open_by(region, ways, recover).map(|(ring, _)| ring)
     }
@@ -200,7 +217,10 @@ pub fn format<M: Memory>(memory: &M, shape: &Shape) -> Result<(), RingError> {
             "a capacity of {capacity} bytes and a head of {HEAD} do not fit into {len} bytes"
         )));
     }
-    memory.store_nt(0, &[0; HEAD]);
+    // An old ring's head goes first: torn, the rest would be an older state of it.
+    memory.store_nt(0, &[0; crate::LINE]);
+    memory.sfence();
+    memory.store_nt(crate::LINE, &[0; HEAD - crate::LINE]);
     memory.sfence();
     Record::create(memory, EPOCH_SLOTS, shape.salt, &Epochs { epoch: 1, start: 0 }.encode());
     Record::create(memory, CURSOR_SLOTS, !shape.salt, &0u64.to_le_bytes());
@@ -223,23 +243,25 @@ fn salt() -> Result<u64, RingError> {
 /// The epoch record's value.
 #[derive(Debug, Clone, Copy)]
 struct Epochs {
-    epoch: u32,
+    epoch: u64,
     start: u64,
 }
 
 impl Epochs {
     fn encode(self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[8..].copy_from_slice(&self.start.to_le_bytes());
         bytes
     }
 
     fn decode(bytes: [u8; 16]) -> Result<Self, RingError> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let epoch =
-            u32::try_from(word(0)).map_err(|_| RingError::Damaged("its epoch is no number".into()))?;
-        Ok(Self { epoch, start: word(8) })
+        // Counted one by one, so that half of the range is never left.
+        if word(0) >= 1 << 63 {
+            return Err(RingError::Damaged(format!("its epoch, {}, cannot be", word(0))));
+        }
+        Ok(Self { epoch: word(0), start: word(8) })
     }
 }
 
@@ -276,43 +298,10 @@ impl Backoff {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Request;
-
-    // The format's bytes, written down: a change of them needs another version.
-    #[test]
-    fn the_format_is_version_1() {
-        let memory = Mapped::with_ways(Region::map(&Request::dram(8192)).unwrap(), Ways::of_processor());
-        let shape = Shape::new(256, 64, 0x0123_4567_89ab_cdef).unwrap();
-        format(&memory, &shape).unwrap();
-        recover(&memory).unwrap();
-        let mut producer = Producer::attach(&memory).unwrap();
-        producer.push(b"first").unwrap();
-        producer.push(&[7; 100]).unwrap();
-        Consumer::attach(&memory).unwrap().read().unwrap().pop_durably().unwrap();
-        let bytes = |at: usize, len: usize| {
-            let mut bytes = vec![0; len];
-            memory.load(at, &mut bytes);
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        };
-        assert_eq!(bytes(0, 32), "52494e47464e434501000000400000000001000000000000efcdab8967452301");
-        assert_eq!(bytes(56, 8), "f9676a4eb2c47349");
-        assert_eq!(bytes(256, 32), "fd33dacf42e40d45020000000000000002000000000000000000000000000000");
-        assert_eq!(bytes(512, 32), "db301c67e8de9b1a010000000000000001000000000000000000000000000000");
-        assert_eq!(bytes(768, 24), "7e6e4612debb993102000000000000004000000000000000");
-        assert_eq!(bytes(1024, 24), "836836ea91f2fb0001000000000000000000000000000000");
-        assert_eq!(bytes(HEAD, 32), "8527dd27b8deb21a000000000000000002000000050000006669727374000000");
-        assert_eq!(bytes(HEAD + 64, 24), "ef2bfce65520398140000000000000000200000064000000");
-        assert_eq!((memory.load_u64(layout::PUBLISHED), memory.load_u64(layout::FREED)), (192, 64));
-    }
-}
-
 /// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
 /// and there by the environment variable `RINGFENCE_MUTANT`.
 #[inline(always)]
-fn planted(name: &str) -> bool {
+pub(crate) fn planted(name: &str) -> bool {
     #[cfg(ringfence_mutants)]
     {
         static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();

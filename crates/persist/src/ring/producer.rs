@@ -17,7 +17,7 @@ pub struct Producer<M: Memory> {
     ahead: Ahead,
     // Of `ahead.published()`, so that a push divides nothing.
     offset: usize,
-    epoch: u32,
+    epoch: u64,
     epochs: Record<16>,
     // Entries of so many bytes and more are written past the caches.
     nt_threshold: usize,
@@ -34,7 +34,7 @@ impl<M: Memory> Producer<M> {
     /// For memory that no [`Ring`](super::Ring) guards: there must be no other producer.
     ///
     /// # Errors
-    /// [`RingError`]: no ring, damage, a medium that fails, epochs that are used up.
+    /// [`RingError`]: no ring, damage, a medium that fails.
     pub fn attach(memory: M) -> Result<Self, RingError> {
         Self::seated(memory, 0, None)
     }
@@ -70,10 +70,12 @@ impl<M: Memory> Producer<M> {
             _seat: seat,
         };
         producer.next_epoch()?;
+        // An earlier producer may have waited for room when it went.
+        producer.want(false);
         Ok(producer)
     }
 
-    /// The longest payload, in bytes: the capacity less 24.
+    /// The longest payload, in bytes: the capacity less 32.
     pub fn max_payload(&self) -> usize {
         self.shape.max_payload()
     }
@@ -81,8 +83,8 @@ impl<M: Memory> Producer<M> {
     /// Pushes an entry if there is room now: durable on return, and there for the consumer. One fence.
     ///
     /// # Errors
-    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Lost`], [`RingError::Damaged`]. Whatever it
-    /// is, the entry is not pushed.
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not pushed.
+    /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is opened again.
     #[inline]
     pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         self.settle()?;
@@ -128,7 +130,7 @@ impl<M: Memory> Producer<M> {
     /// each entry whole.
     ///
     /// # Errors
-    /// [`RingError::Lost`], [`RingError::Epochs`]: if an earlier batch was forgotten and cannot be disowned.
+    /// [`RingError::Lost`]: an earlier batch was abandoned, and the medium failed.
     pub fn batch(&mut self) -> Result<Batch<'_, M>, RingError> {
         self.settle()?;
         let (to, offset) = (self.ahead.published(), self.offset);
@@ -143,7 +145,7 @@ impl<M: Memory> Producer<M> {
         }
         let to = from + self.shape.size_of(len) as u64;
         if self.ahead.has_room(to, &Word(&self.memory, FREED))? {
-            if self.wanting {
+            if self.wanting && !planted("wanted-stays") {
                 self.want(false);
             }
             return Ok(to);
@@ -163,26 +165,43 @@ impl<M: Memory> Producer<M> {
     #[inline]
     fn write(&mut self, position: u64, offset: usize, payload: &[u8]) -> usize {
         let entry = Entry { position, epoch: self.epoch, len: payload.len() as u32 };
-        let head = entry.encode(payload, self.shape.salt);
         let size = self.shape.size_of(payload.len());
         let streamed = size >= self.nt_threshold;
-        let mut stage = Stage([0; STAGE]);
-        stage.0[..ENTRY_HEAD].copy_from_slice(&head);
-        if size <= STAGE {
-            stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
-            self.put(offset, &stage.0[..size], streamed);
+        if size <= 2 * LINE {
+            // Less to clear than for the longest that is staged whole.
+            self.put_whole::<{ 2 * LINE }>(offset, &entry, payload, size, streamed);
+        } else if size <= STAGE {
+            self.put_whole::<STAGE>(offset, &entry, payload, size, streamed);
         } else {
-            // Whole lines from where they are; the first one, with the head, and the rest are staged.
+            let mut stage = Stage([0; STAGE]);
+            // Whole lines from where they are; the rest of the last one, and the first with the head, are staged.
+            // The first comes last, so that the checksum is worked out while the others drain.
             let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
-            stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
-            self.put(offset, &stage.0[..LINE], streamed);
             let (lines, tail) = rest.split_at(rest.len() & !(LINE - 1));
             self.put(offset + LINE, lines, streamed);
-            let mut stage = Stage([0; STAGE]);
             stage.0[..tail.len()].copy_from_slice(tail);
             self.put(offset + LINE + lines.len(), &stage.0[..size - LINE - lines.len()], streamed);
+            let mut stage = Stage([0; STAGE]);
+            stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
+            stage.0[ENTRY_HEAD..LINE].copy_from_slice(first);
+            self.put(offset, &stage.0[..LINE], streamed);
         }
         self.shape.behind(offset, size)
+    }
+
+    #[inline]
+    fn put_whole<const N: usize>(
+        &self,
+        offset: usize,
+        entry: &Entry,
+        payload: &[u8],
+        size: usize,
+        streamed: bool,
+    ) {
+        let mut stage = Stage([0; N]);
+        stage.0[..ENTRY_HEAD].copy_from_slice(&entry.encode(payload, self.shape.salt));
+        stage.0[ENTRY_HEAD..ENTRY_HEAD + payload.len()].copy_from_slice(payload);
+        self.put(offset, &stage.0[..size], streamed);
     }
 
     #[inline]
@@ -204,10 +223,14 @@ impl<M: Memory> Producer<M> {
 
     #[inline]
     fn publish(&mut self, to: u64, offset: usize) -> Result<(), RingError> {
+        // The consumer has just read it: it comes back while the fence waits.
+        self.memory.prefetch(PUBLISHED);
         if !planted("push-not-fenced") {
             self.memory.sfence();
         }
-        self.memory.health().map_err(Lost)?;
+        if !planted("publish-ignores-health") {
+            self.memory.health().map_err(Lost)?;
+        }
         self.ahead.publish(to, &Word(&self.memory, PUBLISHED));
         self.offset = offset;
         self.unpublished = false;
@@ -222,14 +245,17 @@ impl<M: Memory> Producer<M> {
 
     #[cold]
     fn next_epoch(&mut self) -> Result<(), RingError> {
-        let epoch = self.epoch.checked_add(1).ok_or(RingError::Epochs)?;
+        // After a failure nothing is written over the slot that is known to be good.
+        self.memory.health().map_err(Lost)?;
+        let epoch = self.epoch + 1;
         if planted("epoch-not-recorded") {
             self.unpublished = false;
             return Ok(());
         }
-        self.memory.sfence();
         self.epochs.write(&self.memory, &Epochs { epoch, start: self.ahead.published() }.encode());
-        self.memory.health().map_err(Lost)?;
+        if !planted("epoch-ignores-health") {
+            self.memory.health().map_err(Lost)?;
+        }
         self.epoch = epoch;
         self.unpublished = false;
         Ok(())
@@ -239,7 +265,7 @@ impl<M: Memory> Producer<M> {
 const STAGE: usize = 256;
 
 #[repr(align(64))]
-struct Stage([u8; STAGE]);
+struct Stage<const N: usize>([u8; N]);
 
 /// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit, it leaves
 /// nothing behind.
@@ -257,7 +283,7 @@ impl<M: Memory> Batch<'_, M> {
     ///
     /// # Errors
     /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not added, the others
-    /// stay.
+    /// stay. A batch that is larger than the ring stays full for good: commit what is in it.
     #[inline]
     pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         let to = self.producer.room_for(self.to, payload.len())?;
@@ -270,7 +296,7 @@ impl<M: Memory> Batch<'_, M> {
     /// Makes all entries durable by one fence, and then visible.
     ///
     /// # Errors
-    /// [`RingError::Lost`]: none of them is visible.
+    /// [`RingError::Lost`]: none of them is visible, but some may be there when the ring is opened again.
     #[inline]
     pub fn commit(mut self) -> Result<(), RingError> {
         self.done = true;

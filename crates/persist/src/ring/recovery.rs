@@ -20,8 +20,8 @@ pub struct Recovery {
     pub cursor: u64,
     /// Where the entries end: the next one is written there.
     pub end: u64,
-    /// The epoch of the last producer.
-    pub epoch: u32,
+    /// The epoch of the last producer; 1 where there was none.
+    pub epoch: u64,
     /// What lies at the end.
     pub tail: Tail,
 }
@@ -29,7 +29,7 @@ pub struct Recovery {
 /// What lies behind the last whole entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// Nothing of an entry that should be there.
+    /// Nothing that says it is the next entry; a torn one whose position did not reach memory looks like it.
     Clean,
     /// A part of an entry whose push did not return.
     Torn,
@@ -37,8 +37,8 @@ pub enum Tail {
     Abandoned,
 }
 
-/// A ring as it is, without changing anything. While somebody has it open, the entries are read as they come
-/// and go.
+/// A ring as it is, without changing anything. Nobody may have it open meanwhile: entries come and go, and what
+/// is read of them would not belong together.
 ///
 /// # Errors
 /// As [`recover`].
@@ -52,6 +52,9 @@ pub fn inspect<M: Memory>(memory: &M) -> Result<(Shape, Recovery), RingError> {
 
 /// Finds out what a ring holds, makes that durable, and readies it for a producer and a consumer. Nobody else
 /// may use the memory meanwhile.
+///
+/// In the page cache it rests on the region being mapped anew, which dirties every page: after a failed write
+/// the kernel takes pages for clean that are not on the medium (fsync(2)).
 ///
 /// # Errors
 /// [`RingError`]: no ring, another version, damage, a medium that fails.

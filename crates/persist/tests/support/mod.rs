@@ -6,6 +6,8 @@
 
 #![allow(dead_code)]
 
+pub mod dying;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -66,15 +68,16 @@ impl Crashing {
         // How likely things are to have reached memory differs from crash to crash.
         let bias = random.below(5);
         let reached = |random: &mut Random| random.below(4) < bias;
-        for word in &state.streamed {
-            if reached(random) {
-                left[word * 8..][..8].copy_from_slice(&state.now[word * 8..][..8]);
-            }
-        }
         for stores in state.ordinary.values() {
             let count = (0..stores.len()).take_while(|_| reached(random)).count();
             for (word, bytes) in &stores[..count] {
                 left[word * 8..][..8].copy_from_slice(bytes);
+            }
+        }
+        // Last: a word that was streamed is newer than the ordinary stores to it, which came before.
+        for word in &state.streamed {
+            if reached(random) {
+                left[word * 8..][..8].copy_from_slice(&state.now[word * 8..][..8]);
             }
         }
         Self::of(left)
@@ -83,7 +86,9 @@ impl Crashing {
     /// The process is killed, and the machine goes on: everything stored can be seen, and no more of it is
     /// durable than before.
     pub fn kill(&self) {
-        let State { now, ordinary, streamed, .. } = &mut *self.state.borrow_mut();
+        let State { now, ordinary, flushed, streamed, .. } = &mut *self.state.borrow_mut();
+        // A fence waits for its own processor's flushes.
+        flushed.clear();
         for word in std::mem::take(streamed) {
             ordinary.entry(word / 8).or_default().push((word, now[word * 8..][..8].try_into().unwrap()));
         }
@@ -92,7 +97,12 @@ impl Crashing {
     fn fence(&self) {
         let State { now, durable, ordinary, flushed, streamed } = &mut *self.state.borrow_mut();
         for word in std::mem::take(streamed) {
-            durable[word * 8..][..8].copy_from_slice(&now[word * 8..][..8]);
+            let value: [u8; 8] = now[word * 8..][..8].try_into().unwrap();
+            durable[word * 8..][..8].copy_from_slice(&value);
+            // What was stored there before, and is still in a cache, cannot come after it any more.
+            for store in ordinary.get_mut(&(word / 8)).into_iter().flatten().filter(|store| store.0 == word) {
+                store.1 = value;
+            }
         }
         for (line, count) in std::mem::take(flushed) {
             if let Some(stores) = ordinary.get_mut(&line) {

@@ -88,6 +88,7 @@ pub(crate) fn words(plan: &Plan, case: usize) -> String {
 pub(crate) fn one(unit: &str) -> &str {
     match unit {
         "arcs priced" => "arc priced",
+        "entries" => "entry",
         "instructions or ns of CPU time" => "instruction or ns of CPU time",
         "ns of CPU time" | "none" => unit,
         plural => plural.strip_suffix('s').unwrap_or(plural),

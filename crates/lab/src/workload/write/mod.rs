@@ -3,7 +3,7 @@
 pub mod loops;
 
 use std::ffi::CString;
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use ringfence_machine::clock::Clock;
@@ -15,7 +15,11 @@ use crate::task::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern,
 
 /// Targets already mapped, for writers that differ in nothing that concerns the mapping.
 #[derive(Default)]
-pub struct Regions(Vec<Mapped>);
+pub struct Regions {
+    mapped: Vec<Mapped>,
+    // Devices that hold a ring.
+    rings: Vec<PathBuf>,
+}
 
 struct Mapped {
     target: Target,
@@ -31,18 +35,17 @@ impl Regions {
             (known.pages, known.size, known.prefault) == (task.pages, task.size.0, task.prefault)
                 && known.target == task.target
         };
-        if let Some(known) = self.0.iter().find(same) {
+        if let Some(known) = self.mapped.iter().find(same) {
             return Ok(known.region.clone());
         }
-        if let Target::Tmpfs(folder) = &task.target {
-            on_tmpfs(folder).map_err(SetupError::Other)?;
-        }
+        on_tmpfs(&task.target)?;
         let len = usize::try_from(task.size.0)
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
         let region = Rc::new(Region::map(&request)?);
         if !task.prefault {
-            region.discard().map_err(|error| {
+            // SAFETY: nobody holds a reference into it.
+            unsafe { region.discard() }.map_err(|error| {
                 SetupError::Other(format!(
                     "prefault = false: {} cannot give its pages back: {error}; use another target",
                     task.target
@@ -50,14 +53,32 @@ impl Regions {
             })?;
         }
         let (target, pages, size) = (task.target.clone(), task.pages, task.size.0);
-        self.0.push(Mapped { target, pages, size, prefault: task.prefault, region: region.clone() });
+        self.mapped.push(Mapped { target, pages, size, prefault: task.prefault, region: region.clone() });
         Ok(region)
+    }
+
+    /// Sees to it that a ring can be made in a target: it cannot share its memory, and a device is one
+    /// memory, whoever maps it.
+    pub(super) fn reserve(&mut self, target: &Target) -> Result<(), SetupError> {
+        on_tmpfs(target)?;
+        let Target::DevDax(path) = target else { return Ok(()) };
+        if self.rings.contains(path) || self.mapped.iter().any(|mapped| mapped.target == *target) {
+            return Err(SetupError::Other(format!(
+                "{target} holds one ring and nothing else, and several tasks use it: measure them one by one, or in a dax: target"
+            )));
+        }
+        self.rings.push(path.clone());
+        Ok(())
     }
 }
 
 // Another file system under this name would be measured as what it is not.
-fn on_tmpfs(folder: &Path) -> Result<(), String> {
-    let refuse = |why: &str| Err(format!("{}: {why}; name a folder such as /dev/shm", folder.display()));
+fn on_tmpfs(target: &Target) -> Result<(), SetupError> {
+    let Target::Tmpfs(folder) = target else { return Ok(()) };
+    let refuse = |why: &str| {
+        let text = format!("{}: {why}; name a folder such as /dev/shm", folder.display());
+        Err(SetupError::Other(text))
+    };
     let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
         return refuse("the path holds a zero byte");
     };
@@ -170,7 +191,8 @@ impl Writer {
     // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that took.
     fn give_back(&self) -> u64 {
         let start = self.clock.now();
-        self.region.discard().expect("it was done once at the start");
+        // SAFETY: as there; the loops hold raw pointers.
+        unsafe { self.region.discard() }.expect("it was done once at the start");
         self.clock.now() - start
     }
 

@@ -1,0 +1,135 @@
+//! The comparison of copies in tables and sentences.
+
+use ringfence_persist::Width;
+use ringfence_persist::policy::Policy;
+
+use crate::support::options::Options;
+use crate::support::stats::{Ratio, Verdict, median};
+use crate::support::table::Report;
+use crate::{ABSENT, Cell, PASSES, POLICY_ROUNDS, Pattern, WINDOW_NS, Way};
+
+/// Everything.
+pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, cpu: u32) -> Report {
+    let mut report = Report::default();
+    let index = |way: Way| ways.iter().position(|other| *other == way);
+    let library = index(Way::Library).expect("it was measured");
+    let rounds = cells[0].ns[0].len();
+    report.heading("Durable copy");
+    report.line(crate::support::machine());
+    report.line(format!(
+        "Target {} of {} MiB, CPU {cpu}, {rounds} rounds of {PASSES} windows of about {} ms, copies by {} registers.",
+        options.target,
+        options.size >> 20,
+        WINDOW_NS / 1e6,
+        Width::widest()
+    ));
+    let threshold = policy.nt_threshold.map_or("never".into(), |bytes| format!("from {bytes} bytes on"));
+    report.line(format!(
+        "Policy from {} earlier rounds: {} below, non-temporal stores {threshold}.",
+        if options.quick { 4 } else { POLICY_ROUNDS },
+        policy.instruction
+    ));
+    if index(Way::Pmem).is_none() {
+        report.line(format!("libpmem: {ABSENT}"));
+    }
+    let mut worst: Vec<(Verdict, String)> = Vec::new();
+    let mut plain: Vec<(Verdict, String)> = Vec::new();
+    let mut below: Vec<(Verdict, String)> = Vec::new();
+    for pattern in [Pattern::Sequential, Pattern::Random] {
+        let name = if pattern == Pattern::Sequential { "sequential" } else { "random" };
+        report.heading(format!(
+            "{name}: ns per copy (median over rounds), and ratios of times [95 % interval]"
+        ));
+        let mut rows = vec![head(ways)];
+        for cell in cells.iter().filter(|cell| cell.pattern == pattern) {
+            let medians: Vec<f64> = cell.ns.iter().map(|ns| median(ns)).collect();
+            let least = |choose: &dyn Fn(Way) -> bool| {
+                let of = (0..ways.len()).filter(|at| choose(ways[*at]));
+                of.min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
+            };
+            let ratio = |one: usize, other: usize| {
+                Ratio::of(cell.ns[one].iter().copied().zip(cell.ns[other].iter().copied()))
+            };
+            let best = least(&Way::is_primitive).expect("there are primitives");
+            let over = ratio(library, best).expect("three rounds");
+            let place = format!("{name} {}: {over}", bytes(cell.size));
+            worst.push((over.at_most(1.05), place));
+            let bare = least(&Way::is_bare).expect("there are bare ones");
+            let over_bare = ratio(library, bare).expect("three rounds");
+            plain.push((over_bare.at_most(1.05), format!("{name} {}: {over_bare}", bytes(cell.size))));
+            let mut row = vec![bytes(cell.size)];
+            row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
+            row.push(format!("{over} of {}", ways[best].name()));
+            if let (Some(default), Some(better)) =
+                (index(Way::Pmem), least(&|way| matches!(way, Way::Pmem | Way::PmemNonTemporal)))
+            {
+                let (default, better) = (ratio(default, library).unwrap(), ratio(better, library).unwrap());
+                below.push((better.at_least(0.97), format!("{name} {}: {better}", bytes(cell.size))));
+                row.extend([default.to_string(), better.to_string()]);
+            }
+            rows.push(row);
+        }
+        report.table(rows);
+    }
+    report.heading("Verdicts");
+    verdict(&mut report, "Every size within 5 % of the best primitive", &worst);
+    verdict(&mut report, "The same, of those that do not ask for their lines first", &plain);
+    if let Some(default) = index(Way::Pmem) {
+        let logs = (0..rounds).map(|round| {
+            let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
+            of.sum::<f64>() / cells.len() as f64
+        });
+        let mean = Ratio::of_logs(logs).expect("three rounds");
+        report.line(format!(
+            "- Geometric mean over all sizes of libpmem's default over ours, at least 1.15: {mean}: {}",
+            mean.at_least(1.15)
+        ));
+        verdict(&mut report, "libpmem's better form over ours nowhere below 0.97", &below);
+    } else {
+        report.line(format!("- Against libpmem: {ABSENT}"));
+    }
+    report
+}
+
+fn head(ways: &[Way]) -> Vec<String> {
+    let mut head = vec!["bytes".to_owned()];
+    head.extend(ways.iter().map(|way| way.name()));
+    head.push("ours / best primitive".into());
+    if ways.contains(&Way::Pmem) {
+        head.extend(["libpmem / ours".into(), "its better form / ours".into()]);
+    }
+    head
+}
+
+fn verdict(report: &mut Report, claim: &str, places: &[(Verdict, String)]) {
+    let of = |wanted: Verdict| -> Vec<&str> {
+        places.iter().filter(|place| place.0 == wanted).map(|place| place.1.as_str()).collect()
+    };
+    let (missed, open) = (of(Verdict::Missed), of(Verdict::Undecided));
+    let overall = if !missed.is_empty() {
+        Verdict::Missed
+    } else if !open.is_empty() {
+        Verdict::Undecided
+    } else {
+        Verdict::Reached
+    };
+    let mut text = format!("- {claim}: {overall} ({} of {})", of(Verdict::Reached).len(), places.len());
+    for (name, list) in [("missed", missed), ("undecided", open)] {
+        if !list.is_empty() {
+            text += &format!("; {name} at {}", list.join(", "));
+        }
+    }
+    report.line(text);
+}
+
+fn bytes(size: usize) -> String {
+    match size {
+        size if size >= 1 << 20 => format!("{} MiB", size >> 20),
+        size if size >= 1 << 10 => format!("{} KiB", size >> 10),
+        size => format!("{size} B"),
+    }
+}
+
+fn nanoseconds(ns: f64) -> String {
+    if ns < 1000.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
+}
