@@ -132,7 +132,7 @@ impl Check {
             }
             let mut inner = start.clone();
             inner.choices = choices;
-            let mut runs = before.to_vec();
+            let mut runs = Vec::new();
             let result = loop {
                 report.paths += 1;
                 let machine = Machine::of(inner);
@@ -148,8 +148,9 @@ impl Check {
                     Ok(result) => break result.err(),
                     Err(thrown) => match thrown.downcast::<Stop>().map(|stop| *stop) {
                         Ok(Stop::Crash) => {
-                            runs.push(inner.events.clone());
                             inner.crash();
+                            runs.push(std::mem::take(&mut inner.events));
+                            inner.restart();
                             inner.crashes_left -= 1;
                             if inner.choices.is_new() && !seen.insert(key(&inner)) {
                                 report.merged += 1;
@@ -162,7 +163,7 @@ impl Check {
                 }
             };
             if let Some(message) = result {
-                runs.push(inner.events.clone());
+                let runs = before.iter().cloned().chain(runs).chain([inner.events.clone()]).collect();
                 report.violation = Some(Violation { message, story: Story::of(&inner, runs) });
                 return;
             }

@@ -164,7 +164,6 @@ impl Inner {
     pub(crate) fn crash(&mut self) {
         let remains = Remains::of(self.profile, &self.events);
         self.layers.push(Rc::new(remains));
-        self.restart();
     }
 
     pub(crate) fn restart(&mut self) {

@@ -8,6 +8,7 @@
 //! it reached memory, the stores to its line before it did.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::event::{Event, Kind, WORD, Write};
 use crate::profile::Profile;
@@ -31,25 +32,32 @@ enum Cover {
     Streamed { number: usize, write: Write },
 }
 
-// After the `clflush` nothing reaches memory before `need` stores of `group` did: (group, count) pairs of every
-// group at that moment.
-#[derive(Debug, Clone)]
+// After the `clflush` nothing reaches memory before `need` stores of `group` did. What was stored before it: a
+// count for each group that there was.
+#[derive(Debug)]
 struct Tie {
     group: usize,
     need: usize,
-    before: BTreeMap<usize, usize>,
+    before: Vec<usize>,
 }
 
-/// The stores of a run up to a crash.
+/// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
+/// cheap.
 #[derive(Debug, Clone)]
 pub struct Remains {
-    covers: BTreeMap<usize, Vec<Cover>>,
-    intervals: BTreeMap<usize, Interval>,
-    // None: undecided.
+    fixed: Rc<Fixed>,
+    // By group.
+    intervals: Vec<Interval>,
+    // `None`: undecided.
     streamed: Vec<Option<bool>>,
+}
+
+#[derive(Debug, Default)]
+struct Fixed {
+    covers: BTreeMap<usize, Vec<Cover>>,
     ties: Vec<Tie>,
     writes: Vec<Write>,
-    // Where each of the writes is found above.
+    // Where each of the writes is found.
     stores: Vec<Where>,
 }
 
@@ -71,104 +79,119 @@ pub struct Outcome {
     pub mask: u8,
 }
 
-impl Remains {
-    /// What the events can leave, if the machine stops after the last of them.
-    pub fn of(profile: Profile, events: &[Event]) -> Self {
-        let mut remains = Self {
-            covers: BTreeMap::new(),
-            intervals: BTreeMap::new(),
-            streamed: Vec::new(),
-            ties: Vec::new(),
-            writes: Vec::new(),
-            stores: Vec::new(),
-        };
-        // Of each group, how many stores a flush under way has taken along.
-        let (mut weak, mut strong) = (BTreeMap::<usize, usize>::new(), BTreeMap::<usize, usize>::new());
-        let group_of = |word: usize| if profile == Profile::Eadr { 0 } else { word / LINE_WORDS };
-        for event in events {
-            match event.kind {
-                Kind::Store(write) => remains.store(group_of(write.word), write),
-                Kind::Stream(write) => {
-                    let number = remains.streamed.len();
-                    remains.streamed.push(None);
-                    remains.writes.push(write);
-                    remains.stores.push(Where::Streamed(number));
-                    remains.covers.entry(write.word).or_default().push(Cover::Streamed { number, write });
-                }
-                Kind::Flushopt(line) if profile != Profile::Eadr => {
-                    weak.insert(line, remains.count(line));
-                }
-                Kind::Flush(line) if profile != Profile::Eadr => {
-                    strong.insert(line, remains.count(line));
-                    if profile == Profile::IntelAdr {
-                        remains.tie(line);
-                    }
-                }
-                Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) => {}
-                Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => {
-                    let completes_strong = match profile {
-                        Profile::IntelAdr => true,
-                        Profile::Amd => matches!(event.kind, Kind::Sfence | Kind::Mfence),
-                        Profile::OldAmd => event.kind == Kind::Mfence,
-                        Profile::Eadr => false,
-                    };
-                    let done = std::mem::take(&mut weak);
-                    let more = if completes_strong { std::mem::take(&mut strong) } else { BTreeMap::new() };
-                    for (group, count) in done.into_iter().chain(more) {
-                        if let Some(interval) = remains.intervals.get_mut(&group) {
-                            interval.lo = interval.lo.max(count);
+// The run as it goes by.
+struct Walk {
+    profile: Profile,
+    fixed: Fixed,
+    intervals: Vec<Interval>,
+    streamed: Vec<Option<bool>>,
+    // The group of each line that was stored to.
+    groups: BTreeMap<usize, usize>,
+    // Of each group, how many stores a flush under way has taken along.
+    weak: BTreeMap<usize, usize>,
+    strong: BTreeMap<usize, usize>,
+}
+
+impl Walk {
+    fn step(&mut self, kind: Kind) {
+        match kind {
+            Kind::Store(write) => self.store(write),
+            Kind::Stream(write) => {
+                let number = self.streamed.len();
+                self.streamed.push(None);
+                self.fixed.writes.push(write);
+                self.fixed.stores.push(Where::Streamed(number));
+                self.fixed.covers.entry(write.word).or_default().push(Cover::Streamed { number, write });
+            }
+            Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
+                if let Some(group) = self.groups.get(&line).copied() {
+                    let count = self.intervals[group].hi;
+                    if matches!(kind, Kind::Flushopt(_)) {
+                        self.weak.insert(group, count);
+                    } else {
+                        self.strong.insert(group, count);
+                        if self.profile == Profile::IntelAdr {
+                            let before = self.intervals.iter().map(|interval| interval.hi).collect();
+                            self.fixed.ties.push(Tie { group, need: count, before });
                         }
-                    }
-                    remains.streamed.iter_mut().for_each(|streamed| *streamed = Some(true));
-                    if let Kind::Locked(write) = event.kind {
-                        remains.store(group_of(write.word), write);
-                    }
-                    if profile == Profile::Eadr {
-                        remains.intervals.values_mut().for_each(|interval| interval.lo = interval.hi);
                     }
                 }
             }
+            Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) => {}
+            Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => self.fence(kind),
         }
+    }
+
+    fn fence(&mut self, kind: Kind) {
+        let completes_strong = match self.profile {
+            Profile::IntelAdr => true,
+            Profile::Amd => matches!(kind, Kind::Sfence | Kind::Mfence),
+            Profile::OldAmd => kind == Kind::Mfence,
+            Profile::Eadr => false,
+        };
+        let weak = std::mem::take(&mut self.weak);
+        let strong = if completes_strong { std::mem::take(&mut self.strong) } else { BTreeMap::new() };
+        for (group, count) in weak.into_iter().chain(strong) {
+            let interval = &mut self.intervals[group];
+            interval.lo = interval.lo.max(count);
+        }
+        self.streamed.iter_mut().for_each(|streamed| *streamed = Some(true));
+        if let Kind::Locked(write) = kind {
+            self.store(write);
+        }
+        if self.profile == Profile::Eadr {
+            self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
+        }
+    }
+
+    fn store(&mut self, write: Write) {
+        let line = if self.profile == Profile::Eadr { 0 } else { write.word / LINE_WORDS };
+        let group = *self.groups.entry(line).or_insert_with(|| {
+            self.intervals.push(Interval { lo: 0, hi: 0 });
+            self.intervals.len() - 1
+        });
+        let number = self.intervals[group].hi;
+        self.intervals[group].hi += 1;
+        self.fixed.writes.push(write);
+        self.fixed.stores.push(Where::Ordinary(group, number));
+        self.fixed.covers.entry(write.word).or_default().push(Cover::Ordinary { group, number, write });
+    }
+}
+
+impl Remains {
+    /// What the events can leave, if the machine stops after the last of them.
+    pub fn of(profile: Profile, events: &[Event]) -> Self {
+        let mut walk = Walk {
+            profile,
+            fixed: Fixed::default(),
+            intervals: Vec::new(),
+            streamed: Vec::new(),
+            groups: BTreeMap::new(),
+            weak: BTreeMap::new(),
+            strong: BTreeMap::new(),
+        };
+        events.iter().for_each(|event| walk.step(event.kind));
+        let Walk { fixed, intervals, streamed, .. } = walk;
+        let mut remains = Self { fixed: Rc::new(fixed), intervals, streamed };
         // Completed flushes hold whatever else is decided.
         let consistent = remains.settle();
         debug_assert!(consistent);
         remains
     }
 
-    fn store(&mut self, group: usize, write: Write) {
-        let interval = self.intervals.entry(group).or_insert(Interval { lo: 0, hi: 0 });
-        let number = interval.hi;
-        interval.hi += 1;
-        self.writes.push(write);
-        self.stores.push(Where::Ordinary(group, number));
-        self.covers.entry(write.word).or_default().push(Cover::Ordinary { group, number, write });
-    }
-
-    fn count(&self, group: usize) -> usize {
-        self.intervals.get(&group).map_or(0, |interval| interval.hi)
-    }
-
-    fn tie(&mut self, group: usize) {
-        let need = self.count(group);
-        if need > 0 {
-            let before = self.intervals.iter().map(|(group, interval)| (*group, interval.hi)).collect();
-            self.ties.push(Tie { group, need, before });
-        }
-    }
-
     /// Whether the run stored to this word at all.
     pub fn touches(&self, word: usize) -> bool {
-        self.covers.contains_key(&word)
+        self.fixed.covers.contains_key(&word)
     }
 
     /// Everything that the run stored, in its order, whether it reached memory or not.
     pub fn writes(&self) -> &[Write] {
-        &self.writes
+        &self.fixed.writes
     }
 
     /// Every way in which the word can have come out, given what is decided; never none.
     pub fn outcomes(&self, word: usize) -> Vec<Outcome> {
-        let covers = self.covers.get(&word).map_or(&[][..], |covers| covers);
+        let covers = self.fixed.covers.get(&word).map_or(&[][..], |covers| covers);
         let mut outcomes = Vec::new();
         // Where the word's ordinary stores stand in their group: all of a word are in one.
         let numbers: Vec<(usize, usize)> = covers
@@ -190,7 +213,7 @@ impl Remains {
             let interval = match numbers.first() {
                 None => None,
                 Some((group, _)) => {
-                    let now = self.intervals[group];
+                    let now = self.intervals[*group];
                     let lo = if reached == 0 { 0 } else { numbers[reached - 1].1 + 1 };
                     let hi = numbers.get(reached).map_or(usize::MAX, |(_, number)| *number);
                     let interval = Interval { lo: lo.max(now.lo), hi: hi.min(now.hi) };
@@ -223,7 +246,7 @@ impl Remains {
                         outcome.mask |= write.mask;
                     }
                 }
-                if self.ties.is_empty() || self.clone().decide(&outcome) {
+                if self.fixed.ties.is_empty() || self.clone().decide(&outcome) {
                     outcomes.push(outcome);
                 }
             }
@@ -234,7 +257,7 @@ impl Remains {
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
     pub fn decide(&mut self, outcome: &Outcome) -> bool {
         if let Some((group, interval)) = outcome.interval {
-            self.intervals.insert(group, interval);
+            self.intervals[group] = interval;
         }
         for (number, there) in &outcome.streamed {
             self.streamed[*number] = Some(*there);
@@ -245,22 +268,22 @@ impl Remains {
     // Draws the conclusions of the ties, to a fixed point. Taking every `lo` is then a solution, so that no
     // interval that is left is empty in truth.
     fn settle(&mut self) -> bool {
-        loop {
-            let mut changed = false;
-            for tie in &self.ties {
-                let own = self.intervals[&tie.group];
-                let count = |group: &usize| tie.before.get(group).copied().unwrap_or(0);
-                if own.lo < tie.need
-                    && self.intervals.iter().any(|(group, interval)| interval.lo > count(group))
-                {
+        let Self { fixed, intervals, .. } = self;
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for tie in &fixed.ties {
+                let count = |group: usize| tie.before.get(group).copied().unwrap_or(0);
+                let own = intervals[tie.group];
+                let later = intervals.iter().enumerate().any(|(group, interval)| interval.lo > count(group));
+                if own.lo < tie.need && later {
                     if own.hi < tie.need {
                         return false;
                     }
-                    self.intervals.get_mut(&tie.group).expect("it has stores").lo = tie.need;
+                    intervals[tie.group].lo = tie.need;
                     changed = true;
                 }
-                if self.intervals[&tie.group].hi < tie.need {
-                    for (group, interval) in &mut self.intervals {
+                if intervals[tie.group].hi < tie.need {
+                    for (group, interval) in intervals.iter_mut().enumerate() {
                         if interval.hi > count(group) {
                             interval.hi = count(group);
                             changed = true;
@@ -271,48 +294,42 @@ impl Remains {
                     }
                 }
             }
-            if !changed {
-                return true;
-            }
         }
+        true
     }
 
     /// What became of each store, in their order.
     pub fn fates(&self) -> Vec<Fate> {
-        self.stores
-            .iter()
-            .map(|store| match store {
-                Where::Ordinary(group, number) => {
-                    let Interval { lo, hi } = self.intervals[group];
-                    if *number < lo {
-                        Fate::Reached
-                    } else if *number >= hi {
-                        Fate::Lost
-                    } else {
-                        Fate::Either
-                    }
+        let fate = |store: &Where| match *store {
+            Where::Ordinary(group, number) => {
+                let Interval { lo, hi } = self.intervals[group];
+                match number {
+                    number if number < lo => Fate::Reached,
+                    number if number >= hi => Fate::Lost,
+                    _ => Fate::Either,
                 }
-                Where::Streamed(number) => match self.streamed[*number] {
-                    Some(true) => Fate::Reached,
-                    Some(false) => Fate::Lost,
-                    None => Fate::Either,
-                },
-            })
-            .collect()
+            }
+            Where::Streamed(number) => match self.streamed[number] {
+                Some(true) => Fate::Reached,
+                Some(false) => Fate::Lost,
+                None => Fate::Either,
+            },
+        };
+        self.fixed.stores.iter().map(fate).collect()
     }
 
     /// A number that is the same for the same possibilities.
     pub fn key(&self, into: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        for (word, covers) in &self.covers {
+        for (word, covers) in &self.fixed.covers {
             word.hash(into);
             for cover in covers {
                 match cover {
                     Cover::Ordinary { group, number, write } => {
-                        let Interval { lo, hi } = self.intervals[group];
-                        // Neither what is there for certain under something newer, nor what is lost.
+                        let Interval { lo, hi } = self.intervals[*group];
+                        // What is lost counts no more, and of what is there only that it is.
                         if *number < hi {
-                            (0, write, number.saturating_sub(lo), *number < lo).hash(into);
+                            (0, write, *group, number.saturating_sub(lo), *number < lo).hash(into);
                         }
                     }
                     Cover::Streamed { number, write } => {
@@ -323,10 +340,8 @@ impl Remains {
                 }
             }
         }
-        for tie in self.ties.iter().filter(|tie| self.intervals[&tie.group].lo < tie.need) {
-            (tie.group, tie.need).hash(into);
-            tie.before.hash(into);
-            self.intervals.hash(into);
+        for tie in self.fixed.ties.iter().filter(|tie| self.intervals[tie.group].lo < tie.need) {
+            (tie.group, tie.need, &tie.before, &self.intervals).hash(into);
         }
     }
 }
