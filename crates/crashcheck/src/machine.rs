@@ -269,15 +269,22 @@ impl Inner {
         states
     }
 
+    // All stores to these words, by the numbers of the words, run by run in order.
     fn history(&self, words: &[(usize, u8)]) -> Vec<(usize, Write)> {
-        let find = |write: &Write| words.binary_search_by_key(&write.word, |(word, _)| *word).ok();
         let mut all = Vec::new();
         for layer in &self.layers {
-            all.extend(layer.writes().iter().filter_map(|write| Some((find(write)?, *write))));
+            let start = all.len();
+            for (number, (word, _)) in words.iter().enumerate() {
+                all.extend(layer.writes(*word).map(|(time, write)| (time, number, write)));
+            }
+            all[start..].sort_unstable_by_key(|(time, ..)| *time);
         }
+        let mut all: Vec<_> = all.into_iter().map(|(_, number, write)| (number, write)).collect();
         for event in &self.events {
-            if let Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) = event.kind {
-                all.extend(find(&write).map(|number| (number, write)));
+            if let Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) = event.kind
+                && let Ok(number) = words.binary_search_by_key(&write.word, |(word, _)| *word)
+            {
+                all.push((number, write));
             }
         }
         all

@@ -27,9 +27,9 @@ pub struct Interval {
 #[derive(Debug, Clone, Copy)]
 enum Cover {
     // The group, and the store's number in it.
-    Ordinary { group: usize, number: usize, write: Write },
+    Ordinary { group: usize, number: usize, write: Write, time: usize },
     // The number among the non-temporal ones.
-    Streamed { number: usize, write: Write },
+    Streamed { number: usize, write: Write, time: usize },
 }
 
 // After the `clflush` nothing reaches memory before `need` stores of `group` did. What was stored before it: a
@@ -56,8 +56,7 @@ pub struct Remains {
 struct Fixed {
     covers: BTreeMap<usize, Vec<Cover>>,
     ties: Vec<Tie>,
-    writes: Vec<Write>,
-    // Where each of the writes is found.
+    // Where each store is found, in order.
     stores: Vec<Where>,
 }
 
@@ -99,9 +98,13 @@ impl Walk {
             Kind::Stream(write) => {
                 let number = self.streamed.len();
                 self.streamed.push(None);
-                self.fixed.writes.push(write);
+                let time = self.fixed.stores.len();
                 self.fixed.stores.push(Where::Streamed(number));
-                self.fixed.covers.entry(write.word).or_default().push(Cover::Streamed { number, write });
+                self.fixed.covers.entry(write.word).or_default().push(Cover::Streamed {
+                    number,
+                    write,
+                    time,
+                });
             }
             Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
                 if let Some(group) = self.groups.get(&line).copied() {
@@ -152,9 +155,9 @@ impl Walk {
         });
         let number = self.intervals[group].hi;
         self.intervals[group].hi += 1;
-        self.fixed.writes.push(write);
+        let time = self.fixed.stores.len();
         self.fixed.stores.push(Where::Ordinary(group, number));
-        self.fixed.covers.entry(write.word).or_default().push(Cover::Ordinary { group, number, write });
+        self.fixed.covers.entry(write.word).or_default().push(Cover::Ordinary { group, number, write, time });
     }
 }
 
@@ -184,9 +187,11 @@ impl Remains {
         self.fixed.covers.contains_key(&word)
     }
 
-    /// Everything that the run stored, in its order, whether it reached memory or not.
-    pub fn writes(&self) -> &[Write] {
-        &self.fixed.writes
+    /// What the run stored to the word, with the number of the store, in order, whether it reached memory or not.
+    pub fn writes(&self, word: usize) -> impl Iterator<Item = (usize, Write)> {
+        self.fixed.covers.get(&word).into_iter().flatten().map(|cover| match cover {
+            Cover::Ordinary { time, write, .. } | Cover::Streamed { time, write, .. } => (*time, *write),
+        })
     }
 
     /// Every way in which the word can have come out, given what is decided; never none.
@@ -234,7 +239,7 @@ impl Remains {
                             ordinary += 1;
                             (write, ordinary <= reached)
                         }
-                        Cover::Streamed { number, write } => {
+                        Cover::Streamed { number, write, .. } => {
                             let chosen = outcome.streamed.iter().find(|(other, _)| other == number);
                             (write, chosen.map_or(self.streamed[*number] == Some(true), |(_, there)| *there))
                         }
@@ -325,14 +330,14 @@ impl Remains {
             word.hash(into);
             for cover in covers {
                 match cover {
-                    Cover::Ordinary { group, number, write } => {
+                    Cover::Ordinary { group, number, write, .. } => {
                         let Interval { lo, hi } = self.intervals[*group];
                         // What is lost counts no more, and of what is there only that it is.
                         if *number < hi {
                             (0, write, *group, number.saturating_sub(lo), *number < lo).hash(into);
                         }
                     }
-                    Cover::Streamed { number, write } => {
+                    Cover::Streamed { number, write, .. } => {
                         if self.streamed[*number] != Some(false) {
                             (1, write, self.streamed[*number]).hash(into);
                         }
