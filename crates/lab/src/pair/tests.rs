@@ -129,7 +129,7 @@ fn every_pair_is_measured_from_both_sides_and_confirmed_without_the_rest() {
 fn what_makes_no_sense_is_refused() {
     for (tasks, present, part) in [
         (&["alu"][..], None, "1 given: there must be 2 to 10 tasks"),
-        (&["alu"; 11], None, "there are 11 tasks"),
+        (&["alu"; 11], None, "11 given: there must be 2 to 10 tasks"),
         (&["alu", "chase footprint=1MiB,2MiB"], None, "lists are several tasks"),
         (&["alu", "idle"], None, "leave it out"),
         (&["alu", "wirte block=4KiB"], None, "did you mean 'write'"),
