@@ -149,10 +149,8 @@ impl Machine {
             let (word, first) = ((at + done) / WORD, (at + done) % WORD);
             let len = (WORD - first).min(bytes.len() - done);
             let mut write = Write { word, bytes: [0; WORD], mask: 0 };
-            for i in 0..len {
-                write.bytes[first + i] = bytes[done + i];
-                write.mask |= 1 << (first + i);
-            }
+            write.bytes[first..first + len].copy_from_slice(&bytes[done..done + len]);
+            write.mask = mask(first, len);
             self.record(kind(write), caller);
             done += len;
         }
@@ -363,6 +361,11 @@ fn overlay(bytes: &mut [u8; WORD], known: &mut u8, below: &Outcome) {
     *known |= below.mask;
 }
 
+// Of a word's bytes, `len` from `first` on.
+fn mask(first: usize, len: usize) -> u8 {
+    (((1u16 << len) - 1) << first) as u8
+}
+
 fn masked(mut bytes: [u8; WORD], mask: u8) -> [u8; WORD] {
     (0..WORD).filter(|byte| mask >> byte & 1 == 0).for_each(|byte| bytes[byte] = 0);
     bytes
@@ -398,8 +401,7 @@ impl Memory for Machine {
         while done < into.len() {
             let (word, first) = ((at + done) / WORD, (at + done) % WORD);
             let len = (WORD - first).min(into.len() - done);
-            let mask = (((1u16 << len) - 1) << first) as u8;
-            into[done..done + len].copy_from_slice(&inner.read(word, mask)[first..first + len]);
+            into[done..done + len].copy_from_slice(&inner.read(word, mask(first, len))[first..first + len]);
             done += len;
         }
     }
