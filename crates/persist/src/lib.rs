@@ -20,6 +20,7 @@ pub mod checksum;
 pub mod isa;
 mod mapped;
 pub mod memory;
+mod planted;
 pub mod policy;
 pub mod record;
 pub mod region;

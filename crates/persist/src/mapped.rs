@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ring::planted;
+use crate::planted::planted;
 use crate::{Durability, Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
@@ -256,6 +256,7 @@ impl Memory for Mapped {
 // is passed, and a prefetch is a hint that is tied to no fence (Intel SDM volume 2B, "PREFETCHW"). Longer ones
 // gained nothing where it was measured (docs/performance.md).
 const ASKED: usize = 1024;
+
 // The loops below are functions of their own, which `.ci/check-loops` looks at.
 unsafe fn flush_lines(start: *mut u8, lines: usize, flush: Flush) {
     // SAFETY: by the caller.

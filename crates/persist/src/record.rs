@@ -22,7 +22,7 @@
 //! assert_eq!((found.sequence(), value), (2, [2; 8]));
 //! ```
 
-use crate::ring::planted;
+use crate::planted::planted;
 use crate::{LINE, Memory, checksum};
 
 /// Where a record is, and how often it was written.

@@ -116,11 +116,12 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
 
 // Opens a copy as a ring that owns its memory, and lends its bytes: it must find the same.
 fn opens_alike(memory: &Mapped) {
-    let mut bytes = vec![0; LEN];
+    // All of it: a damaged head may tell of more than the cases write to.
+    let mut bytes = vec![0; memory.len()];
     memory.load(0, &mut bytes);
-    let region = Region::map(&Request::dram(LEN)).unwrap();
+    let region = Region::map(&Request::dram(bytes.len())).unwrap();
     // SAFETY: a fresh region of so many bytes, which nobody else knows.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base(), LEN) };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base(), bytes.len()) };
     let borrowed = recover(memory).and_then(|(shape, found)| {
         let mut consumer = Consumer::attach(memory)?;
         Ok((shape, found, contents(&mut consumer)?))

@@ -230,12 +230,13 @@
           { type: "scatter", symbolSize: 10, data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
             markLine: slowdown ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
               data: [{ xAxis: 1 }, ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1], ...text() } }] : [])] } : undefined },
-          { type: "custom", silent: true, data: rows.map((row, number) => ({ value: [low, number] })), encode: { x: 0, y: 1 },
+          // A row without a figure has nothing else that a pointer could rest on.
+          { type: "custom", data: rows.map((row, number) => ({ value: [low, number], tip: row.tip })), encode: { x: 0, y: 1 },
             renderItem: (params, api) => {
               const { coordSys: c } = params;
               const row = rows[params.dataIndex];
               const [, y] = api.coord([low, params.dataIndex]);
-              return { type: "text", silent: true, style: { x: c.x + c.width + 8, y, text: row.figure || told(row) ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: family, fill: row.faint ? css("soft") : css("ink") } };
+              return { type: "text", style: { x: c.x + c.width + 8, y, text: row.figure || told(row) ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: family, fill: row.faint ? css("soft") : css("ink") } };
             } },
         ],
       };

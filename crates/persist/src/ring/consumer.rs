@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::index::Behind;
 use super::layout::{CURSOR_SLOTS, ENTRY_HEAD, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
-use super::{Backoff, RingError, Word, planted};
+use super::{Backoff, RingError, Word};
+use crate::planted::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};
 

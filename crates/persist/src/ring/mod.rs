@@ -17,9 +17,8 @@
 //! ```
 //!
 //! The two sides can be two threads (each side is `Send`) or two processes that open the same file
-//! ([`Ring::create`], [`Ring::open`]). What is on
-//! the medium is described in [`layout`], what opening does in [`Recovery`], why one fence is enough in
-//! `docs/one-fence.md`.
+//! ([`Ring::create`], [`Ring::open`]). What is on the medium is described in [`layout`], what opening does and
+//! why one fence is enough in `docs/one-fence.md`.
 //!
 //! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page cache calls
 //! `msync` where others fence, and a ring in plain memory lives as long as the process.
@@ -189,7 +188,7 @@ impl Ring {
     /// The side that pushes, to be sent to whichever thread.
     ///
     /// # Errors
-    /// [`RingError::Taken`], [`RingError::Epochs`], [`RingError::Damaged`], [`RingError::Lost`].
+    /// [`RingError::Taken`], [`RingError::Damaged`], [`RingError::Lost`].
     pub fn producer(&self) -> Result<Producer<Mapped>, RingError> {
         let seat = self.locks.seat(Role::Producer)?;
         Producer::seated(self.memory.share(), self.memory.ways().nt_threshold, Some(seat))
@@ -268,6 +267,17 @@ impl Epochs {
 /// A word of the memory that both sides know.
 struct Word<'m, M>(&'m M, usize);
 
+impl<M: Memory> index::Shared for Word<'_, M> {
+    #[inline]
+    fn get(&self) -> u64 {
+        self.0.load_u64(self.1)
+    }
+    #[inline]
+    fn put(&self, value: u64) {
+        self.0.store_u64(self.1, value);
+    }
+}
+
 /// Waiting for the other side: 200 rounds of `pause`, 100 of yielding, then sleeps from 50 us to 1 ms.
 struct Backoff {
     rounds: u32,
@@ -295,21 +305,5 @@ impl Backoff {
             rounds => std::thread::sleep(Duration::from_micros(50 << (rounds - 300).min(4))),
         }
         self.end.is_none_or(|end| Instant::now() < end)
-    }
-}
-
-/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
-/// and there by the environment variable `RINGFENCE_MUTANT`.
-#[inline(always)]
-pub(crate) fn planted(name: &str) -> bool {
-    #[cfg(ringfence_mutants)]
-    {
-        static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-        CHOSEN.get_or_init(|| std::env::var("RINGFENCE_MUTANT").unwrap_or_default()) == name
-    }
-    #[cfg(not(ringfence_mutants))]
-    {
-        _ = name;
-        false
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::index::{Ahead, Shared};
+use super::index::Ahead;
 use super::layout::{ENTRY_HEAD, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
-use super::{Backoff, Epochs, RingError, Word, planted};
+use super::{Backoff, Epochs, RingError, Word};
+use crate::planted::planted;
 use crate::record::Record;
 use crate::{LINE, Lost, Memory};
 
@@ -267,8 +268,8 @@ const STAGE: usize = 256;
 #[repr(align(64))]
 struct Stage<const N: usize>([u8; N]);
 
-/// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit, it leaves
-/// nothing behind.
+/// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit it is abandoned: an epoch
+/// is recorded, and its entries never come back.
 #[derive(Debug)]
 #[must_use = "a batch that is not committed is abandoned"]
 pub struct Batch<'p, M: Memory> {
@@ -313,16 +314,5 @@ impl<M: Memory> Drop for Batch<'_, M> {
             // If this fails, the next push does it again, and reports.
             _ = self.producer.settle();
         }
-    }
-}
-
-impl<M: Memory> Shared for Word<'_, M> {
-    #[inline]
-    fn get(&self) -> u64 {
-        self.0.load_u64(self.1)
-    }
-    #[inline]
-    fn put(&self, value: u64) {
-        self.0.store_u64(self.1, value);
     }
 }

@@ -7,7 +7,8 @@
 //! earlier life, was never acknowledged, and lies where a later life has pushed before it.
 
 use super::layout::{CURSOR_SLOTS, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
-use super::{Epochs, RingError, planted};
+use super::{Epochs, RingError};
+use crate::planted::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};
 
