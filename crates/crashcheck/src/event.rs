@@ -36,8 +36,10 @@ pub enum Kind {
     Locked(Write),
     /// A locked operation that stores nothing, such as a compare-exchange that fails.
     LockedOnly,
-    /// The program says something to the world: whatever it says holds from now on.
+    /// The program notes something that recovery is told of.
     Mark(u64),
+    /// The program tells the world that what it stored is durable.
+    Acknowledge(u64),
 }
 
 /// One instruction, and where in the program it stands.
@@ -51,14 +53,18 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn is_mark(&self) -> bool {
-        matches!(self.kind, Kind::Mark(_))
+        matches!(self.kind, Kind::Mark(_) | Kind::Acknowledge(_))
     }
 }
 
 impl Kind {
     /// Whether what came before is told apart from what comes after by more than a store.
     pub fn is_boundary(self) -> bool {
-        matches!(self, Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly | Kind::Mark(_))
+        match self {
+            Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => true,
+            Kind::Mark(_) | Kind::Acknowledge(_) => true,
+            Kind::Store(_) | Kind::Stream(_) | Kind::Flushopt(_) | Kind::Flush(_) => false,
+        }
     }
 }
 
@@ -80,6 +86,7 @@ impl fmt::Display for Kind {
             Kind::Sfence => f.write_str("sfence"),
             Kind::Mfence => f.write_str("mfence"),
             Kind::Mark(mark) => write!(f, "mark {mark}"),
+            Kind::Acknowledge(mark) => write!(f, "acknowledge {mark}"),
         }
     }
 }

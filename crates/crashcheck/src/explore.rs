@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use crate::choices::Choices;
+use crate::lint::{self, Lint};
 use crate::machine::{Inner, Machine, Stop};
 use crate::profile::Profile;
 use crate::remains::Remains;
@@ -37,6 +38,8 @@ pub struct Report {
     pub bounded: bool,
     /// The first state found that recovery makes something wrong of.
     pub violation: Option<Violation>,
+    /// What is wasteful or suspicious in what the program did until its end.
+    pub lints: Vec<Lint>,
 }
 
 /// A state that a crash can leave, of which recovery makes something wrong.
@@ -93,6 +96,7 @@ impl Check {
             merged: 0,
             bounded: false,
             violation: None,
+            lints: lint::of(self.profile, &ran.events),
         };
         let mut seen = HashSet::new();
         for end in crash_points(&ran) {

@@ -4,6 +4,7 @@
 mod choices;
 mod event;
 mod explore;
+mod lint;
 mod machine;
 mod profile;
 mod remains;
@@ -11,6 +12,7 @@ mod story;
 
 pub use event::{Event, Kind, WORD, Write};
 pub use explore::{Check, Report, Violation};
+pub use lint::{Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use story::{Fate, Story};

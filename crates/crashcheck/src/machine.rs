@@ -75,18 +75,28 @@ impl Machine {
         self.0.into_inner()
     }
 
-    /// Says something to the world: an acknowledgement, or whatever recovery must honour from now on. It is
-    /// seen by the recovery of every later crash.
+    /// Notes something that the recovery of every later crash is told of: that something has begun, say.
     #[track_caller]
     pub fn mark(&self, mark: u64) {
-        self.record(Kind::Mark(mark), Location::caller());
+        self.note(Kind::Mark(mark), Location::caller());
+    }
+
+    /// As [`mark`](Self::mark), and says to the world that what was stored so far is durable: a lint tells
+    /// where it is not.
+    #[track_caller]
+    pub fn acknowledge(&self, mark: u64) {
+        self.note(Kind::Acknowledge(mark), Location::caller());
+    }
+
+    fn note(&self, kind: Kind, at: &'static Location<'static>) {
+        self.record(kind, at);
         let inner = &mut *self.0.borrow_mut();
-        if !inner.stopped {
+        if let (Kind::Mark(mark) | Kind::Acknowledge(mark), false) = (kind, inner.stopped) {
             inner.marks.push(mark);
         }
     }
 
-    /// What was marked so far, in order.
+    /// What was marked or acknowledged so far, in order.
     pub fn marks(&self) -> Vec<u64> {
         self.0.borrow().marks.clone()
     }

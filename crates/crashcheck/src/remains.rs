@@ -120,7 +120,7 @@ impl Walk {
                     }
                 }
             }
-            Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) => {}
+            Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) | Kind::Acknowledge(_) => {}
             Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => self.fence(kind),
         }
     }

@@ -28,10 +28,12 @@ pub trait Memory {
     }
 
     /// Reads bytes, in no particular order and not atomically.
+    #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]);
 
     /// Reads eight bytes at once; what was written before the value read ([`Memory::store_u64`]) is seen
     /// by later loads (acquire). `at` must be a multiple of 8.
+    #[track_caller]
     fn load_u64(&self, at: usize) -> u64;
 
     /// Writes bytes by ordinary stores, from low addresses to high within each line.
@@ -80,6 +82,7 @@ pub trait Memory {
     ///
     /// An operation of its own, so that a checker can take it as ideal: true exactly where every byte comes
     /// from the stores that the checksum was made for.
+    #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool;
 
     /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can, which
@@ -106,9 +109,11 @@ impl<M: Memory> Memory for &M {
     fn len(&self) -> usize {
         (**self).len()
     }
+    #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]) {
         (**self).load(at, into);
     }
+    #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
         (**self).load_u64(at)
     }
@@ -143,6 +148,7 @@ impl<M: Memory> Memory for &M {
     fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
         (**self).compare_exchange_u64(at, current, new)
     }
+    #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         (**self).verify(pieces, seed, sum)
     }
