@@ -1,25 +1,37 @@
-//! One path through everything that is left open: a list of choices, replayed and then extended.
+//! One path through everything that is left open: a list of choices, replayed and then extended; or choices
+//! at random.
 
 /// The choices of one path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choices {
-    made: Vec<(usize, usize)>,
+    made: Vec<(u32, u32)>,
     next: usize,
+    random: Option<Random>,
+    // Crashes that the path came by, when one of them is taken at random.
+    crashes: u64,
 }
 
 impl Choices {
-    /// One of `count` ways: the one that the list says, or the first of a new place.
+    pub(crate) fn random(random: Random) -> Self {
+        Self { random: Some(random), ..Self::default() }
+    }
+
+    /// One of `count` ways: the one that the list says, or the first of a new place, or any.
     pub(crate) fn choose(&mut self, count: usize) -> usize {
         if count == 1 {
             return 0;
         }
         if self.next == self.made.len() {
-            self.made.push((0, count));
+            let chosen = self.random.as_mut().map_or(0, |random| random.below(count as u64));
+            self.made.push((chosen as u32, count as u32));
         }
         let (chosen, of) = self.made[self.next];
-        assert_eq!(of, count, "the program did not do the same again: it must depend on the memory alone");
+        assert_eq!(
+            of as usize, count,
+            "the program did something else with the same memory: it must depend on the memory alone"
+        );
         self.next += 1;
-        chosen
+        chosen as usize
     }
 
     /// Whether the path is past everything that it has in common with an earlier one.
@@ -27,8 +39,29 @@ impl Choices {
         self.next == self.made.len()
     }
 
+    /// Whether a crash here is taken: at random one of all, in place of the one before (Vitter's reservoir,
+    /// ACM TOMS 1985), else each.
+    pub(crate) fn sample_crash(&mut self) -> Option<bool> {
+        let Some(random) = &mut self.random else { return Some(false) };
+        self.crashes += 1;
+        (random.below(self.crashes) == 0).then_some(true)
+    }
+
+    /// Choices for what follows a crash on this path.
+    pub(crate) fn fork(&mut self) -> Self {
+        self.random.as_mut().map_or_else(Self::default, |random| Self::random(Random(random.next())))
+    }
+
+    /// The same path again.
+    pub(crate) fn again(&mut self) {
+        self.next = 0;
+    }
+
     /// The next path, or false if this was the last.
     pub(crate) fn advance(&mut self) -> bool {
+        if self.random.is_some() {
+            return false;
+        }
         self.made.truncate(self.next);
         self.next = 0;
         while let Some((chosen, count)) = self.made.pop() {
@@ -38,5 +71,22 @@ impl Choices {
             }
         }
         false
+    }
+}
+
+/// Numbers at random, the same for the same seed: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[derive(Debug, Clone)]
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
     }
 }

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::panic::Location;
 
+/// A place in the source.
+pub(crate) type At = &'static Location<'static>;
+
 /// Bytes that a word store writes; smaller and larger stores are made of such.
 pub const WORD: usize = 8;
 
@@ -48,16 +51,28 @@ pub struct Event {
     /// What it does.
     pub kind: Kind,
     /// The line of source that asked for it.
-    pub at: &'static Location<'static>,
+    pub at: At,
 }
 
 impl Event {
-    pub(crate) fn is_mark(&self) -> bool {
-        matches!(self.kind, Kind::Mark(_) | Kind::Acknowledge(_))
+    /// What recovery is told of.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Mark(mark) | Kind::Acknowledge(mark) => Some(mark),
+            _ => None,
+        }
     }
 }
 
 impl Kind {
+    /// What is stored, if anything is.
+    pub fn write(self) -> Option<Write> {
+        match self {
+            Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) => Some(write),
+            _ => None,
+        }
+    }
+
     /// Whether what came before is told apart from what comes after by more than a store.
     pub fn is_boundary(self) -> bool {
         match self {

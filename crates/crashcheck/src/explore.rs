@@ -1,204 +1,236 @@
 //! Every state that a crash can leave behind, one after the other, and recovery on each.
 
 use std::any::Any;
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use crate::choices::Choices;
-use crate::lint::{self, Lint};
-use crate::machine::{Inner, Machine, Stop};
-use crate::profile::Profile;
-use crate::remains::Remains;
-use crate::story::Story;
+use crate::check::{Check, Report, Violation};
+use crate::choices::{Choices, Random};
+use crate::event::Event;
+use crate::fix::Edit;
+use crate::machine::Machine;
+use crate::run::{Impossible, Run, Seen, State};
+use crate::story::{Fate, Story};
+use crate::uncovered::Uncovered;
 
-/// A question: which rules, how much memory, how many crashes.
-#[derive(Debug, Clone)]
-pub struct Check {
-    profile: Profile,
-    len: usize,
-    crashes: usize,
-    strong_flushes: bool,
-    most_paths: u64,
+/// A search for something that recovery makes wrong.
+pub(crate) struct Explorer<'c, P, R> {
+    check: &'c Check,
+    program: &'c P,
+    recovery: &'c R,
+    // One for each crash, the program's own first.
+    machines: Vec<Machine>,
+    seen: Rc<RefCell<Seen>>,
+    states: u64,
+    bounded: bool,
+    found: Option<Found>,
+    // Once something is found: as far as the search for something smaller goes.
+    until: u64,
+    uncovered: Uncovered,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Report {
-    /// The rules it was checked under.
-    pub profile: Profile,
-    /// Crashes of the program that were told apart.
-    pub crash_points: usize,
-    /// Runs of recovery: each on another state that a crash can leave, as far as recovery looked.
-    pub paths: u64,
-    /// Paths that ended in a state seen before.
-    pub merged: u64,
-    /// Whether the limit of paths was met, so that there are states that nobody looked at.
-    pub bounded: bool,
-    /// The first state found that recovery makes something wrong of.
-    pub violation: Option<Violation>,
-    /// What is wasteful or suspicious in what the program did until its end.
-    pub lints: Vec<Lint>,
+/// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less done.
+pub(crate) type Size = (usize, usize, usize, usize);
+
+struct Found {
+    size: Size,
+    violation: Violation,
 }
 
-/// A state that a crash can leave, of which recovery makes something wrong.
-#[derive(Debug)]
-pub struct Violation {
-    /// What recovery said, or how it panicked.
-    pub message: String,
-    /// How it came to that.
-    pub story: Story,
-}
+/// States that are searched for a smaller counterexample once there is one.
+const NEARBY: u64 = 20_000;
 
-impl Check {
-    /// Under the rules of `profile`, with `len` bytes of memory that are zero at first; one crash.
-    pub fn new(profile: Profile, len: usize) -> Self {
-        Self { profile, len, crashes: 1, strong_flushes: false, most_paths: 10_000_000 }
-    }
-
-    /// So many crashes: the first of the program, the others in recovery or behind it. At least 1.
-    pub fn crashes(self, crashes: usize) -> Self {
-        Self { crashes: crashes.max(1), ..self }
-    }
-
-    /// [`ringfence_persist::Memory::flush`] is `clflush`, and not `clwb`.
-    pub fn clflush(self) -> Self {
-        Self { strong_flushes: true, ..self }
-    }
-
-    /// Gives up after so many paths; the report says so.
-    pub fn most_paths(self, most_paths: u64) -> Self {
-        Self { most_paths, ..self }
-    }
-
-    /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on everything that can
-    /// be left. Recovery is told what was [marked](Machine::mark) before the crash, and returns what is wrong;
-    /// a panic is wrong too. What it does after it has recovered is the next life of the program: with more
-    /// than one crash it is crashed in turn, and run again.
-    ///
-    /// Both must do the same whenever they read the same.
-    ///
-    /// # Panics
-    /// If the program itself panics, or recovery does different things with the same memory.
-    pub fn run(
-        &self,
-        program: impl Fn(&Machine),
-        recovery: impl Fn(&Machine) -> Result<(), String>,
-    ) -> Report {
-        let machine = Machine::new(self.profile, self.len, self.strong_flushes);
-        program(&machine);
-        let ran = machine.into_inner();
-        let mut report = Report {
-            profile: self.profile,
-            crash_points: 0,
-            paths: 0,
-            merged: 0,
+impl<'c, P, R> Explorer<'c, P, R>
+where
+    P: Fn(&Machine),
+    R: Fn(&Machine) -> Result<(), String>,
+{
+    pub(crate) fn new(check: &'c Check, program: &'c P, recovery: &'c R) -> Self {
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        let run = || Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
+        let machines = (0..=check.crashes).map(|_| Machine(RefCell::new(run()))).collect();
+        Self {
+            check,
+            program,
+            recovery,
+            machines,
+            seen,
+            states: 0,
             bounded: false,
-            violation: None,
-            lints: lint::of(self.profile, &ran.events),
-        };
-        let mut seen = HashSet::new();
-        for end in crash_points(&ran) {
-            report.crash_points += 1;
-            let mut start = ran.clone();
-            start.events.truncate(end);
-            start.marks.truncate(ran.events[..end].iter().filter(|event| event.is_mark()).count());
-            start.layers = vec![Rc::new(Remains::of(self.profile, &start.events))];
-            let runs = vec![std::mem::take(&mut start.events)];
-            start.restart();
-            start.crashes_left = self.crashes - 1;
-            if !seen.insert(key(&start)) {
-                report.merged += 1;
-                continue;
+            found: None,
+            until: u64::MAX,
+            uncovered: Uncovered::default(),
+        }
+    }
+
+    /// What the program does if nothing happens to it.
+    pub(crate) fn record(&self, edit: Option<Edit>) -> Vec<Event> {
+        for machine in &self.machines {
+            machine.0.borrow_mut().edit = edit;
+        }
+        (self.program)(&self.machines[0]);
+        let mut run = self.machines[0].0.borrow_mut();
+        run.content.rewind();
+        run.marks.clear();
+        std::mem::take(&mut run.events)
+    }
+
+    /// Looks at everything, or as much as was asked for.
+    pub(crate) fn search(mut self, events: &[Event]) -> Report {
+        let points = crash_points(events);
+        let mut looked_at = 0;
+        if let Some((seed, count)) = self.check.sample {
+            self.bounded = true;
+            let mut random = Random(seed);
+            let mut different = vec![false; points.len()];
+            for _ in 0..count {
+                let point = random.below(points.len() as u64) as usize;
+                different[point] = true;
+                let state = self.crashed(&events[..points[point]], false).expect("nothing is merged");
+                self.explore(&state, 1, Choices::random(Random(random.next())));
+                if self.found.is_some() {
+                    break;
+                }
             }
-            self.from(&start, &runs, &recovery, &mut seen, &mut report);
-            if report.violation.is_some() || report.bounded {
+            looked_at = different.iter().filter(|looked_at| **looked_at).count();
+        } else {
+            for end in &points {
+                looked_at += 1;
+                if let Some(state) = self.crashed(&events[..*end], true) {
+                    self.explore(&state, 1, Choices::default());
+                }
+                if self.found.is_some() || self.bounded {
+                    break;
+                }
+            }
+        }
+        let merged = self.seen.borrow().merged;
+        Report {
+            profile: self.check.profile,
+            crash_points: points.len(),
+            looked_at,
+            states: self.states,
+            merged,
+            bounded: self.bounded,
+            seed: self.check.sample.map(|(seed, _)| seed),
+            violation: self.found.map(|found| found.violation),
+            lints: self.uncovered.lints(),
+        }
+    }
+
+    // What a crash of the program behind these events leaves.
+    fn crashed(&self, events: &[Event], merges: bool) -> Option<State> {
+        for machine in &self.machines {
+            machine.0.borrow_mut().merges = merges;
+        }
+        let run = &mut *self.machines[0].0.borrow_mut();
+        run.events.clear();
+        run.events.extend_from_slice(events);
+        run.marks = events.iter().filter_map(Event::mark).collect();
+        run.crash()
+    }
+
+    // Recovery on every state that these can be; `depth` crashes happened.
+    fn explore(&mut self, state: &State, depth: usize, mut choices: Choices) {
+        let mut machine = std::mem::replace(&mut self.machines[depth], Machine(RefCell::new(Run::nothing())));
+        {
+            let run = machine.0.get_mut();
+            run.begin(state);
+            run.crashes = depth < self.check.crashes;
+        }
+        self.uncovered.begin();
+        loop {
+            if self.states >= self.check.most_states.min(self.until) {
+                self.bounded |= self.found.is_none();
+                break;
+            }
+            self.states += 1;
+            let run = machine.0.get_mut();
+            run.rewind(state);
+            run.choices = choices;
+            let wrong = self.recover(&machine);
+            let run = machine.0.get_mut();
+            if let Some(message) = wrong {
+                self.remember(message, state, &mut machine);
+            } else {
+                self.uncovered.path(run);
+            }
+            let run = machine.0.get_mut();
+            let crashed = std::mem::take(&mut run.crashed);
+            choices = std::mem::take(&mut run.choices);
+            for state in &crashed {
+                if self.bounded {
+                    break;
+                }
+                let next = choices.fork();
+                self.explore(state, depth + 1, next);
+            }
+            if self.bounded || !choices.advance() {
                 break;
             }
         }
-        report
+        self.machines[depth] = machine;
     }
 
-    fn from(
-        &self,
-        start: &Inner,
-        before: &[Vec<crate::event::Event>],
-        recovery: &impl Fn(&Machine) -> Result<(), String>,
-        seen: &mut HashSet<u64>,
-        report: &mut Report,
-    ) {
-        let mut choices = Choices::default();
-        loop {
-            if report.paths == self.most_paths {
-                report.bounded = true;
-                return;
+    // What is wrong, if anything is.
+    fn recover(&self, machine: &Machine) -> Option<String> {
+        let result = quietly(|| {
+            let result = (self.recovery)(machine);
+            if result.is_ok() {
+                machine.0.borrow_mut().crash_point();
             }
-            let mut inner = start.clone();
-            inner.choices = choices;
-            let mut runs = Vec::new();
-            let result = loop {
-                report.paths += 1;
-                let machine = Machine::of(inner);
-                let result = quietly(|| {
-                    let result = recovery(&machine);
-                    if result.is_ok() {
-                        machine.crash_point();
-                    }
-                    result
-                });
-                inner = machine.into_inner();
-                match result {
-                    Ok(result) => break result.err(),
-                    Err(thrown) => match thrown.downcast::<Stop>().map(|stop| *stop) {
-                        Ok(Stop::Crash) => {
-                            inner.crash();
-                            runs.push(std::mem::take(&mut inner.events));
-                            inner.restart();
-                            inner.crashes_left -= 1;
-                            if inner.choices.is_new() && !seen.insert(key(&inner)) {
-                                report.merged += 1;
-                                break None;
-                            }
-                        }
-                        Ok(Stop::Impossible) => break None,
-                        Err(thrown) => break Some(message(thrown)),
-                    },
-                }
-            };
-            if let Some(message) = result {
-                let runs = before.iter().cloned().chain(runs).chain([inner.events.clone()]).collect();
-                report.violation = Some(Violation { message, story: Story::of(&inner, runs) });
-                return;
-            }
-            choices = inner.choices;
-            if !choices.advance() {
-                return;
-            }
+            result
+        });
+        match result {
+            Ok(result) => result.err(),
+            Err(thrown) => match thrown.downcast::<Impossible>() {
+                Ok(_) => None,
+                Err(thrown) => Some(message(thrown)),
+            },
         }
+    }
+
+    // Keeps the smallest.
+    fn remember(&mut self, message: String, state: &State, machine: &mut Machine) {
+        let run = machine.0.get_mut();
+        let fates: Vec<Vec<Fate>> = run.layers.iter().map(|layer| layer.fates()).collect();
+        let count = |fate: Fate| fates.iter().flatten().filter(|other| **other == fate).count();
+        let done = run.before.iter().map(|run| run.len()).sum::<usize>() + run.events.len();
+        let decided = fates.iter().map(Vec::len).sum::<usize>() - count(Fate::Either);
+        let size = (fates.len(), count(Fate::Lost), decided, done);
+        if self.found.as_ref().is_some_and(|found| found.size <= size) {
+            return;
+        }
+        // The same path again, noting what it reads.
+        let (crashes, crashed) = (std::mem::take(&mut run.crashes), std::mem::take(&mut run.crashed));
+        run.rewind(state);
+        run.choices.again();
+        run.reads = Some(Vec::new());
+        self.recover(machine);
+        let run = machine.0.get_mut();
+        (run.crashes, run.crashed) = (crashes, crashed);
+        let reads = run.reads.take().unwrap_or_default();
+        let story = Story::new(&run.before, fates, run.events.clone(), reads, self.check.names.clone());
+        if self.found.is_none() {
+            self.until = self.states + NEARBY;
+        }
+        self.found = Some(Found { size, violation: Violation { message, story, fix: None } });
     }
 }
 
 // Just before whatever is ordered with what came before, or is told to the world; and at the end.
-fn crash_points(ran: &Inner) -> Vec<usize> {
+fn crash_points(events: &[Event]) -> Vec<usize> {
     let mut points = Vec::new();
     let mut fresh = true;
-    for (number, event) in ran.events.iter().enumerate() {
+    for (number, event) in events.iter().enumerate() {
         if event.kind.is_boundary() && std::mem::take(&mut fresh) {
             points.push(number);
         }
         fresh = true;
     }
-    points.push(ran.events.len());
+    points.push(events.len());
     points
-}
-
-fn key(inner: &Inner) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    inner.layers.len().hash(&mut hasher);
-    inner.layers.iter().for_each(|layer| layer.key(&mut hasher));
-    (&inner.nots, &inner.marks, inner.crashes_left).hash(&mut hasher);
-    hasher.finish()
 }
 
 fn message(thrown: Box<dyn Any + Send>) -> String {

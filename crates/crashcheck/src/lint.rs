@@ -44,3 +44,9 @@ pub struct Lint {
 pub(crate) fn of(_profile: Profile, _events: &[Event]) -> Vec<Lint> {
     Vec::new()
 }
+
+impl std::fmt::Display for Lint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}: {:?}", self.at.file(), self.at.line(), self.rule)
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::event::Kind;
+
 /// The rules that a program is checked under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
@@ -22,6 +24,19 @@ pub enum Profile {
 impl Profile {
     /// All of them.
     pub const ALL: [Profile; 4] = [Profile::IntelAdr, Profile::Amd, Profile::OldAmd, Profile::Eadr];
+
+    /// Whether this waits for every `clflush` before it. For `clwb`, `clflushopt` and non-temporal stores every
+    /// fence and locked instruction does.
+    pub(crate) fn completes_clflush(self, fence: Kind) -> bool {
+        match self {
+            Profile::IntelAdr => {
+                matches!(fence, Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly)
+            }
+            Profile::Amd => matches!(fence, Kind::Sfence | Kind::Mfence),
+            Profile::OldAmd => fence == Kind::Mfence,
+            Profile::Eadr => false,
+        }
+    }
 }
 
 impl fmt::Display for Profile {

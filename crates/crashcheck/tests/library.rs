@@ -38,7 +38,7 @@ fn a_record_is_replaced_whole_or_not_at_all() {
         );
         println!(
             "{profile}: {} crashes, {} paths, {} merged",
-            report.crash_points, report.paths, report.merged
+            report.crash_points, report.states, report.merged
         );
         assert!(
             report.violation.is_none(),
@@ -147,7 +147,7 @@ fn the_ring_loses_nothing_and_revives_nothing() {
         println!(
             "{profile}: {} crashes, {} paths, {} merged, {:?}",
             report.crash_points,
-            report.paths,
+            report.states,
             report.merged,
             start.elapsed()
         );

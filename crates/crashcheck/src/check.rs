@@ -1,0 +1,235 @@
+//! The question: which rules, how much memory, how many crashes.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::explore::Explorer;
+use crate::fix::Fix;
+use crate::lint::{self, Lint};
+use crate::machine::Machine;
+use crate::names::Names;
+use crate::profile::Profile;
+use crate::shrink;
+use crate::story::Story;
+
+/// A question: which rules, how much memory, how many crashes. See the [crate's example](crate).
+#[derive(Debug, Clone)]
+pub struct Check {
+    pub(crate) profile: Profile,
+    pub(crate) len: usize,
+    pub(crate) crashes: usize,
+    pub(crate) strong_flushes: bool,
+    pub(crate) most_states: u64,
+    pub(crate) sample: Option<(u64, u64)>,
+    pub(crate) names: Names,
+}
+
+/// What came of it. As text it is what a person wants to know.
+#[derive(Debug)]
+pub struct Report {
+    /// The rules it was checked under.
+    pub profile: Profile,
+    /// Crashes of the program that are told apart.
+    pub crash_points: usize,
+    /// Crashes of the program that were looked at, the first ones; fewer than all where a violation or the
+    /// limit ended the search.
+    pub looked_at: usize,
+    /// States of memory that recovery ran on, as far apart as it looked.
+    pub states: u64,
+    /// States after a crash that were left out, since one with the same content and future was seen before.
+    pub merged: u64,
+    /// Whether there are states that nobody looked at: the limit was met, or states were taken at random.
+    pub bounded: bool,
+    /// The seed of a search at random.
+    pub seed: Option<u64>,
+    /// A state that recovery makes something wrong of: the smallest of those that were found near the first.
+    pub violation: Option<Violation>,
+    /// What is wasteful or suspicious in what the program did until its end, or in what recovery read.
+    pub lints: Vec<Lint>,
+}
+
+/// A state that a crash can leave, of which recovery makes something wrong.
+#[derive(Debug)]
+pub struct Violation {
+    /// What recovery said, or how it panicked.
+    pub message: String,
+    /// How it came to that.
+    pub story: Story,
+    /// What would close it, where one flush and fence at one place of the source do: tried, not guessed.
+    pub fix: Option<Fix>,
+}
+
+/// As [`Check::new`] and [`Check::run`]: one crash, everywhere it makes a difference.
+pub fn check(
+    profile: Profile,
+    len: usize,
+    program: impl Fn(&Machine),
+    recovery: impl Fn(&Machine) -> Result<(), String>,
+) -> Report {
+    Check::new(profile, len).run(program, recovery)
+}
+
+impl Check {
+    /// Under the rules of `profile`, with `len` bytes of memory that are zero at first; one crash.
+    pub fn new(profile: Profile, len: usize) -> Self {
+        Self {
+            profile,
+            len,
+            crashes: 1,
+            strong_flushes: false,
+            most_states: 10_000_000,
+            sample: None,
+            names: Names::default(),
+        }
+    }
+
+    /// So many crashes: the first of the program, the others in recovery or behind it. At least 1.
+    pub fn crashes(self, crashes: usize) -> Self {
+        Self { crashes: crashes.max(1), ..self }
+    }
+
+    /// [`ringfence_persist::Memory::flush`] is `clflush`, and not `clwb`.
+    pub fn clflush(self) -> Self {
+        Self { strong_flushes: true, ..self }
+    }
+
+    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so.
+    pub fn most_states(self, most_states: u64) -> Self {
+        Self { most_states, ..self }
+    }
+
+    /// Takes `count` crashes and what they leave at random instead of all, for programs too long for all; the
+    /// same ones for the same `seed`.
+    pub fn sample(self, seed: u64, count: u64) -> Self {
+        Self { sample: Some((seed, count)), ..self }
+    }
+
+    /// A name for bytes, told in stories.
+    pub fn name(mut self, range: Range<usize>, name: &str) -> Self {
+        self.names.add(range, name);
+        self
+    }
+
+    /// Names for the fields of `count` records of `stride` bytes from `at` on: ranges within one record.
+    pub fn array(
+        mut self,
+        at: usize,
+        stride: usize,
+        count: usize,
+        name: &str,
+        fields: &[(Range<usize>, &str)],
+    ) -> Self {
+        self.names.add_array(at, stride, count, name, fields);
+        self
+    }
+
+    /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on everything that can
+    /// be left. Recovery is told what was [marked](Machine::mark) before the crash, and returns what is wrong;
+    /// a panic is wrong too. What it does after it has recovered is the next life of the program: with more
+    /// than one crash it is crashed in turn, and run again.
+    ///
+    /// Both must do the same whenever they read the same. They are run many times.
+    ///
+    /// # Panics
+    /// If the program itself panics, or recovery does different things with the same memory.
+    pub fn run(
+        &self,
+        program: impl Fn(&Machine),
+        recovery: impl Fn(&Machine) -> Result<(), String>,
+    ) -> Report {
+        let explorer = Explorer::new(self, &program, &recovery);
+        let events = explorer.record(None);
+        let mut report = explorer.search(&events);
+        report.lints.extend(lint::of(self.profile, &events));
+        report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
+        if report.violation.is_some() {
+            shrink::shrink(self, &program, &recovery, &mut report);
+        }
+        report
+    }
+
+    /// As [`run`](Self::run) for a program that is a list of steps; where there is a violation, steps are left
+    /// out as long as there is one still.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_steps<'s, S: Clone>(
+        &self,
+        steps: &'s [S],
+        program: impl Fn(&Machine, &[S]),
+        recovery: impl Fn(&Machine) -> Result<(), String>,
+    ) -> (Report, Vec<S>) {
+        let mut steps = steps.to_vec();
+        let run = |steps: &[S]| self.run(|machine| program(machine, steps), &recovery);
+        let mut report = run(&steps);
+        // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002).
+        let mut piece = steps.len().div_ceil(2);
+        while report.violation.is_some() && piece > 0 {
+            let mut at = 0;
+            while at < steps.len() {
+                let fewer: Vec<S> =
+                    steps[..at].iter().chain(&steps[(at + piece).min(steps.len())..]).cloned().collect();
+                let tried = run(&fewer);
+                if tried.violation.is_some() {
+                    (report, steps) = (tried, fewer);
+                } else {
+                    at += piece;
+                }
+            }
+            piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
+        }
+        (report, steps)
+    }
+}
+
+impl Report {
+    /// For tests: says nothing where there is no violation.
+    ///
+    /// # Panics
+    /// With the whole report, where there is one.
+    #[track_caller]
+    pub fn expect_sound(&self) {
+        assert!(self.violation.is_none(), "{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { profile, crash_points, looked_at, states, merged, .. } = self;
+        match &self.violation {
+            None => writeln!(f, "Under the rules of {profile}, nothing wrong was found.")?,
+            Some(violation) => writeln!(
+                f,
+                "Under the rules of {profile}, a crash can leave memory so that recovery fails:\n    {}\n\n{violation}",
+                violation.message
+            )?,
+        }
+        writeln!(
+            f,
+            "{looked_at} of {crash_points} crashes, {states} states, {merged} more were like others."
+        )?;
+        if let Some(seed) = self.seed {
+            writeln!(f, "They were taken at random with seed {seed}; others were not looked at.")?;
+        } else if self.bounded {
+            writeln!(
+                f,
+                "The limit of states was met: {} crashes were not looked at, and the last one not to its end.",
+                crash_points - looked_at
+            )?;
+        }
+        for lint in &self.lints {
+            writeln!(f, "{lint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.story)?;
+        match &self.fix {
+            Some(fix) => writeln!(f, "What would mend it: {fix}.\n"),
+            None => writeln!(f),
+        }
+    }
+}

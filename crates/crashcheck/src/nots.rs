@@ -1,0 +1,85 @@
+//! What a checksum that did not fit says of the bytes it was asked for.
+
+use crate::content::{Bytes, masked, overlay};
+use crate::event::WORD;
+use crate::remains::Remains;
+
+/// Bytes that did not all come out so: words as the first `depth` runs left them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Not {
+    pub depth: usize,
+    pub words: Vec<(usize, Bytes, u8)>,
+}
+
+/// Drops what is refuted by now; false if something of the rest must hold that does not.
+pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) -> bool {
+    if nots.is_empty() {
+        return true;
+    }
+    nots.retain(|Not { depth, words }| {
+        words.iter().all(|(word, bytes, mask)| {
+            values(&layers[..*depth], *word, *mask, Default::default()).contains(&masked(*bytes, *mask))
+        })
+    });
+    refutable(layers, nots)
+}
+
+// Whether there is a way in which all of them are refuted at once.
+fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
+    let Some((Not { depth, words }, rest)) = nots.split_first() else { return true };
+    words.iter().any(|(word, bytes, mask)| {
+        ways(layers, *depth, *word, ([0; WORD], 0))
+            .iter()
+            .any(|(layers, value)| masked(*value, *mask) != masked(*bytes, *mask) && refutable(layers, rest))
+    })
+}
+
+// Every way in which the first `depth` runs can have left a word, with what is decided by it.
+fn ways(layers: &[Remains], depth: usize, word: usize, over: (Bytes, u8)) -> Vec<(Vec<Remains>, Bytes)> {
+    let (bytes, known) = over;
+    if depth == 0 || known == 0xff {
+        return vec![(layers.to_vec(), bytes)];
+    }
+    let mut all = Vec::new();
+    for outcome in layers[depth - 1].outcomes(word) {
+        let mut layers = layers.to_vec();
+        if layers[depth - 1].decide(&outcome) {
+            let mut bytes = bytes;
+            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
+            all.extend(ways(&layers, depth - 1, word, (bytes, known | outcome.mask)));
+        }
+    }
+    all
+}
+
+/// What the wanted bytes of a word can be, over all layers and under a run's own; in order.
+pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u8)) -> Vec<Bytes> {
+    let mut all = vec![own];
+    for layer in layers.iter().rev() {
+        if all.iter().all(|(_, known)| known & wanted == wanted) {
+            break;
+        }
+        let over = |(mut bytes, known): (Bytes, u8), below: Bytes, mask: u8| {
+            overlay(&mut bytes, below, mask & !known);
+            (bytes, known | mask)
+        };
+        match layer.plain(word) {
+            Some((below, mask)) => all.iter_mut().for_each(|one| *one = over(*one, below, mask)),
+            None => {
+                let outcomes = layer.outcomes(word);
+                all = all
+                    .into_iter()
+                    .flat_map(|one| {
+                        outcomes.iter().map(move |outcome| over(one, outcome.bytes, outcome.mask))
+                    })
+                    .collect();
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+    }
+    let mut all: Vec<_> = all.into_iter().map(|(bytes, _)| masked(bytes, wanted)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,127 @@
+//! From instructions to what they can leave: the order table, applied one instruction at a time.
+
+use std::rc::Rc;
+
+use super::{Cover, Fixed, Interval, LINE_WORDS, Order, Remains, Tie};
+use crate::content::Map;
+use crate::event::{Event, Kind, Write};
+use crate::profile::Profile;
+
+struct Walk {
+    profile: Profile,
+    fixed: Fixed,
+    // Covers with their words, in order of time.
+    covers: Vec<(u32, Cover)>,
+    intervals: Vec<Interval>,
+    // The group of each line that was stored to.
+    groups: Map<u32>,
+    streams: u32,
+    // Non-temporal stores before this one are durable.
+    drained: u32,
+    // Of which groups flushes under way have taken along how many stores.
+    weak: Vec<(u32, u32)>,
+    strong: Vec<(u32, u32)>,
+    fences: u32,
+}
+
+pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
+    let mut walk = Walk {
+        profile,
+        fixed: Fixed::default(),
+        covers: Vec::with_capacity(events.len()),
+        intervals: Vec::new(),
+        groups: Map::default(),
+        streams: 0,
+        drained: 0,
+        weak: Vec::new(),
+        strong: Vec::new(),
+        fences: 0,
+    };
+    events.iter().for_each(|event| walk.step(event.kind));
+    walk.end()
+}
+
+impl Walk {
+    fn step(&mut self, kind: Kind) {
+        match kind {
+            Kind::Store(write) => self.store(write),
+            Kind::Stream(write) => {
+                self.cover(write, Order::Streamed(self.streams));
+                self.streams += 1;
+            }
+            Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
+                if let Some(group) = self.groups.get(&line).copied() {
+                    let count = self.intervals[group as usize].hi;
+                    if matches!(kind, Kind::Flushopt(_)) {
+                        self.weak.push((group, count));
+                    } else {
+                        self.strong.push((group, count));
+                        if self.profile == Profile::IntelAdr {
+                            let before = self.intervals.iter().map(|interval| interval.hi).collect();
+                            self.fixed.ties.push(Tie { group, need: count, before });
+                        }
+                    }
+                }
+            }
+            Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) | Kind::Acknowledge(_) => {}
+            Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => self.fence(kind),
+        }
+    }
+
+    fn fence(&mut self, kind: Kind) {
+        self.fences += 1;
+        for (group, count) in self.weak.drain(..) {
+            let lo = &mut self.intervals[group as usize].lo;
+            *lo = count.max(*lo);
+        }
+        if self.profile.completes_clflush(kind) {
+            for (group, count) in self.strong.drain(..) {
+                let lo = &mut self.intervals[group as usize].lo;
+                *lo = count.max(*lo);
+            }
+        }
+        self.drained = self.streams;
+        if let Kind::Locked(write) = kind {
+            self.store(write);
+        }
+        if self.profile == Profile::Eadr {
+            self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
+        }
+    }
+
+    fn store(&mut self, write: Write) {
+        let line = if self.profile == Profile::Eadr { 0 } else { write.word / LINE_WORDS };
+        let group = *self.groups.entry(line).or_insert_with(|| {
+            self.intervals.push(Interval { lo: 0, hi: 0 });
+            self.fixed.lines.push(line as u32);
+            self.intervals.len() as u32 - 1
+        });
+        let hi = &mut self.intervals[group as usize].hi;
+        let number = *hi;
+        *hi += 1;
+        self.cover(write, Order::Ordinary { group, number });
+    }
+
+    fn cover(&mut self, write: Write, order: Order) {
+        let time = self.fixed.stores.len() as u32;
+        self.fixed.stores.push(order);
+        let cover = Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
+        self.covers.push((write.word as u32, cover));
+    }
+
+    fn end(self) -> Remains {
+        let Self { mut fixed, mut covers, intervals, streams, drained, .. } = self;
+        covers.sort_unstable_by_key(|(word, cover)| (*word, cover.time));
+        for (number, (word, _)) in covers.iter().enumerate() {
+            if fixed.words.last().is_none_or(|(last, _)| last != word) {
+                fixed.words.push((*word, number as u32));
+            }
+        }
+        fixed.words.push((u32::MAX, covers.len() as u32));
+        fixed.covers = covers.into_iter().map(|(_, cover)| cover).collect();
+        // A completed flush needs no tie any more.
+        fixed.ties.retain(|tie| intervals[tie.group as usize].lo < tie.need);
+        let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();
+        Remains { fixed: Rc::new(fixed), intervals, streamed }
+    }
+}

@@ -1,0 +1,48 @@
+//! Fields that recovery reads beside a checksum that does not cover them.
+
+use std::panic::Location;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::content::Bytes;
+use crate::lint::{Lint, Rule};
+use crate::run::Run;
+
+type At = &'static Location<'static>;
+
+/// Words that came out one way or the other while a checksum made with them was found to fit.
+#[derive(Debug, Default)]
+pub(crate) struct Uncovered {
+    // By place and word, within one state: what was found first.
+    found: FxHashMap<(At, usize), Bytes>,
+    places: FxHashSet<At>,
+}
+
+impl Uncovered {
+    /// Another state.
+    pub(crate) fn begin(&mut self) {
+        self.found.clear();
+    }
+
+    /// A path to its end.
+    pub(crate) fn path(&mut self, run: &Run) {
+        let uncertain = &run.uncertain;
+        let Some(layer) = run.layers.last().filter(|_| !uncertain.verified.is_empty()) else { return };
+        for (at, word, bytes) in &uncertain.loads {
+            if uncertain.verified.contains(word) {
+                continue;
+            }
+            // Stored between the same fences as what the checksum was found to fit.
+            let mine = layer.fences_before(*word);
+            let together =
+                mine.is_some() && uncertain.verified.iter().any(|other| layer.fences_before(*other) == mine);
+            if together && *self.found.entry((at, *word)).or_insert(*bytes) != *bytes {
+                self.places.insert(at);
+            }
+        }
+    }
+
+    pub(crate) fn lints(&self) -> Vec<Lint> {
+        self.places.iter().map(|at| Lint { rule: Rule::UncoveredField, at, count: 1 }).collect()
+    }
+}
