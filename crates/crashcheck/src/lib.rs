@@ -21,7 +21,7 @@ mod uncovered;
 pub use check::{Check, Report, Violation, check};
 pub use event::{Event, Kind, WORD, Write};
 pub use fix::Fix;
-pub use lint::{Lint, Rule};
+pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use story::{Fate, Story};

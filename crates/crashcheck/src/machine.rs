@@ -7,7 +7,7 @@ use std::panic::Location;
 use ringfence_persist::{Memory, checksum};
 
 use crate::content::Bytes;
-use crate::event::{Kind, WORD, Write};
+use crate::event::{At, Kind, WORD, Write};
 use crate::fix::Op;
 use crate::run::{Read, Run, What};
 
@@ -18,7 +18,16 @@ use crate::run::{Read, Run, What};
 #[derive(Debug)]
 pub struct Machine(pub(crate) RefCell<Run>);
 
-type At = &'static Location<'static>;
+#[cfg(test)]
+impl Machine {
+    pub(crate) fn new(profile: crate::Profile, len: usize, strong_flushes: bool) -> Self {
+        Self(RefCell::new(Run::new(profile, len, strong_flushes, std::rc::Rc::default())))
+    }
+
+    pub(crate) fn into_events(self) -> Vec<crate::Event> {
+        self.0.into_inner().events
+    }
+}
 
 impl Machine {
     /// Notes something that the recovery of every later crash is told of: that something has begun, say.

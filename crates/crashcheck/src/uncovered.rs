@@ -2,10 +2,11 @@
 
 use std::panic::Location;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::content::Bytes;
-use crate::lint::{Lint, Rule};
+use crate::event::WORD;
+use crate::lint::{self, Lint};
 use crate::run::Run;
 
 type At = &'static Location<'static>;
@@ -15,7 +16,8 @@ type At = &'static Location<'static>;
 pub(crate) struct Uncovered {
     // By place and word, within one state: what was found first.
     found: FxHashMap<(At, usize), Bytes>,
-    places: FxHashSet<At>,
+    // A word for each.
+    places: FxHashMap<At, usize>,
 }
 
 impl Uncovered {
@@ -37,12 +39,12 @@ impl Uncovered {
             let together =
                 mine.is_some() && uncertain.verified.iter().any(|other| layer.fences_before(*other) == mine);
             if together && *self.found.entry((at, *word)).or_insert(*bytes) != *bytes {
-                self.places.insert(at);
+                self.places.entry(at).or_insert(*word);
             }
         }
     }
 
     pub(crate) fn lints(&self) -> Vec<Lint> {
-        self.places.iter().map(|at| Lint { rule: Rule::UncoveredField, at, count: 1 }).collect()
+        self.places.iter().map(|(at, word)| lint::uncovered(at, word * WORD..(word + 1) * WORD)).collect()
     }
 }
