@@ -56,7 +56,8 @@ impl Content {
             self.words[word as usize].known = false;
         }
         for word in self.stored.drain(..) {
-            self.words[word as usize].mask = 0;
+            let seen = &mut self.words[word as usize];
+            (seen.own, seen.mask) = ([0; WORD], 0);
         }
     }
 
