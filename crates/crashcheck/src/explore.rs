@@ -10,6 +10,7 @@ use crate::choices::{Choices, Random};
 use crate::event::Event;
 use crate::fix::Edit;
 use crate::machine::Machine;
+use crate::remains::Remains;
 use crate::run::{Impossible, Run, Seen, State};
 use crate::story::{Fate, Story};
 use crate::uncovered::Uncovered;
@@ -23,6 +24,7 @@ pub(crate) struct Explorer<'c, P, R> {
     machines: Vec<Machine>,
     seen: Rc<RefCell<Seen>>,
     states: u64,
+    images: f64,
     bounded: bool,
     found: Option<Found>,
     // Once something is found: as far as the search for something smaller goes.
@@ -57,6 +59,7 @@ where
             machines,
             seen,
             states: 0,
+            images: 0.0,
             bounded: false,
             found: None,
             until: u64::MAX,
@@ -97,6 +100,7 @@ where
         } else {
             for end in &points {
                 looked_at += 1;
+                self.images += Remains::of(self.check.profile, &events[..*end]).images();
                 if let Some(state) = self.crashed(&events[..*end], true) {
                     self.explore(&state, 1, Choices::default());
                 }
@@ -112,6 +116,7 @@ where
             looked_at,
             states: self.states,
             merged,
+            images: self.images,
             bounded: self.bounded,
             seed: self.check.sample.map(|(seed, _)| seed),
             violation: self.found.map(|found| found.violation),

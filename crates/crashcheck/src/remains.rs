@@ -280,6 +280,13 @@ impl Remains {
         }
     }
 
+    /// How many contents of memory this can be, if all that is open is told apart.
+    pub(crate) fn images(&self) -> f64 {
+        let lines = self.intervals.iter().map(|interval| f64::from(interval.hi - interval.lo + 1));
+        let open = self.streamed.iter().filter(|streamed| streamed.is_none()).count();
+        lines.product::<f64>() * 2f64.powi(open as i32)
+    }
+
     /// What became of each store, in their order.
     pub(crate) fn fates(&self) -> Vec<Fate> {
         self.fixed.stores.iter().map(|order| self.fate(*order)).collect()
