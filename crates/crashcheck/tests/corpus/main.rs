@@ -82,7 +82,8 @@ fn faults(case: &Case, profile: Profile) -> Vec<String> {
         }
     }
     let twin = case.check(profile, false, case.crashes);
-    if twin.violation.is_some() || is_found(case, &twin) || twin.lints.iter().any(|lint| is_alarm(lint.rule)) {
+    if twin.violation.is_some() || is_found(case, &twin) || twin.lints.iter().any(|lint| is_alarm(lint.rule))
+    {
         fault("an alarm about the twin", &twin);
     }
     // A search that was cut short has found its bug, or says nothing.

@@ -1,3 +1,0 @@
-//! (empty)
-use crate::case::Case;
-pub const CASES: &[Case] = &[];
