@@ -12,7 +12,7 @@ mod story;
 
 pub use event::{Event, Kind, WORD, Write};
 pub use explore::{Check, Report, Violation};
-pub use lint::{Lint, Rule};
+pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use story::{Fate, Story};

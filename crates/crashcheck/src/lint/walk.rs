@@ -1,0 +1,328 @@
+//! The run as it goes by: of each line what is stored, on its way, and durable.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::panic::Location;
+
+use super::{BLOCK, Lint, Rule, Why};
+use crate::event::{Event, Kind, WORD, Write};
+use crate::profile::Profile;
+
+const LINE: usize = 64;
+
+type Place = &'static Location<'static>;
+
+// How far a store has come on its way to memory.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Stored,
+    Streamed,
+    // By `clwb` or `clflushopt`: any fence completes it.
+    Weak(Flush),
+    // By `clflush`, and the fence, if any, that was not one to complete it.
+    Strong(Flush, Option<Place>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flush {
+    at: Place,
+    op: usize,
+}
+
+// A store of which some byte is not durable, and not stored over either.
+#[derive(Debug)]
+struct Stored {
+    word: usize,
+    live: u8,
+    at: Place,
+    op: usize,
+    state: State,
+    told: Option<Rule>,
+}
+
+// A flush that no fence has completed yet.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    at: Place,
+    strong: bool,
+    // Whether some fence came after it, though none that completes it.
+    fenced: bool,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    stored: Vec<Stored>,
+    // Ordinary stores since the last flush.
+    dirty: bool,
+    // The last store to it was a non-temporal one.
+    streamed: bool,
+    pending: Option<Pending>,
+}
+
+pub(super) struct Walk {
+    profile: Profile,
+    lines: BTreeMap<usize, Line>,
+    // Those in which a fence may change something.
+    open: BTreeSet<usize>,
+    // Number of the operation that the last event belongs to.
+    op: usize,
+    last: Option<Event>,
+    last_fence: Option<Place>,
+    // Flushed or streamed since the last fence.
+    busy: bool,
+    // First byte, end and place of what was stored since the last fence.
+    extents: Vec<(usize, usize, Place)>,
+    lints: BTreeMap<(Rule, Place), (usize, Lint)>,
+    counted: HashSet<(Rule, usize)>,
+}
+
+impl Walk {
+    pub(super) fn over(profile: Profile, events: &[Event]) -> Vec<Lint> {
+        let mut walk = Self {
+            profile,
+            lines: BTreeMap::new(),
+            open: BTreeSet::new(),
+            op: 0,
+            last: None,
+            last_fence: None,
+            busy: false,
+            extents: Vec::new(),
+            lints: BTreeMap::new(),
+            counted: HashSet::new(),
+        };
+        events.iter().for_each(|event| walk.step(event));
+        walk.tell(None);
+        walk.blocks();
+        walk.lints.into_values().map(|(_, lint)| lint).collect()
+    }
+
+    fn step(&mut self, event: &Event) {
+        if !self.last.is_some_and(|last| continues(&last, event)) {
+            self.op += 1;
+        }
+        self.last = Some(*event);
+        match event.kind {
+            Kind::Store(write) => self.store(write, event.at, State::Stored),
+            Kind::Stream(write) => self.store(write, event.at, State::Streamed),
+            Kind::Flushopt(line) => self.flush(line, event.at, false),
+            Kind::Flush(line) => self.flush(line, event.at, true),
+            Kind::Sfence | Kind::Mfence | Kind::LockedOnly => self.fence(event.kind, event.at),
+            Kind::Locked(write) => {
+                self.fence(event.kind, event.at);
+                self.store(write, event.at, State::Stored);
+                if self.profile == Profile::Eadr {
+                    // Not in the store buffer any more.
+                    self.settle(write.word * WORD / LINE);
+                }
+            }
+            Kind::Mark(_) => {}
+            Kind::Acknowledge(_) => self.tell(Some(event.at)),
+        }
+    }
+
+    fn store(&mut self, write: Write, at: Place, state: State) {
+        let number = write.word * WORD / LINE;
+        let line = self.lines.entry(number).or_default();
+        for stored in line.stored.iter_mut().filter(|stored| stored.word == write.word) {
+            stored.live &= !write.mask;
+        }
+        line.stored.retain(|stored| stored.live != 0);
+        line.stored.push(Stored { word: write.word, live: write.mask, at, op: self.op, state, told: None });
+        line.streamed = matches!(state, State::Streamed);
+        line.dirty |= !line.streamed;
+        self.busy |= line.streamed;
+        if line.streamed || self.profile == Profile::Eadr {
+            self.open.insert(number);
+        }
+        let bytes = bytes_of(write.word, write.mask);
+        match self.extents.last_mut() {
+            Some((_, end, place)) if *end == bytes.start && *place == at => *end = bytes.end,
+            _ => self.extents.push((bytes.start, bytes.end, at)),
+        }
+    }
+
+    fn settle(&mut self, number: usize) {
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.stored.retain(|stored| !matches!(stored.state, State::Stored));
+        }
+    }
+
+    fn flush(&mut self, number: usize, at: Place, strong: bool) {
+        let bytes = number * LINE..(number + 1) * LINE;
+        if self.profile == Profile::Eadr {
+            return self.add(Rule::FlushUnderEadr, at, None, bytes, None, Why::Plain);
+        }
+        self.busy = true;
+        let line = self.lines.entry(number).or_default();
+        let finding = match (line.dirty, line.pending) {
+            (true, None) => None,
+            (true, Some(before)) => {
+                (!before.fenced).then_some((Rule::FlushedTwice, Some(before.at), Why::Plain))
+            }
+            (false, Some(before)) => {
+                // The other instruction is waited for by other fences, or ordered otherwise.
+                let adds = match self.profile {
+                    Profile::IntelAdr => strong && !before.strong,
+                    _ => !strong && before.strong,
+                };
+                let useless = !adds && !before.fenced;
+                useless.then_some((Rule::RedundantFlush, Some(before.at), Why::Plain))
+            }
+            (false, None) => {
+                Some((Rule::CleanFlush, None, if line.streamed { Why::Streamed } else { Why::Plain }))
+            }
+        };
+        let this = Flush { at, op: self.op };
+        for stored in &mut line.stored {
+            match (stored.state, strong) {
+                (State::Stored, true) => stored.state = State::Strong(this, None),
+                (State::Stored | State::Strong(..), false) => stored.state = State::Weak(this),
+                _ => {}
+            }
+        }
+        // A flush of a clean line is complete before it begins.
+        if line.dirty || line.pending.is_some_and(|pending| pending.strong) {
+            line.pending = Some(Pending { at, strong, fenced: false });
+            self.open.insert(number);
+        }
+        line.dirty = false;
+        if let Some((rule, other, why)) = finding {
+            self.add(rule, at, None, bytes, other, why);
+        }
+    }
+
+    fn fence(&mut self, kind: Kind, at: Place) {
+        self.blocks();
+        // As the explorer has it: see `remains.rs`.
+        let completes_strong = match self.profile {
+            Profile::IntelAdr => true,
+            Profile::Amd => matches!(kind, Kind::Sfence | Kind::Mfence),
+            Profile::OldAmd => kind == Kind::Mfence,
+            Profile::Eadr => false,
+        };
+        let eadr = self.profile == Profile::Eadr;
+        let mut late = false;
+        let mut open = BTreeSet::new();
+        for number in std::mem::take(&mut self.open) {
+            let line = self.lines.get_mut(&number).expect("open lines are known");
+            line.stored.retain_mut(|stored| match &mut stored.state {
+                State::Stored => !eadr,
+                State::Streamed | State::Weak(_) => false,
+                State::Strong(..) if completes_strong => false,
+                State::Strong(_, fence) => {
+                    *fence = Some(at);
+                    true
+                }
+            });
+            line.pending = line.pending.filter(|pending| pending.strong && !completes_strong);
+            late |= line.pending.is_none();
+            if let Some(pending) = &mut line.pending {
+                pending.fenced = true;
+                open.insert(number);
+            }
+        }
+        self.open = open;
+        let idle = !std::mem::take(&mut self.busy) && !late;
+        if idle && kind == Kind::Sfence && !eadr {
+            let before = self.last_fence;
+            self.add(Rule::RedundantFence, at, None, 0..0, before, Why::Plain);
+        }
+        self.last_fence = Some(at);
+    }
+
+    // At an acknowledgement, or at the end.
+    fn tell(&mut self, acknowledged: Option<Place>) {
+        let eadr = self.profile == Profile::Eadr;
+        let sfence_would_do = self.profile == Profile::Amd;
+        let mut found = Vec::new();
+        for stored in self.lines.values_mut().flat_map(|line| &mut line.stored) {
+            let (rule, at, op, why) = match stored.state {
+                State::Stored if eadr && acknowledged.is_none() => continue,
+                State::Stored if eadr => (Rule::MissingFence, stored.at, stored.op, Why::Buffered),
+                State::Stored if acknowledged.is_none() => {
+                    (Rule::NeverDurable, stored.at, stored.op, Why::Plain)
+                }
+                State::Stored => (Rule::AcknowledgedTooEarly, stored.at, stored.op, Why::Plain),
+                State::Streamed => (Rule::MissingFence, stored.at, stored.op, Why::Streamed),
+                State::Weak(flush) | State::Strong(flush, None) => {
+                    (Rule::MissingFence, flush.at, flush.op, Why::Plain)
+                }
+                State::Strong(flush, Some(fence)) => {
+                    (Rule::MissingFence, flush.at, flush.op, Why::WrongFence { fence, sfence_would_do })
+                }
+            };
+            if stored.told != Some(rule) {
+                stored.told = Some(rule);
+                found.push((rule, at, op, bytes_of(stored.word, stored.live), why));
+            }
+        }
+        // In the order of the program, so that the first occurrence is the one that is shown.
+        found.sort_by_key(|(_, _, op, bytes, _)| (*op, bytes.start));
+        for (rule, at, op, bytes, why) in found {
+            self.add(rule, at, Some(op), bytes, acknowledged, why);
+        }
+    }
+
+    // What was stored since the last fence, in pieces as long as can be.
+    fn blocks(&mut self) {
+        let mut extents = std::mem::take(&mut self.extents);
+        extents.sort_by_key(|(start, ..)| *start);
+        let mut extents = extents.into_iter().peekable();
+        while let Some((start, mut end, at)) = extents.next() {
+            while let Some((_, other, _)) = extents.next_if(|(next, ..)| *next <= end) {
+                end = end.max(other);
+            }
+            if end - start >= BLOCK && (start % BLOCK != 0 || end % BLOCK != 0) {
+                self.add(Rule::PartialBlock, at, None, start..end, None, Why::Plain);
+            }
+        }
+    }
+
+    // Occurrences of one operation, if it is named, count as one.
+    fn add(
+        &mut self,
+        rule: Rule,
+        at: Place,
+        op: Option<usize>,
+        bytes: Range<usize>,
+        other: Option<Place>,
+        why: Why,
+    ) {
+        let again = op.is_some_and(|op| !self.counted.insert((rule, op)));
+        match self.lints.entry((rule, at)) {
+            Entry::Vacant(entry) => {
+                let lint = Lint { rule, at, count: 1, bytes, other, why };
+                entry.insert((op.unwrap_or(0), lint));
+            }
+            Entry::Occupied(entry) => {
+                let (first, lint) = entry.into_mut();
+                if !again {
+                    lint.count += 1;
+                } else if op == Some(*first) {
+                    lint.bytes = lint.bytes.start.min(bytes.start)..lint.bytes.end.max(bytes.end);
+                }
+            }
+        }
+    }
+}
+
+// Whether both events are pieces of one operation of the program: neighbours, asked for by the same line.
+fn continues(one: &Event, other: &Event) -> bool {
+    one.at == other.at
+        && match (one.kind, other.kind) {
+            (Kind::Store(one), Kind::Store(other)) | (Kind::Stream(one), Kind::Stream(other)) => {
+                one.word + 1 == other.word
+            }
+            (Kind::Flushopt(one), Kind::Flushopt(other)) | (Kind::Flush(one), Kind::Flush(other)) => {
+                one + 1 == other
+            }
+            _ => false,
+        }
+}
+
+// From the first to the last byte that is written.
+fn bytes_of(word: usize, mask: u8) -> Range<usize> {
+    let start = word * WORD;
+    start + mask.trailing_zeros() as usize..start + WORD - mask.leading_zeros() as usize
+}
