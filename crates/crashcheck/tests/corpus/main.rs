@@ -6,6 +6,7 @@ mod atomicity;
 mod case;
 mod counters;
 mod flushes;
+mod lints;
 mod lists;
 mod logs;
 mod pages;
@@ -20,10 +21,11 @@ mod xfdetector;
 use std::collections::BTreeSet;
 
 use case::{By, Case};
-use ringfence_crashcheck::{Profile, Report, Rule};
+use ringfence_crashcheck::{Fate, Profile, Report, Rule};
+use ringfence_persist::Memory;
 
 fn cases() -> Vec<Case> {
-    let classes: [&[Case]; 13] = [
+    let classes: [&[Case]; 14] = [
         flushes::CASES,
         publication::CASES,
         atomicity::CASES,
@@ -37,6 +39,7 @@ fn cases() -> Vec<Case> {
         recovery::CASES,
         processors::CASES,
         ring::CASES,
+        lints::CASES,
     ];
     classes.concat()
 }
@@ -118,6 +121,29 @@ fn every_bug_is_found_where_it_exists_and_no_twin_alarms() {
 }
 
 #[test]
+fn a_wrong_claim_is_noticed() {
+    let cases = cases();
+    let case = |name| *cases.iter().find(|case| case.name == name).unwrap();
+    let missing = case("flush missing");
+    assert!(faults(&missing, Profile::IntelAdr).is_empty() && faults(&missing, Profile::Eadr).is_empty());
+    let everywhere = Case { found_under: case::ALL, ..missing };
+    assert!(faults(&everywhere, Profile::Eadr)[0].contains("the bug was not found"));
+    let nowhere = Case { found_under: case::OLD_AMD, ..missing };
+    assert!(faults(&nowhere, Profile::IntelAdr)[0].contains("the bug does not exist here"));
+    let no_twin = Case {
+        program: |memory, _| {
+            memory.store_u64(0, 7);
+            memory.sfence();
+            memory.acknowledge(1);
+        },
+        ..missing
+    };
+    assert!(faults(&no_twin, Profile::IntelAdr)[0].contains("an alarm about the twin"));
+    let deeper = Case { crashes: 2, ..missing };
+    assert!(faults(&deeper, Profile::IntelAdr)[0].contains("fewer crashes"));
+}
+
+#[test]
 fn the_corpus_is_large_and_its_names_are_unique() {
     let cases = cases();
     assert!(cases.len() >= 48, "{} cases", cases.len());
@@ -135,6 +161,6 @@ fn a_story_names_the_stores_and_what_became_of_them() {
     println!("{}: {}\n{story}", case.name, violation.message);
     assert!(story.contains("publication.rs:"), "no line of the program is named");
     let fates: Vec<_> = violation.story.fates().map(|(_, fate)| fate).collect();
-    assert!(fates.contains(&ringfence_crashcheck::Fate::Lost), "nothing was lost: {fates:?}");
-    assert!(fates.contains(&ringfence_crashcheck::Fate::Reached), "nothing reached memory: {fates:?}");
+    assert!(fates.contains(&Fate::Lost), "nothing was lost: {fates:?}");
+    assert!(fates.contains(&Fate::Reached), "nothing reached memory: {fates:?}");
 }
