@@ -82,8 +82,8 @@ pub const CASES: &[Case] = &[
         source: "Level Hashing (OSDI 2018), Witcher (SOSP 2021)",
         found_under: ALL,
         program: |m, _| {
-            for slot in 0..2 {
-                set_pair(m, SLOTS[slot], 5 + slot as u64, 50);
+            for (slot, at) in SLOTS.into_iter().enumerate() {
+                set_pair(m, at, 5 + slot as u64, 50);
                 m.sfence();
                 put(m, TOKENS, m.load_u64(TOKENS) | 1 << slot);
                 put(m, COUNT, slot as u64 + 1);
