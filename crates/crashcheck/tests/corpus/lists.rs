@@ -166,13 +166,14 @@ pub const CASES: &[Case] = &[
             all_free(m);
             let node = m.load_u64(FREE);
             let next = m.load_u64(node as usize + NEXT);
+            let publish = || put(m, HEAD, node);
             if buggy {
-                put(m, HEAD, node);
+                publish();
             }
             put(m, FREE, next);
+            put(m, node as usize + NEXT, 0);
             if !buggy {
-                put(m, node as usize + NEXT, 0);
-                put(m, HEAD, node);
+                publish();
             }
         },
         recovery: nothing_is_owned_twice,

@@ -75,6 +75,7 @@ pub struct Ring<'m> {
     parts: Parts,
     life: u64,
     // Positions are counted in lines, from 0.
+    start: u64,
     end: u64,
     // The cursor as it was last made durable.
     durable: u64,
@@ -109,7 +110,7 @@ pub fn image(parts: &Parts, position: u64, life: u64, payload: &[u8]) -> Vec<u8>
 
 impl<'m> Ring<'m> {
     pub fn format(m: &'m Machine, parts: Parts) -> Self {
-        let ring = Self { m, parts, life: 1, end: 0, durable: 0 };
+        let ring = Self { m, parts, life: 1, start: 0, end: 0, durable: 0 };
         ring.record_life();
         m.mark(FORMATTED);
         ring
@@ -117,10 +118,10 @@ impl<'m> Ring<'m> {
 
     pub fn record_life(&self) {
         if self.parts.one_record {
-            self.m.store_u64(LIFE, self.life << 32 | self.end);
+            self.m.store_u64(LIFE, self.life << 32 | self.start);
         } else {
             self.m.store_u64(LIFE, self.life << 32);
-            self.m.store_u64(LIFE + 8, self.end);
+            self.m.store_u64(LIFE + 8, self.start);
         }
         persist(self.m, LIFE..LIFE + 16);
     }
@@ -156,7 +157,7 @@ impl<'m> Ring<'m> {
         }
     }
 
-    fn entry(&self, position: u64, start: u64) -> Option<Entry> {
+    fn entry(&self, position: u64) -> Option<Entry> {
         let at = place(position);
         let word = self.m.load_u64(at + 16);
         let (life, len) = (word >> 32, (word & 0xffff_ffff) as usize);
@@ -164,7 +165,7 @@ impl<'m> Ring<'m> {
         let is_of_life = match self.parts {
             Parts { life: false, .. } => true,
             Parts { start: false, .. } => life <= self.life,
-            _ if position >= start => life == self.life,
+            _ if position >= self.start => life == self.life,
             _ => life < self.life,
         };
         let fits = position % LINES + lines <= LINES;
@@ -184,10 +185,10 @@ impl<'m> Ring<'m> {
         let record = m.load_u64(LIFE);
         let start = if parts.one_record { record & 0xffff_ffff } else { m.load_u64(LIFE + 8) };
         let cursor = m.load_u64(CURSOR);
-        let mut ring = Self { m, parts, life: record >> 32, end: cursor, durable: cursor };
+        let mut ring = Self { m, parts, life: record >> 32, start, end: cursor, durable: cursor };
         let mut entries = Vec::new();
         while ring.end < cursor + LINES
-            && let Some(entry) = ring.entry(ring.end, start)
+            && let Some(entry) = ring.entry(ring.end)
         {
             ring.end += entry.lines;
             entries.push(entry);
@@ -198,6 +199,7 @@ impl<'m> Ring<'m> {
         }
         m.sfence();
         ring.life += 1;
+        ring.start = ring.end;
         if parts.life_first {
             ring.record_life();
         }
