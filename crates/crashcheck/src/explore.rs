@@ -6,6 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use ringfence_persist::policy::Prices;
+
 use crate::choices::Choices;
 use crate::lint::{self, Lint};
 use crate::machine::{Inner, Machine, Stop};
@@ -21,6 +23,7 @@ pub struct Check {
     crashes: usize,
     strong_flushes: bool,
     most_paths: u64,
+    prices: Prices,
 }
 
 /// What came of it.
@@ -54,7 +57,14 @@ pub struct Violation {
 impl Check {
     /// Under the rules of `profile`, with `len` bytes of memory that are zero at first; one crash.
     pub fn new(profile: Profile, len: usize) -> Self {
-        Self { profile, len, crashes: 1, strong_flushes: false, most_paths: 10_000_000 }
+        Self {
+            profile,
+            len,
+            crashes: 1,
+            strong_flushes: false,
+            most_paths: 10_000_000,
+            prices: Prices::default(),
+        }
     }
 
     /// So many crashes: the first of the program, the others in recovery or behind it. At least 1.
@@ -70,6 +80,12 @@ impl Check {
     /// Gives up after so many paths; the report says so.
     pub fn most_paths(self, most_paths: u64) -> Self {
         Self { most_paths, ..self }
+    }
+
+    /// Tells with each needless instruction what it costs on this machine: [`Prices::here`] takes the prices from
+    /// the policy file that `RINGFENCE_POLICY` names and `ringfence tune` writes. Without, no figure is given.
+    pub fn prices(self, prices: Prices) -> Self {
+        Self { prices, ..self }
     }
 
     /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on everything that can
@@ -98,6 +114,7 @@ impl Check {
             violation: None,
             lints: lint::of(self.profile, &ran.events),
         };
+        report.lints.iter_mut().for_each(|lint| lint.price(&self.prices));
         let mut seen = HashSet::new();
         for end in crash_points(&ran) {
             report.crash_points += 1;

@@ -15,4 +15,5 @@ pub use explore::{Check, Report, Violation};
 pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
+pub use ringfence_persist::policy::Prices;
 pub use story::{Fate, Story};
