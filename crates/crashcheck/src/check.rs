@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use ringfence_persist::policy::Prices;
+
 use crate::explore::Explorer;
 use crate::fix::Fix;
 use crate::lint::{self, Lint};
@@ -22,6 +24,7 @@ pub struct Check {
     pub(crate) most_states: u64,
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) names: Names,
+    prices: Prices,
 }
 
 /// What came of it. As text it is what a person wants to know.
@@ -84,6 +87,7 @@ impl Check {
             most_states: 10_000_000,
             sample: None,
             names: Names::default(),
+            prices: Prices::default(),
         }
     }
 
@@ -106,6 +110,12 @@ impl Check {
     /// same ones for the same `seed`.
     pub fn sample(self, seed: u64, count: u64) -> Self {
         Self { sample: Some((seed, count)), ..self }
+    }
+
+    /// Tells with each needless instruction what it costs on this machine: [`Prices::here`] takes the prices from
+    /// the policy file that `RINGFENCE_POLICY` names and `ringfence tune` writes. Without, no figure is given.
+    pub fn prices(self, prices: Prices) -> Self {
+        Self { prices, ..self }
     }
 
     /// A name for bytes, told in stories.
@@ -145,6 +155,7 @@ impl Check {
         let events = explorer.record(None);
         let mut report = explorer.search(&events);
         report.lints.extend(lint::of(self.profile, &events));
+        report.lints.iter_mut().for_each(|lint| lint.price(&self.prices));
         report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
         if report.violation.is_some() {
             shrink::shrink(self, &program, &recovery, &mut report);

@@ -24,4 +24,5 @@ pub use fix::Fix;
 pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
+pub use ringfence_persist::policy::Prices;
 pub use story::{Fate, Story};

@@ -32,7 +32,7 @@ use std::ffi::c_void;
 use std::process::ExitCode;
 
 use ringfence_machine::probe::pin;
-use ringfence_persist::policy::{Fingerprint, Policy};
+use ringfence_persist::policy::{Fingerprint, Policy, Prices};
 use ringfence_persist::{Flush, Mapped, Region, Stores, Ways, Width, isa};
 use support::foreign::Library;
 use support::options::Options;
@@ -389,6 +389,7 @@ fn policy(instruction: Flush, nt_threshold: Option<u64>, target: &str) -> Policy
         nt_threshold,
         batch: 1,
         pace: None,
+        prices: Prices::default(),
     }
 }
 

@@ -15,6 +15,11 @@
 //! batch = 4
 //! # at most so many bytes a second, for the neighbours' sake; absent: no limit
 //! pace = 524288000
+//! # what one instruction costs, ns: flushing a line that was stored to, flushing one that was not, and a fence
+//! # with nothing to wait for; each may be absent
+//! flush_ns = 31.5
+//! clean_flush_ns = 12.0
+//! fence_ns = 4.5
 //! ```
 //!
 //! ```
@@ -27,6 +32,7 @@
 //!     nt_threshold: Some(1024),
 //!     batch: 4,
 //!     pace: None,
+//!     prices: Default::default(),
 //! };
 //! let read = Policy::parse(&policy.to_string()).unwrap();
 //! assert_eq!(read, policy);
@@ -42,7 +48,7 @@ use crate::Flush;
 pub const SCHEMA: u32 = 1;
 
 /// How to make stores durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The processor that it was measured on.
     pub processor: Fingerprint,
@@ -56,6 +62,19 @@ pub struct Policy {
     pub batch: u32,
     /// At most so many bytes a second; `None`: no limit.
     pub pace: Option<u64>,
+    /// What single instructions cost.
+    pub prices: Prices,
+}
+
+/// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Prices {
+    /// A flush, by the policy's instruction, of a line that was stored to since it was last written back.
+    pub flush_ns: Option<f64>,
+    /// A flush, by the policy's instruction, of a line that was flushed and fenced just before.
+    pub clean_flush_ns: Option<f64>,
+    /// An `sfence` with neither a flush nor a store to wait for.
+    pub fence_ns: Option<f64>,
 }
 
 /// How a store of some length is made durable; a fence follows in any case.
@@ -131,6 +150,7 @@ impl Policy {
             nt_threshold: fields.nt_threshold,
             batch: fields.batch.ok_or(PolicyError::Missing("batch"))?,
             pace: fields.pace,
+            prices: fields.prices,
         })
     }
 }
@@ -144,6 +164,7 @@ struct Fields {
     nt_threshold: Option<u64>,
     batch: Option<u32>,
     pace: Option<u64>,
+    prices: Prices,
 }
 
 impl Fields {
@@ -170,6 +191,9 @@ impl Fields {
                 0 => Err("pace = 0 would never write: leave it out for no limit".into()),
                 pace => once(key, &mut self.pace, pace),
             },
+            "flush_ns" => once(key, &mut self.prices.flush_ns, nanoseconds(key, value)?),
+            "clean_flush_ns" => once(key, &mut self.prices.clean_flush_ns, nanoseconds(key, value)?),
+            "fence_ns" => once(key, &mut self.prices.fence_ns, nanoseconds(key, value)?),
             other => Err(format!("'{other}' is no key of schema {SCHEMA}")),
         }
     }
@@ -181,6 +205,14 @@ fn once<T>(key: &str, field: &mut Option<T>, value: T) -> Result<(), String> {
 
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is no whole number"))
+}
+
+fn nanoseconds(key: &str, text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ns) if ns.is_finite() && ns > 0.0 => Ok(ns),
+        Ok(_) => Err(format!("{key} = {text} is no price: it must be finite and above 0, or left out")),
+        Err(_) => Err(format!("'{text}' is no number")),
+    }
 }
 
 // A TOML basic string; the few escapes that the writer uses.
@@ -222,6 +254,18 @@ impl fmt::Display for Policy {
         if let Some(pace) = self.pace {
             writeln!(f, "# bytes a second at most, for the neighbours' sake")?;
             writeln!(f, "pace = {pace}")?;
+        }
+        let Prices { flush_ns, clean_flush_ns, fence_ns } = self.prices;
+        let prices = [
+            ("flushing a line that was stored to", "flush_ns", flush_ns),
+            ("flushing a line that was not", "clean_flush_ns", clean_flush_ns),
+            ("an sfence with nothing to wait for", "fence_ns", fence_ns),
+        ];
+        for (what, key, price) in prices {
+            if let Some(price) = price {
+                // With a point or an exponent: TOML's floats have one.
+                writeln!(f, "# {what}, ns\n{key} = {price:?}")?;
+            }
         }
         Ok(())
     }
@@ -268,12 +312,18 @@ mod tests {
             nt_threshold: None,
             batch: 1,
             pace: Some(1 << 30),
+            prices: Prices { flush_ns: Some(31.5), clean_flush_ns: Some(12.0), fence_ns: Some(1e-7) },
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let all = [policy(), Policy { nt_threshold: Some(256), pace: None, ..policy() }];
+        let some = Prices { clean_flush_ns: None, ..policy().prices };
+        let all = [
+            policy(),
+            Policy { nt_threshold: Some(256), pace: None, prices: Prices::default(), ..policy() },
+            Policy { prices: some, ..policy() },
+        ];
         for policy in all {
             assert_eq!(Policy::parse(&policy.to_string()), Ok(policy));
         }
@@ -299,6 +349,11 @@ mod tests {
             (text.replace("pace = 1073741824", "pace = 0"), "never write"),
             (text.replace("pace = 1073741824", "pace = fast"), "no whole number"),
             (text.replace("batch = 1", "batch"), "no key = value"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = 0"), "no price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = inf"), "no price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = NaN"), "no price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = cheap"), "no number"),
+            (text.replace("clean_flush_ns", "flush_ns"), "twice"),
             (text.replace("batch = 1", "colour = 1"), "no key of schema 1"),
             (text.replace("target = \"", "target = "), "no text in quotes"),
         ];

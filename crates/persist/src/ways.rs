@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{Policy, PolicyError, Prices};
 use crate::{Flush, Width, isa};
 
 /// How stores are made durable in one memory.
@@ -78,10 +78,7 @@ impl Ways {
     /// # Errors
     /// [`WaysError::Elsewhere`] and [`WaysError::Missing`].
     pub fn of_policy(policy: &Policy) -> Result<Self, WaysError> {
-        if !policy.is_for_here() {
-            let here = crate::policy::Fingerprint::here().to_string();
-            return Err(WaysError::Elsewhere { measured: policy.processor.to_string(), here });
-        }
+        of_here(policy)?;
         let nt_threshold = policy.nt_threshold.map_or(usize::MAX, |bytes| bytes as usize);
         Self { nt_threshold, ..Self::of_processor() }.with_flush(policy.instruction)
     }
@@ -101,20 +98,12 @@ impl Ways {
     /// # Errors
     /// A variable that cannot be followed is refused, never ignored.
     pub fn here() -> Result<Self, WaysError> {
-        Self::of_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+        Self::of_variables(environment)
     }
 
     fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, WaysError> {
-        let mut ways = match variable("RINGFENCE_POLICY") {
-            Some(path) => {
-                let path = PathBuf::from(path);
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
-                let policy = Policy::parse(&text).map_err(|source| WaysError::Policy { path, source })?;
-                Self::of_policy(&policy)?
-            }
-            None => Self::of_processor(),
-        };
+        let policy = named(&variable)?;
+        let mut ways = policy.map_or_else(|| Ok(Self::of_processor()), |policy| Self::of_policy(&policy))?;
         let name = "RINGFENCE_FLUSH";
         if let Some(value) = variable(name) {
             let flush = ALL.into_iter().find(|flush| flush.to_string() == value);
@@ -135,6 +124,42 @@ impl Ways {
         }
         Ok(ways)
     }
+}
+
+impl Prices {
+    /// Those of the policy file that `RINGFENCE_POLICY` names; none are known where it names none.
+    ///
+    /// # Errors
+    /// As [`Ways::here`]: a policy that cannot be read, or was measured elsewhere, is refused.
+    pub fn here() -> Result<Self, WaysError> {
+        Self::of_variables(environment)
+    }
+
+    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, WaysError> {
+        let Some(policy) = named(&variable)? else { return Ok(Self::default()) };
+        of_here(&policy)?;
+        Ok(policy.prices)
+    }
+}
+
+fn environment(name: &'static str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+// The policy that the environment names, if any.
+fn named(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<Policy>, WaysError> {
+    let Some(path) = variable("RINGFENCE_POLICY").map(PathBuf::from) else { return Ok(None) };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
+    Policy::parse(&text).map(Some).map_err(|source| WaysError::Policy { path, source })
+}
+
+fn of_here(policy: &Policy) -> Result<(), WaysError> {
+    if policy.is_for_here() {
+        return Ok(());
+    }
+    let here = crate::policy::Fingerprint::here().to_string();
+    Err(WaysError::Elsewhere { measured: policy.processor.to_string(), here })
 }
 
 #[cfg(test)]
@@ -171,11 +196,22 @@ mod tests {
             nt_threshold: None,
             batch: 1,
             pace: None,
+            prices: Prices { fence_ns: Some(4.5), ..Prices::default() },
         };
         let ways = Ways::of_policy(&policy).unwrap();
         assert_eq!((ways.flush, ways.nt_threshold), (Flush::Clflush, usize::MAX));
+        let read = |text: &str| {
+            let path = std::env::temp_dir().join(format!("ringfence-prices-{}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            let prices = Prices::of_variables(|_| Some(path.to_str().unwrap().into()));
+            std::fs::remove_file(&path).unwrap();
+            prices
+        };
+        assert_eq!(read(&policy.to_string()).unwrap(), policy.prices);
+        assert_eq!(Prices::of_variables(|_| None).unwrap(), Prices::default());
         let text = policy.to_string().replace(&policy.processor.to_string(), "Somebody 1-2-3");
         let error = Ways::of_policy(&Policy::parse(&text).unwrap()).unwrap_err().to_string();
         assert!(error.contains("Somebody 1-2-3"), "{error}");
+        assert!(matches!(read(&text), Err(WaysError::Elsewhere { .. })));
     }
 }

@@ -55,6 +55,9 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
             out.push_str(&format!("  {line}\n"));
         }
     }
+    if let Some(why) = &tuned.unpriced {
+        paragraph(&mut out, 0, &format!("It does not say what single instructions cost: {why}."), style);
+    }
     out
 }
 

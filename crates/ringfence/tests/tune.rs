@@ -23,6 +23,9 @@ fn a_policy_is_written_that_the_library_reads() {
     assert_eq!(chosen["instruction"].as_str().unwrap(), policy.instruction.to_string());
     assert_eq!(chosen["nt_threshold"].as_u64(), policy.nt_threshold);
     assert_eq!(tuned["costs"].as_array().unwrap().len(), 60);
+    // 64 flushes take longer than a step of any clock.
+    assert!(tuned["unpriced"].is_null());
+    assert!(policy.prices.flush_ns.is_some() && policy.prices.clean_flush_ns.is_some());
     // Any reader of TOML reads it, too.
     assert!(text.parse::<toml::Table>().is_ok());
 

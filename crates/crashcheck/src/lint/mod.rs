@@ -5,6 +5,7 @@
 //! explorer's; and what costs time without need (the others). They say what one run did: another path through
 //! the program may do something else.
 
+mod prices;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -54,7 +55,7 @@ pub enum Rule {
 /// One finding, for all its occurrences at one place of the source.
 ///
 /// Its `Display` is one sentence: where, what is the matter, what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Lint {
     /// What is the matter.
     pub rule: Rule,
@@ -68,6 +69,9 @@ pub struct Lint {
     /// The other end of it: the acknowledgement that comes too early, the flush that made this one redundant,
     /// the fence before a fence.
     pub other: Option<&'static Location<'static>>,
+    /// What the instruction costs each time, in ns, where [`crate::Check::prices`] were given: that of a needless
+    /// flush or fence. Under eADR the flush is taken as one of a line that was stored to.
+    pub ns: Option<f64>,
     why: Why,
 }
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use ringfence_persist::Memory;
+use ringfence_persist::policy::Prices;
 
 use super::{Lint, Rule, of};
 use crate::Check;
@@ -174,6 +175,26 @@ fn a_sentence_names_the_place_the_matter_and_the_remedy() {
     }
     assert!(lints(Profile::Eadr, "st 0; ack")[0].to_string().contains("store buffer"));
     assert!(lints(Profile::Eadr, "st 0; clwb 0")[0].to_string().contains("keep the fences"));
+}
+
+#[test]
+fn a_price_is_told_where_it_was_measured_and_nowhere_else() {
+    let some = Prices { clean_flush_ns: Some(12.5), fence_ns: Some(4.0), ..Prices::default() };
+    let text = |prices: Prices, program: &str| {
+        let report = Check::new(Profile::IntelAdr, 4096).prices(prices).run(|m| run(m, program), |_| Ok(()));
+        let [lint] = &report.lints[..] else { panic!("{program}: {:?}", report.lints) };
+        lint.to_string()
+    };
+    assert!(text(some, "clwb 0; sf").ends_with("(about 12.5 ns on this machine)"));
+    assert!(text(some, "sf; sf").ends_with("(2 times, about 4 ns each on this machine)"));
+    for (prices, program) in [
+        (Prices::default(), "clwb 0; sf"),
+        (some, "st 0; clwb 0; st 0; clwb 0; sf"),
+        (some, "st 0"),
+        (some, "nt 8 256; sf"),
+    ] {
+        assert!(!text(prices, program).contains(" ns"), "{program}");
+    }
 }
 
 fn instruction() -> impl Strategy<Value = String> {

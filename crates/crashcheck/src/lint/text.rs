@@ -115,6 +115,11 @@ impl fmt::Display for Lint {
                  let it cover {them}"
             ),
         }?;
-        if self.count > 1 { write!(f, " ({} times)", self.count) } else { Ok(()) }
+        match (self.count, self.ns) {
+            (1, None) => Ok(()),
+            (count, None) => write!(f, " ({count} times)"),
+            (1, Some(ns)) => write!(f, " (about {ns} ns on this machine)"),
+            (count, Some(ns)) => write!(f, " ({count} times, about {ns} ns each on this machine)"),
+        }
     }
 }

@@ -5,9 +5,11 @@
 //! sizes. The *confirmation* measures, on fresh lives, what that gains over PMDK's fixed rule wherever
 //! the two differ. Where a victim is given, [`crate::prove`] holds a writer by that policy against the
 //! budget and, if it must, finds the gentler instruction or the pace that keeps it.
+//! Last, the *prices* of single instructions are measured, for those who are told of one that is not needed.
 
 pub mod choice;
 mod experiments;
+mod prices;
 mod run;
 
 use ringfence_machine::units::Bytes;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 use ringfence_persist::isa;
-use ringfence_persist::policy::{Fingerprint, Policy};
+use ringfence_persist::policy::{Fingerprint, Policy, Prices};
 use serde::Serialize;
 
 use super::choice::{self, Choice, Costs};
-use super::{Question, experiments};
+use super::{Question, experiments, prices};
 use crate::engine::EngineError;
 use crate::estimate::Looks;
 use crate::experiment::{Experiment, Measure};
@@ -40,6 +40,8 @@ pub struct Tuned {
     pub proof: Option<Proof>,
     /// The policy as text; absent where the victim's budget is not shown to be met, or something failed.
     pub policy: Option<String>,
+    /// Why the policy does not say what single instructions cost, where it does not.
+    pub unpriced: Option<String>,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
 }
@@ -89,6 +91,7 @@ pub fn run(
         fell_back: false,
         proof: None,
         policy: None,
+        unpriced: None,
         ended_early: early(&costs, stop),
     };
     if let (None, Some(experiment)) =
@@ -107,6 +110,7 @@ pub fn run(
         nt_threshold: choice.nt_threshold,
         batch: choice.batch,
         pace: None,
+        prices: Prices::default(),
     };
     let mut met = true;
     if let (None, Some(asked)) = (&tuned.ended_early, beside(question, &choice)) {
@@ -116,6 +120,10 @@ pub fn run(
         tuned.proof = Some(proved.proof);
     }
     if tuned.ended_early.is_none() && met {
+        match prices::measure(question, policy.instruction) {
+            Ok(prices) => policy.prices = prices,
+            Err(why) => tuned.unpriced = Some(why),
+        }
         tuned.policy = Some(policy.to_string());
     }
     Ok(tuned)
