@@ -21,10 +21,11 @@ pub struct Check {
     pub(crate) len: usize,
     pub(crate) crashes: usize,
     pub(crate) strong_flushes: bool,
+    pub(crate) kills: bool,
     pub(crate) most_states: u64,
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) names: Names,
-    prices: Prices,
+    pub(crate) prices: Prices,
 }
 
 /// What came of it. As text it is what a person wants to know.
@@ -84,6 +85,7 @@ impl Check {
             len,
             crashes: 1,
             strong_flushes: false,
+            kills: false,
             most_states: 10_000_000,
             sample: None,
             names: Names::default(),
@@ -99,6 +101,12 @@ impl Check {
     /// [`ringfence_persist::Memory::flush`] is `clflush`, and not `clwb`.
     pub fn clflush(self) -> Self {
         Self { strong_flushes: true, ..self }
+    }
+
+    /// A crash may also be the death of the process alone. Then all that was stored is there, but not yet
+    /// durable: a recovery that accepts what it finds and does not flush it may lose it to the next crash.
+    pub fn kills(self) -> Self {
+        Self { kills: true, ..self }
     }
 
     /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so.

@@ -1,5 +1,7 @@
 //! What a program finds in memory: its own stores, over what earlier runs are known to have left.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use crate::event::{WORD, Write};
@@ -82,6 +84,22 @@ impl Content {
         Some(bytes)
     }
 
+    /// The bytes of two ranges, one after the other, if all are known.
+    pub(crate) fn gather(&self, pieces: &[Range<usize>; 2], into: &mut Vec<u8>) -> bool {
+        into.clear();
+        for piece in pieces {
+            let mut at = piece.start;
+            while at < piece.end {
+                let (word, first) = (at / WORD, at % WORD);
+                let len = (WORD - first).min(piece.end - at);
+                let Some(bytes) = self.read(word, bits(first, len)) else { return false };
+                into.extend_from_slice(&bytes[first..first + len]);
+                at += len;
+            }
+        }
+        true
+    }
+
     /// The run's own stores to a word.
     pub(crate) fn own(&self, word: usize) -> (Bytes, u8) {
         let Seen { own, mask, .. } = self.words[word];
@@ -101,6 +119,11 @@ impl Content {
         known.then_some(below)
     }
 
+    /// What earlier runs left as something else than a known zero, as far as it is known by now.
+    pub(crate) fn below_listed(&self) -> impl Iterator<Item = (usize, Option<Bytes>)> {
+        self.listed.iter().map(|word| (*word as usize, self.below(*word as usize)))
+    }
+
     /// The words that earlier runs left as something else than zero, and those that this run stored to.
     pub(crate) fn listed(&self) -> impl Iterator<Item = usize> {
         let listed = self.listed.iter().chain(&self.stored);
@@ -113,6 +136,12 @@ impl Content {
 pub(crate) fn overlay(bytes: &mut Bytes, over: Bytes, mask: u8) {
     let wide = wide(mask);
     *bytes = ((u64::from_le_bytes(*bytes) & !wide) | (u64::from_le_bytes(over) & wide)).to_le_bytes();
+}
+
+/// Of a word's bytes, `len` from `first` on.
+#[inline]
+pub(crate) fn bits(first: usize, len: usize) -> u8 {
+    (((1u16 << len) - 1) << first) as u8
 }
 
 /// The bytes of `mask`, others zero.

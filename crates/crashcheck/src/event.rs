@@ -54,21 +54,19 @@ pub struct Event {
     pub at: At,
 }
 
-impl Event {
-    /// What recovery is told of.
-    pub(crate) fn mark(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Mark(mark) | Kind::Acknowledge(mark) => Some(mark),
-            _ => None,
-        }
-    }
-}
-
 impl Kind {
     /// What is stored, if anything is.
     pub fn write(self) -> Option<Write> {
         match self {
             Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) => Some(write),
+            _ => None,
+        }
+    }
+
+    /// What recovery is told of.
+    pub(crate) fn mark(self) -> Option<u64> {
+        match self {
+            Kind::Mark(mark) | Kind::Acknowledge(mark) => Some(mark),
             _ => None,
         }
     }

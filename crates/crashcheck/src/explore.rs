@@ -81,7 +81,7 @@ where
 
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
-        let points = crash_points(events);
+        let points = crash_points(events, self.check.kills);
         let mut looked_at = 0;
         if let Some((seed, count)) = self.check.sample {
             self.bounded = true;
@@ -90,7 +90,7 @@ where
             for _ in 0..count {
                 let point = random.below(points.len() as u64) as usize;
                 different[point] = true;
-                let state = self.crashed(&events[..points[point]], false).expect("nothing is merged");
+                let state = self.crashed(events, points[point], false).expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())));
                 if self.found.is_some() {
                     break;
@@ -98,10 +98,12 @@ where
             }
             looked_at = different.iter().filter(|looked_at| **looked_at).count();
         } else {
-            for end in &points {
+            for point in &points {
                 looked_at += 1;
-                self.images += Remains::of(self.check.profile, &events[..*end]).images();
-                if let Some(state) = self.crashed(&events[..*end], true) {
+                if !point.killed {
+                    self.images += Remains::of(self.check.profile, &events[..point.end]).images();
+                }
+                if let Some(state) = self.crashed(events, *point, true) {
                     self.explore(&state, 1, Choices::default());
                 }
                 if self.found.is_some() || self.bounded {
@@ -124,16 +126,17 @@ where
         }
     }
 
-    // What a crash of the program behind these events leaves.
-    fn crashed(&self, events: &[Event], merges: bool) -> Option<State> {
+    // What a crash of the program leaves.
+    fn crashed(&self, events: &[Event], at: Point, merges: bool) -> Option<State> {
         for machine in &self.machines {
-            machine.0.borrow_mut().merges = merges;
+            let mut run = machine.0.borrow_mut();
+            (run.merges, run.kills) = (merges, self.check.kills);
         }
         let run = &mut *self.machines[0].0.borrow_mut();
         run.events.clear();
-        run.events.extend_from_slice(events);
-        run.marks = events.iter().filter_map(Event::mark).collect();
-        run.crash()
+        run.events.extend_from_slice(&events[..at.end]);
+        run.marks = run.events.iter().filter_map(|event| event.kind.mark()).collect();
+        if at.killed { run.kill() } else { run.crash() }
     }
 
     // Recovery on every state that these can be; `depth` crashes happened.
@@ -183,7 +186,7 @@ where
         let result = quietly(|| {
             let result = (self.recovery)(machine);
             if result.is_ok() {
-                machine.0.borrow_mut().crash_point();
+                machine.0.borrow_mut().crash_point(true);
             }
             result
         });
@@ -201,9 +204,9 @@ where
         let run = machine.0.get_mut();
         let fates: Vec<Vec<Fate>> = run.layers.iter().map(|layer| layer.fates()).collect();
         let count = |fate: Fate| fates.iter().flatten().filter(|other| **other == fate).count();
-        let done = run.before.iter().map(|run| run.len()).sum::<usize>() + run.events.len();
+        let done = run.before.iter().map(|run| run.events.len()).sum::<usize>() + run.own_events().len();
         let decided = fates.iter().map(Vec::len).sum::<usize>() - count(Fate::Either);
-        let size = (fates.len(), count(Fate::Lost), decided, done);
+        let size = (run.before.len(), count(Fate::Lost), decided, done);
         if self.found.as_ref().is_some_and(|found| found.size <= size) {
             return;
         }
@@ -216,7 +219,13 @@ where
         let run = machine.0.get_mut();
         (run.crashes, run.crashed) = (crashes, crashed);
         let reads = run.reads.take().unwrap_or_default();
-        let story = Story::new(&run.before, fates, run.events.clone(), reads, self.check.names.clone());
+        let story = Story::new(
+            &run.before,
+            fates.concat(),
+            run.own_events().to_vec(),
+            reads,
+            self.check.names.clone(),
+        );
         if self.found.is_none() {
             self.until = self.states + NEARBY;
         }
@@ -224,17 +233,28 @@ where
     }
 }
 
-// Just before whatever is ordered with what came before, or is told to the world; and at the end.
-fn crash_points(events: &[Event]) -> Vec<usize> {
+// A crash of the program behind so many of its events.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    end: usize,
+    killed: bool,
+}
+
+// Of the machine: just before whatever is ordered with what came before, or is told to the world, and at the
+// end. Of the process alone: before every store too.
+fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
     let mut points = Vec::new();
     let mut fresh = true;
-    for (number, event) in events.iter().enumerate() {
-        if event.kind.is_boundary() && std::mem::take(&mut fresh) {
-            points.push(number);
+    for end in 0..=events.len() {
+        let boundary = events.get(end).is_none_or(|event| event.kind.is_boundary());
+        if fresh && boundary {
+            points.push(Point { end, killed: false });
         }
-        fresh = true;
+        if fresh && kills && (boundary || events[end].kind.write().is_some()) {
+            points.push(Point { end, killed: true });
+        }
+        fresh = !boundary || end < events.len();
     }
-    points.push(events.len());
     points
 }
 

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use ringfence_persist::{Memory, checksum};
 
-use crate::content::Bytes;
+use crate::content::{Bytes, bits};
 use crate::event::{At, Kind, WORD, Write};
 use crate::fix::Op;
 use crate::run::{Read, Run, What};
@@ -78,7 +78,7 @@ impl Machine {
         while done < bytes.len() {
             let (word, first) = ((at + done) / WORD, (at + done) % WORD);
             let len = (WORD - first).min(bytes.len() - done);
-            let mut write = Write { word, bytes: [0; WORD], mask: mask(first, len) };
+            let mut write = Write { word, bytes: [0; WORD], mask: bits(first, len) };
             write.bytes[first..first + len].copy_from_slice(&bytes[done..done + len]);
             run.record(kind(write), caller);
             done += len;
@@ -98,25 +98,19 @@ impl Machine {
             run.record(run.profile.fence(), at);
         }
     }
-
-    fn note(&self, at: At, what: impl FnOnce() -> What) {
-        let run = &mut *self.0.borrow_mut();
-        let events = run.events.len();
-        if let Some(reads) = &mut run.reads {
-            reads.push(Read { at, events, what: what() });
-        }
-    }
 }
 
 impl Run {
+    fn note(&mut self, at: At, what: impl FnOnce() -> What) {
+        let events = self.own_events().len();
+        if let Some(reads) = &mut self.reads {
+            reads.push(Read { at, events, what: what() });
+        }
+    }
+
     fn flush(&self, line: usize) -> Kind {
         if self.strong_flushes { Kind::Flush(line) } else { Kind::Flushopt(line) }
     }
-}
-
-// Of a word's bytes, `len` from `first` on.
-fn mask(first: usize, len: usize) -> u8 {
-    (((1u16 << len) - 1) << first) as u8
 }
 
 // The words of two ranges, each with its bytes that count, in order of their numbers.
@@ -126,7 +120,7 @@ fn words_of(pieces: &[Range<usize>; 2]) -> Vec<(usize, u8)> {
         let mut at = piece.start;
         while at < piece.end {
             let len = (WORD - at % WORD).min(piece.end - at);
-            words.push((at / WORD, mask(at % WORD, len)));
+            words.push((at / WORD, bits(at % WORD, len)));
             at += len;
         }
     }
@@ -169,22 +163,20 @@ impl Memory for Machine {
         while done < into.len() {
             let (word, first) = ((at + done) / WORD, (at + done) % WORD);
             let len = (WORD - first).min(into.len() - done);
-            let bytes = run.read(word, mask(first, len), Location::caller());
+            let bytes = run.read(word, bits(first, len), Location::caller());
             into[done..done + len].copy_from_slice(&bytes[first..first + len]);
             done += len;
         }
-        let events = run.events.len();
-        if let Some(reads) = &mut run.reads {
-            reads.push(Read { at: Location::caller(), events, what: What::Load(at, into.to_vec()) });
-        }
+        run.note(Location::caller(), || What::Load(at, into.to_vec()));
     }
 
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
         self.within(at, 8);
-        let bytes = self.0.borrow_mut().read(at / WORD, 0xff, Location::caller());
-        self.note(Location::caller(), || What::Load(at, bytes.to_vec()));
+        let run = &mut *self.0.borrow_mut();
+        let bytes = run.read(at / WORD, 0xff, Location::caller());
+        run.note(Location::caller(), || What::Load(at, bytes.to_vec()));
         u64::from_le_bytes(bytes)
     }
 
@@ -251,13 +243,20 @@ impl Memory for Machine {
     #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         pieces.iter().for_each(|piece| self.within(piece.start, piece.len()));
-        let words = words_of(&pieces);
-        let mut buffer = Vec::new();
-        let fits = self.0.borrow_mut().verify(&words, |values| {
-            bytes_of(&pieces, &words, values, &mut buffer);
-            checksum::of(&buffer, seed) == sum
-        });
-        self.note(Location::caller(), || What::Verify(pieces, fits));
+        let run = &mut *self.0.borrow_mut();
+        let mut buffer = std::mem::take(&mut run.buffer);
+        let fits = !run.stopped
+            && if run.content.gather(&pieces, &mut buffer) {
+                checksum::of(&buffer, seed) == sum
+            } else {
+                let words = words_of(&pieces);
+                run.verify(&words, |values| {
+                    bytes_of(&pieces, &words, values, &mut buffer);
+                    checksum::of(&buffer, seed) == sum
+                })
+            };
+        run.buffer = buffer;
+        run.note(Location::caller(), || What::Verify(pieces, fits));
         fits
     }
 }

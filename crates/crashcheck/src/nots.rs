@@ -11,21 +11,17 @@ pub(crate) struct Not {
     pub words: Vec<(usize, Bytes, u8)>,
 }
 
-/// Drops what is refuted by now; false if something of the rest must hold that does not.
-pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) -> bool {
-    if nots.is_empty() {
-        return true;
-    }
+/// Drops what is refuted by now.
+pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) {
     nots.retain(|Not { depth, words }| {
         words.iter().all(|(word, bytes, mask)| {
             values(&layers[..*depth], *word, *mask, Default::default()).contains(&masked(*bytes, *mask))
         })
     });
-    refutable(layers, nots)
 }
 
-// Whether there is a way in which all of them are refuted at once.
-fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
+/// Whether there is a way in which all of them are refuted at once.
+pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
     let Some((Not { depth, words }, rest)) = nots.split_first() else { return true };
     words.iter().any(|(word, bytes, mask)| {
         ways(layers, *depth, *word, ([0; WORD], 0))

@@ -12,6 +12,8 @@ mod walk;
 
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use crate::content::{Bytes, overlay};
 use crate::event::{Event, WORD, Write};
 use crate::profile::Profile;
@@ -84,7 +86,7 @@ struct Fixed {
 pub(crate) struct Outcome {
     // Of the group of the word's ordinary stores, if it has any.
     interval: Option<(u32, Interval)>,
-    streamed: Vec<(u32, bool)>,
+    streamed: SmallVec<[(u32, bool); 4]>,
     /// The bytes written by this run.
     pub bytes: Bytes,
     /// Which of them were.
@@ -278,6 +280,12 @@ impl Remains {
                 None => Fate::Either,
             },
         }
+    }
+
+    /// Whether nothing is open.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.intervals.iter().all(|interval| interval.lo == interval.hi)
+            && self.streamed.iter().all(|streamed| streamed.is_some())
     }
 
     /// How many contents of memory this can be, if all that is open is told apart.

@@ -3,14 +3,13 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::panic::Location;
 use std::rc::Rc;
 
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
-use crate::event::{Event, Kind, WORD};
+use crate::event::{At, Event, Kind, WORD};
 use crate::fix::Edit;
 use crate::nots::{self, Not, values};
 use crate::profile::Profile;
@@ -29,14 +28,25 @@ pub(crate) struct State {
     pub nots: Vec<Not>,
     pub marks: Vec<u64>,
     /// What was done, run by run.
-    pub runs: Vec<Rc<[Event]>>,
+    pub runs: Vec<Ended>,
+    /// What was done since the last time that the machine stopped: runs that were killed, whose stores are all
+    /// there, but of which much may be in caches.
+    pub pending: Rc<[Event]>,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub events: Rc<[Event]>,
+    /// Only the process ended, and not the machine.
+    pub killed: bool,
 }
 
 /// Something that a run read, and where: told in stories.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    pub at: &'static Location<'static>,
-    /// So many instructions came before it.
+    pub at: At,
+    /// So many instructions of the run came before it.
     pub events: usize,
     pub what: What,
 }
@@ -61,15 +71,21 @@ pub(crate) struct Run {
     pub choices: Choices,
     /// Whether states that crashes of this run leave are asked for.
     pub crashes: bool,
+    /// Whether processes die alone too.
+    pub kills: bool,
     /// Whether states that were seen before are left out.
     pub merges: bool,
     /// Those found that nobody has seen before.
     pub crashed: Vec<State>,
     pub seen: Rc<RefCell<Seen>>,
-    pub before: Vec<Rc<[Event]>>,
+    pub before: Vec<Ended>,
+    /// So many of the events are of runs before.
+    pub pending: usize,
     /// Filled only for a story.
     pub reads: Option<Vec<Read>>,
     pub uncertain: Uncertain,
+    /// For bytes that a checksum is taken over.
+    pub buffer: Vec<u8>,
     // Whether anything happened since the last point at which a crash was considered.
     fresh: bool,
     // Destructors run while a contradiction unwinds the recovery: they find a machine that does nothing any more.
@@ -87,7 +103,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Uncertain {
     /// Where a word was read, and what was found.
-    pub loads: Vec<(&'static Location<'static>, usize, Bytes)>,
+    pub loads: Vec<(At, usize, Bytes)>,
     /// Words that a checksum was found to fit.
     pub verified: Vec<usize>,
 }
@@ -111,12 +127,15 @@ impl Run {
             events: Vec::new(),
             choices: Choices::default(),
             crashes: false,
+            kills: false,
             merges: true,
             crashed: Vec::new(),
             seen,
             before: Vec::new(),
+            pending: 0,
             reads: None,
             uncertain: Uncertain::default(),
+            buffer: Vec::new(),
             fresh: false,
             stopped: false,
         }
@@ -136,42 +155,103 @@ impl Run {
         self.nots.clone_from(&state.nots);
         self.marks.clone_from(&state.marks);
         self.events.clear();
+        self.events.extend_from_slice(&state.pending);
+        self.pending = self.events.len();
+        self.events
+            .iter()
+            .filter_map(|event| event.kind.write())
+            .for_each(|write| self.content.store(&write));
         self.uncertain.loads.clear();
         self.uncertain.verified.clear();
         self.fresh = false;
         self.stopped = false;
     }
 
-    pub(crate) fn record(&mut self, kind: Kind, at: &'static Location<'static>) {
-        if kind.is_boundary() {
-            self.crash_point();
+    pub(crate) fn record(&mut self, kind: Kind, at: At) {
+        let write = kind.write();
+        if kind.is_boundary() || (self.kills && write.is_some()) {
+            self.crash_point(kind.is_boundary());
         }
         if self.stopped {
             return;
         }
         self.fresh = true;
-        match &kind {
-            Kind::Store(write) | Kind::Stream(write) | Kind::Locked(write) => self.content.store(write),
-            Kind::Mark(mark) | Kind::Acknowledge(mark) => self.marks.push(*mark),
-            _ => {}
+        if let Some(write) = write {
+            self.content.store(&write);
         }
+        self.marks.extend(kind.mark());
         self.events.push(Event { kind, at });
     }
 
-    /// A crash here is told apart from earlier ones, unless nothing was done since.
-    pub(crate) fn crash_point(&mut self) {
-        let possible = self.crashes && !self.stopped && std::mem::take(&mut self.fresh);
+    /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
+    /// is ordered with more than a store, of the process anywhere.
+    pub(crate) fn crash_point(&mut self, boundary: bool) {
         // On a path that repeats an earlier one its crashes were considered there.
-        if !possible || !self.choices.is_new() {
+        if !self.crashes || self.stopped || !self.fresh || !self.choices.is_new() {
             return;
         }
-        let Some(place) = self.choices.sample_crash() else { return };
-        if let Some(state) = self.crash() {
-            if place {
-                self.crashed.clear();
-            }
-            self.crashed.push(state);
+        if boundary {
+            self.fresh = false;
         }
+        for killed in [false, true] {
+            if if killed { !self.kills } else { !boundary } {
+                continue;
+            }
+            let Some(replaces) = self.choices.sample_crash() else { continue };
+            if let Some(state) = if killed { self.kill() } else { self.crash() } {
+                if replaces {
+                    self.crashed.clear();
+                }
+                self.crashed.push(state);
+            }
+        }
+    }
+
+    /// The state in which the process is killed now, if nobody has seen it before.
+    pub(crate) fn kill(&self) -> Option<State> {
+        if Remains::of(self.profile, &self.events).is_settled() {
+            // Nothing is in caches: the same as a crash of the machine.
+            return None;
+        }
+        let left: Vec<_> = self.content.below_listed().map(|(word, known)| (word as u32, known)).collect();
+        let mut key = self.key(&self.layers, &left);
+        let mut hasher = FxBuildHasher.build_hasher();
+        // In the order of time, since it decides what fences complete.
+        self.events
+            .iter()
+            .filter(|event| event.kind.mark().is_none())
+            .for_each(|event| event.kind.hash(&mut hasher));
+        key = mix(key.wrapping_add(mix(hasher.finish())));
+        if !self.is_new(key) {
+            return None;
+        }
+        Some(State {
+            layers: self.layers.clone(),
+            left,
+            nots: self.nots.clone(),
+            marks: self.marks.clone(),
+            runs: self.ended(true),
+            pending: self.events.as_slice().into(),
+        })
+    }
+
+    fn ended(&self, killed: bool) -> Vec<Ended> {
+        let last = Ended { events: self.own_events().into(), killed };
+        self.before.iter().cloned().chain([last]).collect()
+    }
+
+    /// What this run did itself.
+    pub(crate) fn own_events(&self) -> &[Event] {
+        &self.events[self.pending..]
+    }
+
+    fn is_new(&self, key: u64) -> bool {
+        let mut seen = self.seen.borrow_mut();
+        let new = !self.merges || seen.keys.insert(key);
+        if !new {
+            seen.merged += 1;
+        }
+        new
     }
 
     /// The state that a crash now leaves, if nobody has seen it before.
@@ -201,14 +281,11 @@ impl Run {
             left.push((word as u32, bytes));
         }
         left.retain(|(_, bytes)| *bytes != Some([0; WORD]));
-        let key = self.key(&layers, &left);
-        let mut seen = self.seen.borrow_mut();
-        if self.merges && !seen.keys.insert(key) {
-            seen.merged += 1;
+        if !self.is_new(self.key(&layers, &left)) {
             return None;
         }
-        let runs = self.before.iter().cloned().chain([self.events.as_slice().into()]).collect();
-        Some(State { layers, left, nots: self.nots.clone(), marks: self.marks.clone(), runs })
+        let (nots, marks) = (self.nots.clone(), self.marks.clone());
+        Some(State { layers, left, nots, marks, runs: self.ended(false), pending: Rc::default() })
     }
 
     // Sums, since words come in any order.
@@ -245,7 +322,7 @@ impl Run {
 
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
-    pub(crate) fn read(&mut self, word: usize, wanted: u8, at: &'static Location<'static>) -> Bytes {
+    pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
             None if self.stopped => [0; WORD],
@@ -254,7 +331,7 @@ impl Run {
     }
 
     #[cold]
-    fn read_open(&mut self, word: usize, wanted: u8, at: &'static Location<'static>) -> Bytes {
+    fn read_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
         let own = self.content.own(word);
         if let Some(bytes) = only(&values(&self.layers, word, wanted, own)) {
             return bytes;
@@ -291,17 +368,22 @@ impl Run {
     fn decide(&mut self, layer: usize, word: usize, wanted: impl Fn(&Outcome) -> bool) -> Outcome {
         let mut outcomes = self.layers[layer].outcomes(word);
         outcomes.retain(wanted);
+        if !self.nots.is_empty() {
+            // What would contradict them is no way at all.
+            let mut layers = self.layers.clone();
+            outcomes.retain(|outcome| {
+                layers[layer].clone_from(&self.layers[layer]);
+                layers[layer].decide(outcome) && nots::refutable(&layers, &self.nots)
+            });
+        }
         if outcomes.is_empty() {
             self.impossible();
         }
         let chosen = self.choices.choose(outcomes.len());
         let outcome = outcomes.swap_remove(chosen);
-        if !self.layers[layer].decide(&outcome) {
-            self.impossible();
-        }
-        if !nots::tidy(&self.layers, &mut self.nots) {
-            self.impossible();
-        }
+        let consistent = self.layers[layer].decide(&outcome);
+        debug_assert!(consistent);
+        nots::tidy(&self.layers, &mut self.nots);
         outcome
     }
 
@@ -313,9 +395,6 @@ impl Run {
     /// Whether the bytes of the words, of which each has those that count, are what `fits` accepts: every word
     /// in turn, the value of all as they were at one time.
     pub(crate) fn verify(&mut self, words: &[(usize, u8)], mut fits: impl FnMut(&[Bytes]) -> bool) -> bool {
-        if self.stopped {
-            return false;
-        }
         let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
         let mut open = Vec::new();
         for (number, (word, mask)) in words.iter().enumerate() {
@@ -365,7 +444,7 @@ impl Run {
                 return true;
             }
             self.nots.push(not);
-            if !nots::tidy(&self.layers, &mut self.nots) {
+            if !nots::refutable(&self.layers, &self.nots) {
                 self.impossible();
             }
         }

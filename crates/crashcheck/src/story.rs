@@ -2,18 +2,18 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::rc::Rc;
 
 use crate::event::{At, Event, Kind, WORD, Write};
 use crate::fix::Op;
 use crate::names::Names;
-use crate::run::{Read, What};
+use crate::run::{Ended, Read, What};
 
 /// What was done, run by run, and what of it had reached memory when the machine stopped.
 #[derive(Debug)]
 pub struct Story {
-    runs: Vec<Rc<[Event]>>,
-    fates: Vec<Vec<Fate>>,
+    runs: Vec<Ended>,
+    // Of the stores of all runs, in order, up to the last crash of the machine.
+    fates: Vec<Fate>,
     last: Vec<Event>,
     reads: Vec<Read>,
     names: Names,
@@ -35,8 +35,8 @@ const BEFORE: usize = 4;
 
 impl Story {
     pub(crate) fn new(
-        runs: &[Rc<[Event]>],
-        fates: Vec<Vec<Fate>>,
+        runs: &[Ended],
+        fates: Vec<Fate>,
         last: Vec<Event>,
         reads: Vec<Read>,
         names: Names,
@@ -51,9 +51,9 @@ impl Story {
 
     /// The stores of all runs that crashed, word by word, and what became of each, in order.
     pub fn fates(&self) -> impl Iterator<Item = (&Event, Fate)> {
-        self.runs.iter().zip(&self.fates).flat_map(|(run, fates)| {
-            run.iter().filter(|event| event.kind.write().is_some()).zip(fates.iter().copied())
-        })
+        let stores =
+            self.runs.iter().flat_map(|run| run.events.iter().filter(|event| event.kind.write().is_some()));
+        stores.zip(self.fates.iter().copied())
     }
 
     /// The places at which something was done that could be missing a flush or a fence behind it; those of
@@ -61,7 +61,7 @@ impl Story {
     pub(crate) fn operations(&self) -> Vec<(Op, At)> {
         let lost = self.fates().filter(|(_, fate)| *fate == Fate::Lost).map(|(event, _)| event);
         let mut all: Vec<(Op, At)> = Vec::new();
-        for event in lost.chain(self.runs.iter().flat_map(|run| run.iter())) {
+        for event in lost.chain(self.runs.iter().flat_map(|run| run.events.iter())) {
             if let Some(op) = Op::of(event.kind)
                 && !all.contains(&(op, event.at))
             {
@@ -71,9 +71,9 @@ impl Story {
         all
     }
 
-    fn lines(&self, run: &[Event], fates: &[Fate], reads: &[Read]) -> Vec<Line> {
+    fn lines(&self, run: &[Event], fates: &mut std::slice::Iter<'_, Fate>, reads: &[Read]) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
-        let (mut fates, mut reads) = (fates.iter(), reads.iter().peekable());
+        let mut reads = reads.iter().peekable();
         let mut run = run.iter().enumerate().peekable();
         while let Some((number, event)) = run.next() {
             while let Some(read) = reads.next_if(|read| read.events <= number) {
@@ -222,18 +222,20 @@ fn bytes(write: &Write) -> Vec<u8> {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (run, fates)) in self.runs.iter().zip(&self.fates).enumerate() {
+        let mut fates = self.fates.iter();
+        for (number, run) in self.runs.iter().enumerate() {
             writeln!(f, "{}", if number == 0 { "The program:" } else { "Recovery, and what follows it:" })?;
-            let lines = self.lines(run, fates, &[]);
+            let lines = self.lines(&run.events, &mut fates, &[]);
             let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
             let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
             if from > 0 {
                 writeln!(f, "             ... {from} lines, of which every store is in memory")?;
             }
             self.tell(f, &lines[from..])?;
-            writeln!(f, "  ---------- crash ----------")?;
+            let end = if run.killed { "the process is killed" } else { "the machine crashes" };
+            writeln!(f, "  ---------- {end} ----------")?;
         }
         writeln!(f, "Recovery, and what follows it:")?;
-        self.tell(f, &self.lines(&self.last, &[], &self.reads))
+        self.tell(f, &self.lines(&self.last, &mut fates, &self.reads))
     }
 }

@@ -89,7 +89,7 @@ enum Why {
 
 /// Bytes that recovery read beside a checksum that does not cover them.
 pub(crate) fn uncovered(at: &'static Location<'static>, bytes: Range<usize>) -> Lint {
-    Lint { rule: Rule::UncoveredField, at, count: 1, bytes, other: None, why: Why::Plain }
+    Lint { rule: Rule::UncoveredField, at, count: 1, bytes, other: None, why: Why::Plain, ns: None }
 }
 
 /// The findings in one run from memory that is durable at first, by rule and place.
