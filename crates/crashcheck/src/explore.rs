@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::fix::Edit;
 use crate::machine::Machine;
 use crate::remains::Remains;
-use crate::run::{Impossible, Run, Seen, State};
+use crate::run::{Run, Seen, State};
 use crate::story::{Fate, Story};
 use crate::uncovered::Uncovered;
 
@@ -192,10 +192,7 @@ where
         });
         match result {
             Ok(result) => result.err(),
-            Err(thrown) => match thrown.downcast::<Impossible>() {
-                Ok(_) => None,
-                Err(thrown) => Some(message(thrown)),
-            },
+            Err(thrown) => Some(message(thrown)),
         }
     }
 

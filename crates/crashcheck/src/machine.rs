@@ -245,16 +245,15 @@ impl Memory for Machine {
         pieces.iter().for_each(|piece| self.within(piece.start, piece.len()));
         let run = &mut *self.0.borrow_mut();
         let mut buffer = std::mem::take(&mut run.buffer);
-        let fits = !run.stopped
-            && if run.content.gather(&pieces, &mut buffer) {
+        let fits = if run.content.gather(&pieces, &mut buffer) {
+            checksum::of(&buffer, seed) == sum
+        } else {
+            let words = words_of(&pieces);
+            run.verify(&words, |values| {
+                bytes_of(&pieces, &words, values, &mut buffer);
                 checksum::of(&buffer, seed) == sum
-            } else {
-                let words = words_of(&pieces);
-                run.verify(&words, |values| {
-                    bytes_of(&pieces, &words, values, &mut buffer);
-                    checksum::of(&buffer, seed) == sum
-                })
-            };
+            })
+        };
         run.buffer = buffer;
         run.note(Location::caller(), || What::Verify(pieces, fits));
         fits

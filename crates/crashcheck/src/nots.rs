@@ -1,7 +1,6 @@
 //! What a checksum that did not fit says of the bytes it was asked for.
 
 use crate::content::{Bytes, masked, overlay};
-use crate::event::WORD;
 use crate::remains::Remains;
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
@@ -24,28 +23,62 @@ pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) {
 pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
     let Some((Not { depth, words }, rest)) = nots.split_first() else { return true };
     words.iter().any(|(word, bytes, mask)| {
-        ways(layers, *depth, *word, ([0; WORD], 0))
+        ways(layers, *depth, *word, *mask, Default::default())
             .iter()
             .any(|(layers, value)| masked(*value, *mask) != masked(*bytes, *mask) && refutable(layers, rest))
     })
 }
 
-// Every way in which the first `depth` runs can have left a word, with what is decided by it.
-fn ways(layers: &[Remains], depth: usize, word: usize, over: (Bytes, u8)) -> Vec<(Vec<Remains>, Bytes)> {
-    let (bytes, known) = over;
-    if depth == 0 || known == 0xff {
-        return vec![(layers.to_vec(), bytes)];
+/// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
+/// what is decided by it, and no more decided than shows.
+pub(crate) fn ways(
+    layers: &[Remains],
+    depth: usize,
+    word: usize,
+    wanted: u8,
+    over: (Bytes, u8),
+) -> Vec<(Vec<Remains>, Bytes)> {
+    let (mut bytes, mut known) = over;
+    let mut depth = depth;
+    while depth > 0 && wanted & !known != 0 {
+        depth -= 1;
+        if let Some((below, mask)) = layers[depth].plain(word) {
+            overlay(&mut bytes, below, mask & !known);
+            known |= mask;
+            continue;
+        }
+        let mut all = Vec::new();
+        for outcome in layers[depth].outcomes(word) {
+            let mut layers = layers.to_vec();
+            if layers[depth].decide(&outcome) {
+                let mut bytes = bytes;
+                overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
+                all.extend(ways(&layers, depth, word, wanted, (bytes, known | outcome.mask)));
+            }
+        }
+        return all;
     }
-    let mut all = Vec::new();
-    for outcome in layers[depth - 1].outcomes(word) {
-        let mut layers = layers.to_vec();
-        if layers[depth - 1].decide(&outcome) {
-            let mut bytes = bytes;
-            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-            all.extend(ways(&layers, depth - 1, word, (bytes, known | outcome.mask)));
+    vec![(layers.to_vec(), bytes)]
+}
+
+/// Every way in which words came out just so, and the others do not contradict `nots`.
+pub(crate) fn solutions(
+    layers: &[Remains],
+    words: &[(usize, Bytes, u8)],
+    nots: &[Not],
+    into: &mut Vec<Vec<Remains>>,
+) {
+    let Some(((word, bytes, mask), rest)) = words.split_first() else {
+        if refutable(layers, nots) {
+            into.push(layers.to_vec());
+        }
+        return;
+    };
+    for (layers, value) in ways(layers, layers.len(), *word, *mask, Default::default()) {
+        if masked(value, *mask) == masked(*bytes, *mask) {
+            solutions(&layers, rest, nots, into);
         }
     }
-    all
 }
 
 /// What the wanted bytes of a word can be, over all layers and under a run's own; in order.

@@ -13,10 +13,7 @@ use crate::event::{At, Event, Kind, WORD};
 use crate::fix::Edit;
 use crate::nots::{self, Not, values};
 use crate::profile::Profile;
-use crate::remains::{Outcome, Remains};
-
-/// Thrown through a recovery whose reads turn out to contradict each other.
-pub(crate) struct Impossible;
+use crate::remains::Remains;
 
 /// What a crash leaves: something of which much may be open.
 #[derive(Debug)]
@@ -88,8 +85,6 @@ pub(crate) struct Run {
     pub buffer: Vec<u8>,
     // Whether anything happened since the last point at which a crash was considered.
     fresh: bool,
-    // Destructors run while a contradiction unwinds the recovery: they find a machine that does nothing any more.
-    pub stopped: bool,
 }
 
 /// States by their hash.
@@ -137,7 +132,6 @@ impl Run {
             uncertain: Uncertain::default(),
             buffer: Vec::new(),
             fresh: false,
-            stopped: false,
         }
     }
 
@@ -164,16 +158,12 @@ impl Run {
         self.uncertain.loads.clear();
         self.uncertain.verified.clear();
         self.fresh = false;
-        self.stopped = false;
     }
 
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
         let write = kind.write();
         if kind.is_boundary() || (self.kills && write.is_some()) {
             self.crash_point(kind.is_boundary());
-        }
-        if self.stopped {
-            return;
         }
         self.fresh = true;
         if let Some(write) = write {
@@ -187,7 +177,7 @@ impl Run {
     /// is ordered with more than a store, of the process anywhere.
     pub(crate) fn crash_point(&mut self, boundary: bool) {
         // On a path that repeats an earlier one its crashes were considered there.
-        if !self.crashes || self.stopped || !self.fresh || !self.choices.is_new() {
+        if !self.crashes || !self.fresh || !self.choices.is_new() {
             return;
         }
         if boundary {
@@ -325,32 +315,24 @@ impl Run {
     pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
-            None if self.stopped => [0; WORD],
             None => self.read_open(word, wanted, at),
         }
     }
 
     #[cold]
     fn read_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
-        let own = self.content.own(word);
-        if let Some(bytes) = only(&values(&self.layers, word, wanted, own)) {
-            return bytes;
+        let mut ways = nots::ways(&self.layers, self.layers.len(), word, wanted, self.content.own(word));
+        if !self.nots.is_empty() {
+            ways.retain(|(layers, _)| nots::refutable(layers, &self.nots));
         }
-        let (mut bytes, mut known) = own;
-        for layer in (0..self.layers.len()).rev() {
-            let open = wanted & !known;
-            if open == 0 {
-                break;
-            }
-            if let Some((below, mask)) = self.layers[layer].plain(word) {
-                overlay(&mut bytes, below, mask & !known);
-                known |= mask;
-                continue;
-            }
-            let outcome = self.decide(layer, word, |_| true);
-            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-            known |= outcome.mask;
+        let first = masked(ways[0].1, wanted);
+        if ways.iter().all(|(_, bytes)| masked(*bytes, wanted) == first) {
+            return first;
         }
+        let chosen = self.choices.choose(ways.len());
+        let (layers, bytes) = ways.swap_remove(chosen);
+        self.layers = layers;
+        nots::tidy(&self.layers, &mut self.nots);
         self.uncertain.loads.push((at, word, masked(bytes, wanted)));
         self.learn(word);
         bytes
@@ -362,34 +344,6 @@ impl Run {
         {
             self.content.learn(word, bytes);
         }
-    }
-
-    // Chooses among the ways in which a word can have come out in a layer, of those that are wanted.
-    fn decide(&mut self, layer: usize, word: usize, wanted: impl Fn(&Outcome) -> bool) -> Outcome {
-        let mut outcomes = self.layers[layer].outcomes(word);
-        outcomes.retain(wanted);
-        if !self.nots.is_empty() {
-            // What would contradict them is no way at all.
-            let mut layers = self.layers.clone();
-            outcomes.retain(|outcome| {
-                layers[layer].clone_from(&self.layers[layer]);
-                layers[layer].decide(outcome) && nots::refutable(&layers, &self.nots)
-            });
-        }
-        if outcomes.is_empty() {
-            self.impossible();
-        }
-        let chosen = self.choices.choose(outcomes.len());
-        let outcome = outcomes.swap_remove(chosen);
-        let consistent = self.layers[layer].decide(&outcome);
-        debug_assert!(consistent);
-        nots::tidy(&self.layers, &mut self.nots);
-        outcome
-    }
-
-    fn impossible(&mut self) -> ! {
-        self.stopped = true;
-        std::panic::resume_unwind(Box::new(Impossible));
     }
 
     /// Whether the bytes of the words, of which each has those that count, are what `fits` accepts: every word
@@ -428,25 +382,25 @@ impl Run {
                     (word, masked(*bytes, mask), mask)
                 })
                 .collect();
-            let not = Not { depth: self.layers.len(), words: target };
-            let possible = not.words.iter().all(|(word, bytes, mask)| {
-                values(&self.layers, *word, *mask, Default::default()).contains(bytes)
-            });
-            if !possible || self.nots.contains(&not) {
+            let mut solutions = Vec::new();
+            nots::solutions(&self.layers, &target, &self.nots, &mut solutions);
+            if solutions.is_empty() {
                 continue;
             }
-            if self.choices.choose(2) == 0 {
-                for (word, bytes, mask) in &not.words {
-                    self.settle(*word, *mask, bytes);
-                    self.learn(*word);
-                    self.uncertain.verified.push(*word);
-                }
-                return true;
+            self.nots.push(Not { depth: self.layers.len(), words: target });
+            let may_be_otherwise = nots::refutable(&self.layers, &self.nots);
+            let chosen = self.choices.choose(solutions.len() + usize::from(may_be_otherwise));
+            if chosen == solutions.len() {
+                continue;
             }
-            self.nots.push(not);
-            if !nots::refutable(&self.layers, &self.nots) {
-                self.impossible();
+            self.layers = solutions.swap_remove(chosen);
+            let Not { words, .. } = self.nots.pop().expect("just pushed");
+            nots::tidy(&self.layers, &mut self.nots);
+            for (word, ..) in words {
+                self.learn(word);
+                self.uncertain.verified.push(word);
             }
+            return true;
         }
         false
     }
@@ -483,31 +437,6 @@ impl Run {
         let mut seen = FxHashSet::default();
         versions.retain(|version| seen.insert(version.clone()));
         versions
-    }
-
-    // Chooses among the ways in which the word is just that.
-    fn settle(&mut self, word: usize, wanted: u8, value: &Bytes) {
-        let mut known = 0;
-        for layer in (0..self.layers.len()).rev() {
-            let open = wanted & !known;
-            if open == 0 {
-                break;
-            }
-            let fits = |outcome: &Outcome| {
-                let seen = outcome.mask & open;
-                masked(outcome.bytes, seen) == masked(*value, seen)
-            };
-            let outcomes = self.layers[layer].outcomes(word);
-            if outcomes.iter().all(|outcome| fits(outcome) && outcome.mask & open == open) {
-                known |= open;
-                continue;
-            }
-            let outcome = self.decide(layer, word, fits);
-            known |= outcome.mask;
-        }
-        if masked(*value, wanted & !known) != [0; WORD] {
-            self.impossible();
-        }
     }
 }
 
