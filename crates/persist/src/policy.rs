@@ -66,7 +66,8 @@ pub struct Policy {
     pub prices: Prices,
 }
 
-/// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known.
+/// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known. They were measured
+/// in a row of thousands of the same: one that stands alone may be hidden behind other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Prices {
     /// A flush, by the policy's instruction, of a line that was stored to since it was last written back.
