@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use ringfence_persist::policy::Prices;
 
+use crate::event::Event;
 use crate::explore::Explorer;
 use crate::fix::Fix;
 use crate::lint::{self, Lint};
@@ -25,6 +26,7 @@ pub struct Check {
     pub(crate) most_states: u64,
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) names: Names,
+    pub(crate) volatile: Vec<Range<usize>>,
     pub(crate) prices: Prices,
 }
 
@@ -89,6 +91,7 @@ impl Check {
             most_states: 10_000_000,
             sample: None,
             names: Names::default(),
+            volatile: Vec::new(),
             prices: Prices::default(),
         }
     }
@@ -145,6 +148,12 @@ impl Check {
         self
     }
 
+    /// Bytes that need not survive: no lint asks for stores to them to be made durable.
+    pub fn volatile(mut self, range: Range<usize>) -> Self {
+        self.volatile.push(range);
+        self
+    }
+
     /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on everything that can
     /// be left. Recovery is told what was [marked](Machine::mark) before the crash, and returns what is wrong;
     /// a panic is wrong too. What it does after it has recovered is the next life of the program: with more
@@ -162,8 +171,17 @@ impl Check {
         let explorer = Explorer::new(self, &program, &recovery);
         let events = explorer.record(None);
         let mut report = explorer.search(&events);
-        report.lints.extend(lint::of(self.profile, &events));
-        report.lints.iter_mut().for_each(|lint| lint.price(&self.prices));
+        let kept = |at: usize| !self.volatile.iter().any(|range| range.contains(&at));
+        let durable: Vec<Event> = events
+            .iter()
+            .copied()
+            .filter(|event| event.kind.write().is_none_or(|write| kept(write.start())))
+            .collect();
+        report.lints.extend(lint::of(self.profile, &durable));
+        for lint in &mut report.lints {
+            lint.price(&self.prices);
+            lint.name = self.names.of(lint.bytes.start).filter(|_| !lint.bytes.is_empty());
+        }
         report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
         if report.violation.is_some() {
             shrink::shrink(self, &program, &recovery, &mut report);
@@ -232,11 +250,11 @@ impl fmt::Display for Report {
             "{looked_at} of {crash_points} crashes, {states} states, {merged} more were like others."
         )?;
         if let Some(seed) = self.seed {
-            writeln!(f, "They were taken at random with seed {seed}; others were not looked at.")?;
+            writeln!(f, "They were taken at random with seed {seed}; what was not taken was not looked at.")?;
         } else if self.bounded {
             writeln!(
                 f,
-                "The limit of states was met: {} crashes were not looked at, and the last one not to its end.",
+                "The limit of states was met: {} crashes were not looked at, and the last of the others not to its end.",
                 crash_points - looked_at
             )?;
         }
@@ -251,8 +269,8 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.story)?;
         match &self.fix {
-            Some(fix) => writeln!(f, "What would mend it: {fix}.\n"),
-            None => writeln!(f),
+            Some(fix) => writeln!(f, "\nThe fix: {fix}. It was tried: then nothing wrong is found."),
+            None => Ok(()),
         }
     }
 }

@@ -20,6 +20,13 @@ pub struct Write {
     pub mask: u8,
 }
 
+impl Write {
+    /// The offset of the first byte that is written.
+    pub fn start(&self) -> usize {
+        self.word * WORD + self.mask.trailing_zeros() as usize
+    }
+}
+
 /// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {

@@ -54,7 +54,8 @@ impl Profile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fix {
     pub(crate) edit: Edit,
-    pub(crate) profile: Profile,
+    // Whether it must be a full one, which clflush waits for on some processors.
+    pub(crate) full: bool,
 }
 
 impl Fix {
@@ -66,8 +67,8 @@ impl Fix {
 
 impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { edit: Edit { op, at, flush, fence }, profile } = self;
-        let fence_name = if profile.fence() == Kind::Mfence { "an mfence" } else { "a fence" };
+        let Self { edit: Edit { op, at, flush, fence }, full } = self;
+        let fence_name = if *full { "an mfence" } else { "a fence" };
         let what = match (flush, fence) {
             (true, true) => format!("a flush of what it stored, and then {fence_name},"),
             (true, false) => "a flush of what it stored".into(),
@@ -79,6 +80,6 @@ impl fmt::Display for Fix {
             Op::Flush => "flush",
             Op::Fence => "fence",
         };
-        write!(f, "{what} right after the {name} at {}:{} would close it", at.file(), at.line())
+        write!(f, "put {what} right after the {name} at {}:{}", at.file(), at.line())
     }
 }

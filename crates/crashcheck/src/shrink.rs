@@ -4,6 +4,7 @@ use crate::check::{Check, Report};
 use crate::explore::Explorer;
 use crate::fix::{Edit, Fix, Op};
 use crate::machine::Machine;
+use crate::profile::Profile;
 
 /// States spent on one attempt at most, and on all.
 const ATTEMPT: u64 = 200_000;
@@ -41,7 +42,8 @@ pub(crate) fn shrink(
         let tried = explorer.search(&events);
         budget -= tried.states.min(budget);
         if tried.violation.is_none() && !tried.bounded {
-            violation.fix = Some(Fix { edit, profile: check.profile });
+            let full = check.profile == Profile::OldAmd && violation.story.flushes_strongly();
+            violation.fix = Some(Fix { edit, full });
             break;
         }
     }

@@ -71,6 +71,11 @@ impl Story {
         all
     }
 
+    /// Whether anything was flushed by `clflush`.
+    pub(crate) fn flushes_strongly(&self) -> bool {
+        self.runs.iter().any(|run| run.events.iter().any(|event| matches!(event.kind, Kind::Flush(_))))
+    }
+
     fn lines(&self, run: &[Event], fates: &mut std::slice::Iter<'_, Fate>, reads: &[Read]) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut reads = reads.iter().peekable();
@@ -92,13 +97,13 @@ impl Story {
             };
             let fate = fates.next().copied();
             // One operation's words are told as one, as far as one thing became of them.
-            let start = first.word * WORD + first.mask.trailing_zeros() as usize;
+            let start = first.start();
             let mut bytes = bytes(&first);
             while let Some((_, next)) = run.peek() {
                 let Some(write) = next.kind.write() else { break };
                 let same = next.at == event.at
                     && std::mem::discriminant(&next.kind) == std::mem::discriminant(&event.kind);
-                let follows = write.word * WORD + write.mask.trailing_zeros() as usize == start + bytes.len();
+                let follows = write.start() == start + bytes.len();
                 if !same || !follows || fates.as_slice().first().copied() != fate {
                     break;
                 }
@@ -169,18 +174,27 @@ impl Story {
         texts.into_iter()
     }
 
-    fn tell(&self, f: &mut fmt::Formatter<'_>, lines: &[Line]) -> fmt::Result {
-        let wide = lines.iter().map(|line| line.what.chars().count()).max().unwrap_or(0).min(60);
-        for Line { fate, what, at } in lines {
-            let fate = match fate {
-                Some(Fate::Reached) => "in memory",
-                Some(Fate::Lost) => "LOST",
-                Some(Fate::Either) => "either",
-                None => "",
-            };
-            writeln!(f, "  {fate:<10} {what:<wide$}  {}:{}", at.file(), at.line())?;
+    // What is told of each run: a heading, or a line of it.
+    fn told(&self) -> Vec<Result<Line, String>> {
+        let mut told = Vec::new();
+        let mut fates = self.fates.iter();
+        for (number, run) in self.runs.iter().enumerate() {
+            told.push(
+                Err(if number == 0 { "The program:" } else { "Recovery, and what follows it:" }.into()),
+            );
+            let lines = self.lines(&run.events, &mut fates, &[]);
+            let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
+            let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
+            if from > 0 {
+                told.push(Err(format!("             ... {from} lines, of which every store is in memory")));
+            }
+            told.extend(lines.into_iter().skip(from).map(Ok));
+            let end = if run.killed { "the process is killed" } else { "the machine crashes" };
+            told.push(Err(format!("  ---------- {end} ----------")));
         }
-        Ok(())
+        told.push(Err("Recovery, and what follows it:".into()));
+        told.extend(self.lines(&self.last, &mut fates, &self.reads).into_iter().map(Ok));
+        told
     }
 }
 
@@ -222,20 +236,22 @@ fn bytes(write: &Write) -> Vec<u8> {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fates = self.fates.iter();
-        for (number, run) in self.runs.iter().enumerate() {
-            writeln!(f, "{}", if number == 0 { "The program:" } else { "Recovery, and what follows it:" })?;
-            let lines = self.lines(&run.events, &mut fates, &[]);
-            let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
-            let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
-            if from > 0 {
-                writeln!(f, "             ... {from} lines, of which every store is in memory")?;
+        let told = self.told();
+        let wide = told.iter().flatten().map(|line| line.what.chars().count()).max().unwrap_or(0).min(60);
+        for line in &told {
+            match line {
+                Err(heading) => writeln!(f, "{heading}")?,
+                Ok(Line { fate, what, at }) => {
+                    let fate = match fate {
+                        Some(Fate::Reached) => "in memory",
+                        Some(Fate::Lost) => "LOST",
+                        Some(Fate::Either) => "either way",
+                        None => "",
+                    };
+                    writeln!(f, "  {fate:<10} {what:<wide$}  {}:{}", at.file(), at.line())?;
+                }
             }
-            self.tell(f, &lines[from..])?;
-            let end = if run.killed { "the process is killed" } else { "the machine crashes" };
-            writeln!(f, "  ---------- {end} ----------")?;
         }
-        writeln!(f, "Recovery, and what follows it:")?;
-        self.tell(f, &self.lines(&self.last, &mut fates, &self.reads))
+        Ok(())
     }
 }

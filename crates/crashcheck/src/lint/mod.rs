@@ -72,6 +72,8 @@ pub struct Lint {
     /// What the instruction costs each time, in ns, where [`crate::Check::prices`] were given: that of a needless
     /// flush or fence. Under eADR the flush is taken as one of a line that was stored to.
     pub ns: Option<f64>,
+    /// The name of the first of the bytes, where [`crate::Check::name`] gave one.
+    pub name: Option<String>,
     why: Why,
 }
 
@@ -89,7 +91,16 @@ enum Why {
 
 /// Bytes that recovery read beside a checksum that does not cover them.
 pub(crate) fn uncovered(at: &'static Location<'static>, bytes: Range<usize>) -> Lint {
-    Lint { rule: Rule::UncoveredField, at, count: 1, bytes, other: None, why: Why::Plain, ns: None }
+    Lint {
+        rule: Rule::UncoveredField,
+        at,
+        count: 1,
+        bytes,
+        other: None,
+        why: Why::Plain,
+        ns: None,
+        name: None,
+    }
 }
 
 /// The findings in one run from memory that is durable at first, by rule and place.

@@ -33,9 +33,10 @@ impl fmt::Display for Place {
 impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, len) = (self.bytes.start, self.bytes.len());
+        let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let (bytes, are, them) = match len {
-            1 => (format!("the byte stored at {start}"), "is", "it"),
-            _ => (format!("the {len} bytes stored at {start}"), "are", "them"),
+            1 => (format!("the byte stored at {start}{named}"), "is", "it"),
+            _ => (format!("the {len} bytes stored at {start}{named}"), "are", "them"),
         };
         let other = self.other.map(|at| Place(at).to_string());
         let before = match (&other, self.rule) {

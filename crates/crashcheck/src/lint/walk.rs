@@ -292,7 +292,7 @@ impl Walk {
         let again = op.is_some_and(|op| !self.counted.insert((rule, op)));
         match self.lints.entry((rule, at)) {
             Entry::Vacant(entry) => {
-                let lint = Lint { rule, at, count: 1, bytes, other, ns: None, why };
+                let lint = Lint { rule, at, count: 1, bytes, other, ns: None, name: None, why };
                 entry.insert((op.unwrap_or(0), lint));
             }
             Entry::Occupied(entry) => {
