@@ -194,9 +194,9 @@ impl Check {
     ///
     /// # Panics
     /// As [`run`](Self::run).
-    pub fn run_steps<'s, S: Clone>(
+    pub fn run_steps<S: Clone>(
         &self,
-        steps: &'s [S],
+        steps: &[S],
         program: impl Fn(&Machine, &[S]),
         recovery: impl Fn(&Machine) -> Result<(), String>,
     ) -> (Report, Vec<S>) {
@@ -247,7 +247,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "{looked_at} of {crash_points} crashes, {states} states, {merged} more were like others."
+            "Looked at: {looked_at} of {crash_points} crashes, {states} states; {merged} more were equal to one of these."
         )?;
         if let Some(seed) = self.seed {
             writeln!(f, "They were taken at random with seed {seed}; what was not taken was not looked at.")?;

@@ -1,5 +1,33 @@
 //! What a crash can leave behind: a model of x86's persistency, and an explorer of every state of memory after
 //! a crash, for code written over [`ringfence_persist::Memory`].
+//!
+//! ```
+//! use ringfence_crashcheck::{Profile, check};
+//! use ringfence_persist::Memory;
+//!
+//! let report = check(
+//!     Profile::IntelAdr,
+//!     128,
+//!     |memory| {
+//!         memory.store_u64(0, 42);
+//!         memory.flush(0..8);
+//!         memory.sfence(); // without it the flag could be in memory before the value
+//!         memory.store_u64(64, 1);
+//!         memory.flush(64..72);
+//!         memory.sfence();
+//!         memory.acknowledge(42);
+//!     },
+//!     |memory| match (memory.marks().last(), memory.load_u64(64)) {
+//!         (None, 0) => Ok(()),
+//!         (_, 1) if memory.load_u64(0) == 42 => Ok(()),
+//!         (acknowledged, flag) => Err(format!("acknowledged {acknowledged:?}, the flag is {flag}")),
+//!     },
+//! );
+//! report.expect_sound();
+//! ```
+//!
+//! [`Check`] has the rest: several crashes, names for fields, limits, searches at random. The README begins with
+//! an empty project.
 
 mod check;
 mod choices;
@@ -26,3 +54,8 @@ pub use machine::Machine;
 pub use profile::Profile;
 pub use ringfence_persist::policy::Prices;
 pub use story::{Fate, Story};
+
+// The README's example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

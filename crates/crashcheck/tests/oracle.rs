@@ -287,7 +287,7 @@ fn what_two_crashes_leave_is_the_same_too() {
     for profile in Profile::ALL {
         let mut outcomes = 0;
         for seed in 0..cases {
-            let mut random = numbers(1 << 40 | seed * 4 + profile as u64);
+            let mut random = numbers((1 << 40) + seed * 4 + profile as u64);
             let program = random_program(&mut random, 6);
             let steps: Vec<Step> = random_program(&mut random, 5)
                 .into_iter()

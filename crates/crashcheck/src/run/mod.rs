@@ -1,11 +1,12 @@
 //! One run on memory that crashes may have left in any of many states: what it did, and what has been decided
 //! of what it found.
 
+mod crash;
+
 use std::cell::RefCell;
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
@@ -81,6 +82,8 @@ pub(crate) struct Run {
     /// Filled only for a story.
     pub reads: Option<Vec<Read>>,
     pub uncertain: Uncertain,
+    // Operations so far.
+    steps: u64,
     /// For bytes that a checksum is taken over.
     pub buffer: Vec<u8>,
     // Whether anything happened since the last point at which a crash was considered.
@@ -102,6 +105,9 @@ pub(crate) struct Uncertain {
     /// Words that a checksum was found to fit.
     pub verified: Vec<usize>,
 }
+
+/// A run that does so much goes round in circles.
+const ENDLESS: u64 = 10_000_000;
 
 impl Run {
     /// In place of one that is in use.
@@ -130,6 +136,7 @@ impl Run {
             pending: 0,
             reads: None,
             uncertain: Uncertain::default(),
+            steps: 0,
             buffer: Vec::new(),
             fresh: false,
         }
@@ -155,12 +162,21 @@ impl Run {
             .iter()
             .filter_map(|event| event.kind.write())
             .for_each(|write| self.content.store(&write));
+        self.steps = 0;
         self.uncertain.loads.clear();
         self.uncertain.verified.clear();
         self.fresh = false;
     }
 
+    // A structure with a cycle in it must not hang the search.
+    #[inline]
+    fn step(&mut self) {
+        self.steps += 1;
+        assert!(self.steps < ENDLESS, "it does not come to an end: {ENDLESS} words were read or written");
+    }
+
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
+        self.step();
         let write = kind.write();
         if kind.is_boundary() || (self.kills && write.is_some()) {
             self.crash_point(kind.is_boundary());
@@ -173,146 +189,10 @@ impl Run {
         self.events.push(Event { kind, at });
     }
 
-    /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
-    /// is ordered with more than a store, of the process anywhere.
-    pub(crate) fn crash_point(&mut self, boundary: bool) {
-        // On a path that repeats an earlier one its crashes were considered there.
-        if !self.crashes || !self.fresh || !self.choices.is_new() {
-            return;
-        }
-        if boundary {
-            self.fresh = false;
-        }
-        for killed in [false, true] {
-            if if killed { !self.kills } else { !boundary } {
-                continue;
-            }
-            let Some(replaces) = self.choices.sample_crash() else { continue };
-            if let Some(state) = if killed { self.kill() } else { self.crash() } {
-                if replaces {
-                    self.crashed.clear();
-                }
-                self.crashed.push(state);
-            }
-        }
-    }
-
-    /// The state in which the process is killed now, if nobody has seen it before.
-    pub(crate) fn kill(&self) -> Option<State> {
-        if Remains::of(self.profile, &self.events).is_settled() {
-            // Nothing is in caches: the same as a crash of the machine.
-            return None;
-        }
-        let left: Vec<_> = self.content.below_listed().map(|(word, known)| (word as u32, known)).collect();
-        let mut key = self.key(&self.layers, &left);
-        let mut hasher = FxBuildHasher.build_hasher();
-        // In the order of time, since it decides what fences complete.
-        self.events
-            .iter()
-            .filter(|event| event.kind.mark().is_none())
-            .for_each(|event| event.kind.hash(&mut hasher));
-        key = mix(key.wrapping_add(mix(hasher.finish())));
-        if !self.is_new(key) {
-            return None;
-        }
-        Some(State {
-            layers: self.layers.clone(),
-            left,
-            nots: self.nots.clone(),
-            marks: self.marks.clone(),
-            runs: self.ended(true),
-            pending: self.events.as_slice().into(),
-        })
-    }
-
-    fn ended(&self, killed: bool) -> Vec<Ended> {
-        let last = Ended { events: self.own_events().into(), killed };
-        self.before.iter().cloned().chain([last]).collect()
-    }
-
-    /// What this run did itself.
-    pub(crate) fn own_events(&self) -> &[Event] {
-        &self.events[self.pending..]
-    }
-
-    fn is_new(&self, key: u64) -> bool {
-        let mut seen = self.seen.borrow_mut();
-        let new = !self.merges || seen.keys.insert(key);
-        if !new {
-            seen.merged += 1;
-        }
-        new
-    }
-
-    /// The state that a crash now leaves, if nobody has seen it before.
-    pub(crate) fn crash(&self) -> Option<State> {
-        let layer = Remains::of(self.profile, &self.events);
-        let mut layers = self.layers.clone();
-        let mut left = Vec::new();
-        let touched: Vec<usize> = layer.words().collect();
-        layers.push(layer);
-        for word in self.content.listed() {
-            match self.content.below(word) {
-                _ if touched.binary_search(&word).is_ok() => {}
-                known @ Some(_) => left.push((word as u32, known)),
-                None => left.push((word as u32, only(&values(&layers, word, 0xff, Default::default())))),
-            }
-        }
-        for word in touched {
-            let below = self.content.below(word);
-            let bytes = match (layers[layers.len() - 1].plain(word), below) {
-                (Some((bytes, 0xff)), _) => Some(bytes),
-                (Some((bytes, mask)), Some(mut below)) => {
-                    overlay(&mut below, bytes, mask);
-                    Some(below)
-                }
-                _ => only(&values(&layers, word, 0xff, Default::default())),
-            };
-            left.push((word as u32, bytes));
-        }
-        left.retain(|(_, bytes)| *bytes != Some([0; WORD]));
-        if !self.is_new(self.key(&layers, &left)) {
-            return None;
-        }
-        let (nots, marks) = (self.nots.clone(), self.marks.clone());
-        Some(State { layers, left, nots, marks, runs: self.ended(false), pending: Rc::default() })
-    }
-
-    // Sums, since words come in any order.
-    fn key(&self, layers: &[Remains], left: &[(u32, Option<Bytes>)]) -> u64 {
-        let hash = |feed: &dyn Fn(&mut rustc_hash::FxHasher)| {
-            let mut hasher = FxBuildHasher.build_hasher();
-            feed(&mut hasher);
-            mix(hasher.finish())
-        };
-        let mut sum = hash(&|into| {
-            (&self.marks, self.before.len()).hash(into);
-            layers.iter().for_each(|layer| layer.ties_key(into));
-        });
-        for (word, bytes) in left {
-            let one = match bytes {
-                Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
-                None => hash(&|into| {
-                    word.hash(into);
-                    for (number, layer) in layers.iter().enumerate().rev() {
-                        number.hash(into);
-                        if !layer.word_key(*word as usize, into) {
-                            break;
-                        }
-                    }
-                }),
-            };
-            sum = sum.wrapping_add(one);
-        }
-        for not in &self.nots {
-            sum = sum.wrapping_add(hash(&|into| not.hash(into)));
-        }
-        sum
-    }
-
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
     pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
+        self.step();
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
             None => self.read_open(word, wanted, at),
@@ -438,13 +318,6 @@ impl Run {
         versions.retain(|version| seen.insert(version.clone()));
         versions
     }
-}
-
-fn mix(x: u64) -> u64 {
-    // The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 fn only(values: &[Bytes]) -> Option<Bytes> {

@@ -1,0 +1,158 @@
+//! Where a run may end, what it leaves then, and whether that is anything new.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::rc::Rc;
+
+use rustc_hash::FxBuildHasher;
+
+use super::{Ended, Run, State, only};
+use crate::content::{Bytes, overlay};
+use crate::event::{Event, WORD};
+use crate::nots::values;
+use crate::remains::Remains;
+
+impl Run {
+    /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
+    /// is ordered with more than a store, of the process anywhere.
+    pub(crate) fn crash_point(&mut self, boundary: bool) {
+        // On a path that repeats an earlier one its crashes were considered there.
+        if !self.crashes || !self.fresh || !self.choices.is_new() {
+            return;
+        }
+        if boundary {
+            self.fresh = false;
+        }
+        for killed in [false, true] {
+            if if killed { !self.kills } else { !boundary } {
+                continue;
+            }
+            let Some(replaces) = self.choices.sample_crash() else { continue };
+            if let Some(state) = if killed { self.kill() } else { self.crash() } {
+                if replaces {
+                    self.crashed.clear();
+                }
+                self.crashed.push(state);
+            }
+        }
+    }
+
+    /// The state in which the process is killed now, if nobody has seen it before.
+    pub(crate) fn kill(&self) -> Option<State> {
+        if Remains::of(self.profile, &self.events).is_settled() {
+            // Nothing is in caches: the same as a crash of the machine.
+            return None;
+        }
+        let left: Vec<_> = self.content.below_listed().map(|(word, known)| (word as u32, known)).collect();
+        let mut key = self.key(&self.layers, &left);
+        let mut hasher = FxBuildHasher.build_hasher();
+        // In the order of time, since it decides what fences complete.
+        self.events
+            .iter()
+            .filter(|event| event.kind.mark().is_none())
+            .for_each(|event| event.kind.hash(&mut hasher));
+        key = mix(key.wrapping_add(mix(hasher.finish())));
+        if !self.is_new(key) {
+            return None;
+        }
+        Some(State {
+            layers: self.layers.clone(),
+            left,
+            nots: self.nots.clone(),
+            marks: self.marks.clone(),
+            runs: self.ended(true),
+            pending: self.events.as_slice().into(),
+        })
+    }
+
+    fn ended(&self, killed: bool) -> Vec<Ended> {
+        let last = Ended { events: self.own_events().into(), killed };
+        self.before.iter().cloned().chain([last]).collect()
+    }
+
+    /// What this run did itself.
+    pub(crate) fn own_events(&self) -> &[Event] {
+        &self.events[self.pending..]
+    }
+
+    fn is_new(&self, key: u64) -> bool {
+        let mut seen = self.seen.borrow_mut();
+        let new = !self.merges || seen.keys.insert(key);
+        if !new {
+            seen.merged += 1;
+        }
+        new
+    }
+
+    /// The state that a crash now leaves, if nobody has seen it before.
+    pub(crate) fn crash(&self) -> Option<State> {
+        let layer = Remains::of(self.profile, &self.events);
+        let mut layers = self.layers.clone();
+        let mut left = Vec::new();
+        let touched: Vec<usize> = layer.words().collect();
+        layers.push(layer);
+        for word in self.content.listed() {
+            match self.content.below(word) {
+                _ if touched.binary_search(&word).is_ok() => {}
+                known @ Some(_) => left.push((word as u32, known)),
+                None => left.push((word as u32, only(&values(&layers, word, 0xff, Default::default())))),
+            }
+        }
+        for word in touched {
+            let below = self.content.below(word);
+            let bytes = match (layers[layers.len() - 1].plain(word), below) {
+                (Some((bytes, 0xff)), _) => Some(bytes),
+                (Some((bytes, mask)), Some(mut below)) => {
+                    overlay(&mut below, bytes, mask);
+                    Some(below)
+                }
+                _ => only(&values(&layers, word, 0xff, Default::default())),
+            };
+            left.push((word as u32, bytes));
+        }
+        left.retain(|(_, bytes)| *bytes != Some([0; WORD]));
+        if !self.is_new(self.key(&layers, &left)) {
+            return None;
+        }
+        let (nots, marks) = (self.nots.clone(), self.marks.clone());
+        Some(State { layers, left, nots, marks, runs: self.ended(false), pending: Rc::default() })
+    }
+
+    // Sums, since words come in any order.
+    fn key(&self, layers: &[Remains], left: &[(u32, Option<Bytes>)]) -> u64 {
+        let hash = |feed: &dyn Fn(&mut rustc_hash::FxHasher)| {
+            let mut hasher = FxBuildHasher.build_hasher();
+            feed(&mut hasher);
+            mix(hasher.finish())
+        };
+        let mut sum = hash(&|into| {
+            (&self.marks, self.before.len()).hash(into);
+            layers.iter().for_each(|layer| layer.ties_key(into));
+        });
+        for (word, bytes) in left {
+            let one = match bytes {
+                Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
+                None => hash(&|into| {
+                    word.hash(into);
+                    for (number, layer) in layers.iter().enumerate().rev() {
+                        number.hash(into);
+                        if !layer.word_key(*word as usize, into) {
+                            break;
+                        }
+                    }
+                }),
+            };
+            sum = sum.wrapping_add(one);
+        }
+        for not in &self.nots {
+            sum = sum.wrapping_add(hash(&|into| not.hash(into)));
+        }
+        sum
+    }
+}
+
+fn mix(x: u64) -> u64 {
+    // The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
