@@ -164,7 +164,7 @@ impl<M: Memory> LevelHash<M> {
     /// memory must be zero.
     pub fn create(memory: M, size: u32, slots: usize, bug: Option<Bug>) -> Self {
         assert!((1..=3).contains(&slots) && size >= 1);
-        let lines = BUCKET / LINE << size;
+        let lines = (BUCKET / LINE) << size;
         let geometry = Geometry { size, top: FIRST_LEVEL, bottom: FIRST_LEVEL + lines, interim: 0 };
         memory.store_u64(AT_SLOTS, slots as u64);
         memory.store_u64(AT_NEXT, (geometry.bottom + lines / 2) as u64);

@@ -1,0 +1,142 @@
+//! The B+-tree under check.
+
+use std::collections::BTreeMap;
+
+use ringfence_crashcheck::{Check, Machine, Profile, Report};
+
+use crate::fast_fair::{Bug, FastFair, NODE};
+use crate::history::{self, ADR, ALL, expect};
+
+const DELETE: u64 = 1 << 40;
+
+fn insert(machine: &Machine, tree: &FastFair<&Machine>, key: u64) -> Result<(), String> {
+    history::operate(machine, key, || match tree.insert(key, value(key)) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{key} is there already")),
+        Err(_) => Err(format!("no room for {key}")),
+    })
+}
+
+fn delete(machine: &Machine, tree: &FastFair<&Machine>, key: u64) -> Result<(), String> {
+    history::operate(machine, DELETE | key, || match tree.delete(key) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{key} is not there to delete")),
+        Err(_) => Err(format!("no room to delete {key}")),
+    })
+}
+
+fn value(key: u64) -> u64 {
+    1000 + key
+}
+
+fn left_by(operations: &[u64]) -> Vec<(u64, u64)> {
+    let mut items = BTreeMap::new();
+    for operation in operations {
+        let key = operation & (DELETE - 1);
+        if operation & DELETE != 0 {
+            items.remove(&key)
+        } else {
+            items.insert(key, value(key))
+        };
+    }
+    items.into_iter().collect()
+}
+
+fn verify(tree: &FastFair<&Machine>, complete: bool) -> Result<Vec<(u64, u64)>, String> {
+    tree.check(complete)?;
+    let items = tree.items();
+    match items.iter().find(|(key, value)| tree.get(*key) != Some(*value)) {
+        Some((key, _)) => Err(format!("{key} is there, and cannot be found")),
+        None => Ok(items),
+    }
+}
+
+fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
+    let past = history::past(machine);
+    let tree = match FastFair::open(machine, bug) {
+        None if past.created => return Err("the tree is gone".into()),
+        None => return Ok(()),
+        Some(tree) => tree,
+    };
+    history::settle(machine, &past, &verify(&tree, false)?, left_by)?;
+    // Life goes on, there where the last operation was: its neighbour is deleted, and another inserted.
+    let last = past.pending.or(past.done.last().copied()).map_or(0, |operation| operation & (DELETE - 1));
+    if let Some((key, _)) = tree.items().into_iter().find(|(key, _)| *key > last) {
+        delete(machine, &tree, key)?;
+    }
+    insert(machine, &tree, last + 1)?;
+    // What a writer found half done on its way is complete.
+    let items = verify(&tree, true)?;
+    if items != left_by(&history::past(machine).done) {
+        return Err(format!("{items:?} after the next operations"));
+    }
+    Ok(())
+}
+
+fn check(profile: Profile, crashes: usize, bug: Option<Bug>, program: &[u64]) -> Report {
+    Check::new(profile, 24 * NODE).crashes(crashes).run(
+        |machine| {
+            let tree = FastFair::create(machine, bug);
+            history::created(machine);
+            for operation in program {
+                match operation & DELETE {
+                    0 => insert(machine, &tree, *operation),
+                    _ => delete(machine, &tree, operation & (DELETE - 1)),
+                }
+                .unwrap();
+            }
+        },
+        |machine| recovery(machine, bug),
+    )
+}
+
+// Shifts from everywhere; the root is split twice, once as a leaf, once as an inner node.
+const PROGRAM: &[u64] = &[
+    50,
+    30,
+    40,
+    10,
+    20,
+    DELETE | 10,
+    60,
+    15,
+    DELETE | 30,
+    70,
+    80,
+    90,
+    100,
+    110,
+    35,
+    120,
+    130,
+    DELETE | 90,
+    140,
+    85,
+    95,
+];
+
+#[test]
+fn fast_and_fair_survives_crashes() {
+    for crashes in [1, 2] {
+        expect("FAST & FAIR", None::<Bug>, crashes, &[], |profile| check(profile, crashes, None, PROGRAM));
+    }
+}
+
+#[test]
+fn bugs_of_fast_and_fair_are_found() {
+    for (bug, wanted) in [
+        (Bug::ShiftNotFlushed, ADR),
+        (Bug::DeleteNotFlushed, ADR),
+        (Bug::PointerFirst, ALL),
+        (Bug::DeleteBlind, ALL),
+        (Bug::SiblingNotFlushed, ADR),
+        (Bug::LinkNotDurable, ADR),
+        (Bug::CutFirst, ALL),
+        (Bug::RootNotFlushed, ADR),
+        (Bug::NotCompleted, ALL),
+        (Bug::CountApart, ALL),
+        (Bug::NextNotFlushed, ADR),
+    ] {
+        expect("FAST & FAIR", Some(bug), 1, wanted, |profile| check(profile, 1, Some(bug), PROGRAM));
+    }
+}
