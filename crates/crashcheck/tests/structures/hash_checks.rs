@@ -61,7 +61,7 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
     };
     history::settle(machine, &past, &verify(&table)?, left_by)?;
     // Life goes on.
-    let fresh = 100 + past.begun;
+    let fresh = 100 + past.begun.len() as u64;
     operate(machine, &table, (INSERT, fresh, 7))?;
     if let Some((key, _)) = table.items().first() {
         operate(machine, &table, (DELETE, *key, 0))?;

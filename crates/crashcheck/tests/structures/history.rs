@@ -39,19 +39,19 @@ pub struct Past {
     pub done: Vec<u64>,
     /// The one that was under way: it took place, or did not.
     pub pending: Option<u64>,
-    /// How many were ever begun.
-    pub begun: u64,
+    /// All that were ever begun.
+    pub begun: Vec<u64>,
 }
 
 /// Reads the marks.
 pub fn past(machine: &Machine) -> Past {
-    let mut past = Past { created: false, done: Vec::new(), pending: None, begun: 0 };
+    let mut past = Past { created: false, done: Vec::new(), pending: None, begun: Vec::new() };
     for mark in machine.marks() {
         match mark >> 60 << 60 {
             CREATED => past.created = true,
             BEGUN => {
                 past.pending = Some(mark & (CREATED - 1));
-                past.begun += 1;
+                past.begun.push(mark & (CREATED - 1));
             }
             DONE | HAPPENED => past.done.extend(past.pending.take()),
             _ => past.pending = None,

@@ -59,8 +59,9 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
         Some(tree) => tree,
     };
     history::settle(machine, &past, &verify(&tree, false)?, left_by)?;
-    // Life goes on, there where the last operation was: its neighbour is deleted, and another inserted.
-    let last = past.pending.or(past.done.last().copied()).map_or(0, |operation| operation & (DELETE - 1));
+    // Life goes on where the last insertion was, which may have left a split half done: its neighbour is deleted, and
+    // another inserted.
+    let last = past.begun.iter().rev().find(|operation| *operation & DELETE == 0).copied().unwrap_or(0);
     if let Some((key, _)) = tree.items().into_iter().find(|(key, _)| *key > last) {
         delete(machine, &tree, key)?;
     }
