@@ -69,7 +69,8 @@ impl<M: Memory> Bank<M> {
             let has = pool.memory().load_u64(from + BALANCE);
             pool.set(from + BALANCE, has.wrapping_sub(amount))?;
             let had = pool.memory().load_u64(to + BALANCE);
-            if pool.bug() == Some(Bug::NotAdded) {
+            // A transfer that is refused would show it without a crash.
+            if pool.bug() == Some(Bug::NotAdded) && has >= amount {
                 pool.store(to + BALANCE, had + amount);
             } else {
                 pool.set(to + BALANCE, had + amount)?;

@@ -39,7 +39,7 @@ const FULL: usize = 4;
 // The leftmost pointer of a leaf: no value is that.
 const LEAF: u64 = 1;
 // Longer lists are circles.
-const MOST: usize = 100;
+const MOST: usize = 1000;
 
 /// What can be done wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +142,8 @@ impl<M: Memory> FastFair<M> {
         self.entries(node).into_iter().find(|(_, there, _)| *there == key).map(|(_, _, value)| value)
     }
 
-    /// Adds a key with a value above 1, durable on return; no two neighbours may have the same value. False if the
-    /// key is there already.
+    /// Adds a key (below the largest) with a value above 1, durable on return; no two neighbours may have the same
+    /// value. False if the key is there already.
     pub fn insert(&self, key: u64, value: u64) -> Result<bool, Full> {
         assert!(value > 1, "{value} means something else here");
         let leaf = self.descend(key, 0)?;
@@ -298,8 +298,15 @@ impl<M: Memory> FastFair<M> {
         child
     }
 
-    fn to_right(&self, node: usize, key: u64) -> usize {
-        self.list(node).into_iter().find(|node| key < self.end(*node)).expect("the last has no end")
+    // The node of the list that a key belongs to: this one, or one to its right that its parent does not know yet.
+    fn to_right(&self, mut node: usize, key: u64) -> usize {
+        for _ in 0..MOST {
+            if key < self.end(node) {
+                return node;
+            }
+            node = self.word(node, SIBLING) as usize;
+        }
+        panic!("the siblings go in a circle");
     }
 
     // The writer's way to a node of this level, on which it completes what it finds half done.

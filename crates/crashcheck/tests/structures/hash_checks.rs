@@ -136,3 +136,27 @@ fn bugs_of_level_hashing_are_found() {
         expect("level hash", Some(bug), 1, wanted, |profile| check(profile, 1, Some(bug), LONG));
     }
 }
+
+#[test]
+fn level_hashing_is_a_map() {
+    let table = LevelHash::create(history::plain_memory(1 << 18), 1, 3, None);
+    let (mut random, mut map) = (history::random(2), BTreeMap::new());
+    for round in 0..4000 {
+        let (key, value) = (random(300), [random(256) as u8; VALUE]);
+        let is_there = map.contains_key(&key);
+        match random(5) {
+            0 => assert_eq!(table.delete(key), map.remove(&key).is_some(), "round {round}"),
+            _ if is_there => {
+                assert!(table.update(key, &value), "round {round}");
+                map.insert(key, value);
+            }
+            _ => {
+                table.insert(key, &value).unwrap();
+                map.insert(key, value);
+            }
+        }
+        assert_eq!(table.get(key), map.get(&key).copied(), "round {round}");
+    }
+    assert_eq!(table.len(), map.len());
+    assert_eq!(table.items(), map.into_iter().collect::<Vec<_>>());
+}

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 
 use ringfence_crashcheck::{Machine, Profile, Report};
+use ringfence_persist::{Mapped, Region, Request};
 
 /// Where caches are lost in a crash: bugs of order exist here, and not under eADR.
 pub const ADR: &[Profile] = &[Profile::IntelAdr, Profile::Amd, Profile::OldAmd];
@@ -102,7 +103,7 @@ pub fn expect(
             "{structure:<11} {name:<22} {profile:<22} {crashes} crashes {:>4} points {:>7} paths  {}",
             report.crash_points,
             report.paths,
-            if said.is_empty() { "nothing" } else { said }
+            if said.is_empty() { "nothing".into() } else { said.chars().take(80).collect::<String>() }
         );
         assert!(!report.bounded, "{structure}, {name}, {profile}: too many paths");
         if report.violation.is_some() != wanted.contains(&profile) {
@@ -112,4 +113,20 @@ pub fn expect(
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// Memory without crashes, for programs that are long.
+pub fn plain_memory(len: usize) -> Mapped {
+    Mapped::new(Region::map(&Request::dram(len)).unwrap()).unwrap()
+}
+
+/// Numbers below `end` that look random: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+pub fn random(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |end| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
 }

@@ -141,3 +141,24 @@ fn bugs_of_fast_and_fair_are_found() {
         expect("FAST & FAIR", Some(bug), 1, wanted, |profile| check(profile, 1, Some(bug), PROGRAM));
     }
 }
+
+#[test]
+fn fast_and_fair_is_a_map() {
+    let tree = FastFair::create(history::plain_memory(1 << 18), None);
+    let (mut random, mut map) = (history::random(1), BTreeMap::new());
+    for round in 0..4000 {
+        let key = random(300);
+        // Values differ between neighbours, and from one life of a key to the next.
+        let value = 1000 * (round + 1) + key;
+        if random(5) < 3 {
+            let is_new = !map.contains_key(&key);
+            assert_eq!(tree.insert(key, value).unwrap(), is_new, "round {round}");
+            map.entry(key).or_insert(value);
+        } else {
+            assert_eq!(tree.delete(key).unwrap(), map.remove(&key).is_some(), "round {round}");
+        }
+        assert_eq!(tree.get(key), map.get(&key).copied());
+    }
+    tree.check(true).unwrap();
+    assert_eq!(tree.items(), map.into_iter().collect::<Vec<_>>());
+}

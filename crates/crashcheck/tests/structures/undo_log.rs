@@ -11,7 +11,8 @@
 //! checksum over all of them, so that neither a torn nor an old entry counts.
 //!
 //! In memory, in bytes: a line of magic and generation, a line with the heap's end and its root, the log, the heap.
-//! An entry is a checksum, the generation, offset, length, and the bytes, padded to lines.
+//! An entry is a checksum, a word of the generation and (low 16 bits) the length, the offset, and the bytes, padded to
+//! lines.
 
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ const AT_ROOT: usize = 72;
 const LOG: Range<usize> = 128..128 + 512;
 const HEAP: usize = LOG.end;
 const LINE: usize = 64;
-const HEAD: usize = 32;
+const HEAD: usize = 24;
 const SEED: u64 = 0x1065;
 
 /// What can be done wrong.
@@ -47,9 +48,9 @@ pub enum Bug {
     AbortClearsEarly,
     /// So does recovery, which takes a second crash to be seen.
     RecoveryClearsEarly,
-    /// Entries of earlier generations count.
-    AnyGeneration,
-    /// Ranges that overlap are restored oldest first.
+    /// Of the entries only the first must be of the log's generation: those of earlier transactions count behind it.
+    OldEntries,
+    /// Recovery restores the oldest first, which is wrong for ranges that overlap.
     OldestFirst,
     /// What is allocated is not made durable by commit.
     NewNotFlushed,
@@ -99,7 +100,10 @@ impl<M: Memory> Pool<M> {
             return None;
         }
         let pool = Self::over(memory, bug);
-        let entries = pool.log();
+        let mut entries = pool.log();
+        if bug == Some(Bug::OldestFirst) {
+            entries.reverse();
+        }
         if !entries.is_empty() {
             pool.take_back(&entries, bug != Some(Bug::RecoveryClearsEarly));
         }
@@ -218,9 +222,9 @@ impl<M: Memory> Pool<M> {
             self.persist(AT_COUNT..AT_COUNT + 8);
         }
         let mut entry = vec![0; size];
-        entry[8..16].copy_from_slice(&self.memory.load_u64(AT_GENERATION).to_le_bytes());
+        let word = self.memory.load_u64(AT_GENERATION) << 16 | range.len() as u64;
+        entry[8..16].copy_from_slice(&word.to_le_bytes());
         entry[16..24].copy_from_slice(&(range.start as u64).to_le_bytes());
-        entry[24..32].copy_from_slice(&(range.len() as u64).to_le_bytes());
         self.memory.load(range.start, &mut entry[HEAD..HEAD + range.len()]);
         let sum = checksum::of(&entry[8..HEAD + range.len()], SEED);
         entry[..8].copy_from_slice(&sum.to_le_bytes());
@@ -253,29 +257,26 @@ impl<M: Memory> Pool<M> {
         if at + HEAD > LOG.end {
             return None;
         }
-        let len = usize::try_from(self.memory.load_u64(at + 24)).ok()?;
+        let word = self.memory.load_u64(at + 8);
+        let len = (word & 0xffff) as usize;
         if len > LOG.end - at - HEAD {
             return None;
         }
         let counted = self.bug == Some(Bug::CountFirst);
-        let current = self.bug == Some(Bug::AnyGeneration) || self.memory.load_u64(at + 8) == generation;
+        let unasked = self.bug == Some(Bug::OldEntries) && at > LOG.start;
         let whole = || {
             let sum = self.memory.load_u64(at);
             self.memory.verify([at + 8..at + HEAD + len, 0..0], SEED, sum)
         };
-        (counted || current && len > 0 && whole()).then_some(len)
+        (counted || (unasked || word >> 16 == generation) && whole()).then_some(len)
     }
 
     // Restores what the entries have: durable before the log is cleared.
     fn take_back(&self, entries: &[usize], durable: bool) {
-        let mut order = entries.to_vec();
-        if self.bug != Some(Bug::OldestFirst) {
-            order.reverse();
-        }
         let mut ranges = Vec::new();
-        for entry in order {
+        for entry in entries.iter().rev() {
             let at = self.memory.load_u64(entry + 16) as usize;
-            let mut bytes = vec![0; self.memory.load_u64(entry + 24) as usize];
+            let mut bytes = vec![0; (self.memory.load_u64(entry + 8) & 0xffff) as usize];
             self.memory.load(entry + HEAD, &mut bytes);
             self.memory.store(at, &bytes);
             ranges.push(at..at + bytes.len());
