@@ -1,9 +1,9 @@
 //! The transactions under check, by the bank on them.
 
-use ringfence_crashcheck::{Check, Machine, Profile, Report};
+use ringfence_crashcheck::{Machine, Profile, Report};
 
 use crate::bank::{Account, Bank};
-use crate::history::{self, ADR, ALL, expect};
+use crate::history::{self, ADR, ALL, How, OLD_AMD, expect};
 use crate::undo_log::{Abort, Bug, Pool};
 
 // Operations: account, other account, and amount; without an other account it is opened with that amount.
@@ -74,10 +74,10 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
 const PROGRAM: &[(u64, u64, u64)] =
     &[(1, 0, 100), (2, 0, 50), (1, 2, 30), (2, 1, 1000), (3, 0, 7), (2, 3, 80), (3, 1, 5)];
 
-fn check(profile: Profile, crashes: usize, bug: Option<Bug>) -> Report {
+fn check(profile: Profile, how: How, bug: Option<Bug>) -> Report {
     // What follows differs in numbers alone, and is many times as much with two crashes.
-    let program = if crashes == 1 { PROGRAM } else { &PROGRAM[..4] };
-    Check::new(profile, 2048).crashes(crashes).run(
+    let program = if how == How::Twice { &PROGRAM[..4] } else { PROGRAM };
+    how.check(profile, 2048).run(
         |machine| {
             let mut bank = Bank::over(Pool::create(machine, bug));
             history::created(machine);
@@ -91,30 +91,34 @@ fn check(profile: Profile, crashes: usize, bug: Option<Bug>) -> Report {
 
 #[test]
 fn transactions_survive_crashes() {
-    for crashes in [1, 2] {
-        expect("undo log", None::<Bug>, crashes, &[], |profile| check(profile, crashes, None));
+    for (how, wanted) in [(How::Once, &[][..]), (How::Twice, &[]), (How::Clflush, OLD_AMD)] {
+        expect("undo log", None::<Bug>, how, wanted, |profile| check(profile, how, None));
     }
 }
 
 #[test]
 fn bugs_of_transactions_are_found() {
-    for (bug, crashes, wanted) in [
+    for (bug, wanted, with_clflush) in [
         // Non-temporal stores wait for a fence under eADR too.
-        (Bug::ModifyEarly, 1, ALL),
-        (Bug::CountFirst, 1, ALL),
-        (Bug::CommitClearsEarly, 1, ADR),
-        (Bug::CommitNotFenced, 1, ALL),
-        (Bug::FirstLineOnly, 1, ADR),
-        (Bug::AbortClearsEarly, 1, ADR),
-        (Bug::RecoveryClearsEarly, 1, &[]),
-        (Bug::RecoveryClearsEarly, 2, ADR),
-        (Bug::OldEntries, 1, ALL),
-        (Bug::OldestFirst, 1, ALL),
-        (Bug::NewNotFlushed, 1, ADR),
-        (Bug::NotAdded, 1, ALL),
+        (Bug::ModifyEarly, ALL, ALL),
+        (Bug::CountFirst, ALL, ALL),
+        (Bug::CommitClearsEarly, ADR, ADR),
+        (Bug::CommitNotFenced, ALL, ALL),
+        (Bug::FirstLineOnly, ADR, ADR),
+        (Bug::AbortClearsEarly, ADR, ADR),
+        // Takes a second crash: see below.
+        (Bug::RecoveryClearsEarly, &[], OLD_AMD),
+        (Bug::OldEntries, ALL, ALL),
+        (Bug::OldestFirst, ALL, ALL),
+        (Bug::NewNotFlushed, ADR, ADR),
+        (Bug::NotAdded, ALL, ALL),
     ] {
-        expect("undo log", Some(bug), crashes, wanted, |profile| check(profile, crashes, Some(bug)));
+        for (how, wanted) in [(How::Once, wanted), (How::Clflush, with_clflush)] {
+            expect("undo log", Some(bug), how, wanted, |profile| check(profile, how, Some(bug)));
+        }
     }
+    let bug = Some(Bug::RecoveryClearsEarly);
+    expect("undo log", bug, How::Twice, ADR, |profile| check(profile, How::Twice, bug));
 }
 
 #[test]

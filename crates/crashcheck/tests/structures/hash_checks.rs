@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_crashcheck::{Check, Machine, Profile, Report};
+use ringfence_crashcheck::{Machine, Profile, Report};
 
-use crate::history::{self, ADR, ALL, expect};
+use crate::history::{self, ADR, ALL, How, OLD_AMD, WEAK_CLFLUSH, expect};
 use crate::level_hash::{Bug, LevelHash, VALUE};
 
 const INSERT: u64 = 1;
@@ -74,12 +74,12 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
     Ok(())
 }
 
-fn check(profile: Profile, crashes: usize, bug: Option<Bug>, program: &[(u64, u64, u8)]) -> Report {
-    Check::new(profile, 4096).crashes(crashes).run(
+fn check(profile: Profile, how: How, bug: Option<Bug>) -> Report {
+    how.check(profile, 4096).run(
         |machine| {
             let table = LevelHash::create(machine, 1, 2, bug);
             history::created(machine);
-            for operation in program {
+            for operation in PROGRAM {
                 operate(machine, &table, *operation).unwrap();
             }
         },
@@ -88,7 +88,7 @@ fn check(profile: Profile, crashes: usize, bug: Option<Bug>, program: &[(u64, u6
 }
 
 // Six slots in three buckets are filled; both ways to update; then an expansion, and movements in the new table.
-const LONG: &[(u64, u64, u8)] = &[
+const PROGRAM: &[(u64, u64, u8)] = &[
     (INSERT, 1, 1),
     (INSERT, 2, 2),
     (INSERT, 3, 3),
@@ -111,29 +111,31 @@ const LONG: &[(u64, u64, u8)] = &[
 
 #[test]
 fn level_hashing_survives_crashes() {
-    for (crashes, program) in [(1, LONG), (2, LONG)] {
-        expect("level hash", None::<Bug>, crashes, &[], |profile| check(profile, crashes, None, program));
+    for (how, wanted) in [(How::Once, &[][..]), (How::Twice, &[]), (How::Clflush, OLD_AMD)] {
+        expect("level hash", None::<Bug>, how, wanted, |profile| check(profile, how, None));
     }
 }
 
 #[test]
 fn bugs_of_level_hashing_are_found() {
-    for (bug, wanted) in [
-        (Bug::TokenWithSlot, ADR),
-        (Bug::SlotNotFlushed, ADR),
-        (Bug::TwoTokens, ALL),
-        (Bug::NoLog, ALL),
-        (Bug::LogFlagFirst, ALL),
-        (Bug::LogClearedEarly, ADR),
-        (Bug::MoveDeletesEarly, ADR),
-        (Bug::KeepTwice, ALL),
-        (Bug::SizeFirst, ALL),
-        (Bug::PublishBeforeRehash, ALL),
-        (Bug::InterimNotNoted, ALL),
-        (Bug::RehashNotFlushed, ADR),
-        (Bug::CountApart, ALL),
+    for (bug, wanted, with_clflush) in [
+        (Bug::TokenWithSlot, ADR, WEAK_CLFLUSH),
+        (Bug::SlotNotFlushed, ADR, ADR),
+        (Bug::TwoTokens, ALL, ALL),
+        (Bug::NoLog, ALL, ALL),
+        (Bug::LogFlagFirst, ALL, ALL),
+        (Bug::LogClearedEarly, ADR, WEAK_CLFLUSH),
+        (Bug::MoveDeletesEarly, ADR, WEAK_CLFLUSH),
+        (Bug::KeepTwice, ALL, ALL),
+        (Bug::SizeFirst, ALL, ALL),
+        (Bug::PublishBeforeRehash, ALL, ALL),
+        (Bug::InterimNotNoted, ALL, ALL),
+        (Bug::RehashNotFlushed, ADR, ADR),
+        (Bug::CountApart, ALL, ALL),
     ] {
-        expect("level hash", Some(bug), 1, wanted, |profile| check(profile, 1, Some(bug), LONG));
+        for (how, wanted) in [(How::Once, wanted), (How::Clflush, with_clflush)] {
+            expect("level hash", Some(bug), how, wanted, |profile| check(profile, how, Some(bug)));
+        }
     }
 }
 

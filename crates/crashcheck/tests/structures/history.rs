@@ -3,13 +3,41 @@
 
 use std::fmt::Debug;
 
-use ringfence_crashcheck::{Machine, Profile, Report};
+use ringfence_crashcheck::{Check, Machine, Profile, Report};
 use ringfence_persist::{Mapped, Region, Request};
 
 /// Where caches are lost in a crash: bugs of order exist here, and not under eADR.
 pub const ADR: &[Profile] = &[Profile::IntelAdr, Profile::Amd, Profile::OldAmd];
+/// Where `clflush` is ordered with nothing but fences: on Intel's processors its order stands in for a fence that is
+/// missing.
+pub const WEAK_CLFLUSH: &[Profile] = &[Profile::Amd, Profile::OldAmd];
+/// Where `sfence` does not order `clflush`, so that nothing which relies on that is right.
+pub const OLD_AMD: &[Profile] = &[Profile::OldAmd];
 /// Bugs that no order of stores excuses.
 pub const ALL: &[Profile] = &Profile::ALL;
+
+/// How to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// One crash.
+    Once,
+    /// A crash of recovery, or of what follows it, besides.
+    Twice,
+    /// One crash, and every flush is a `clflush`.
+    Clflush,
+}
+
+impl How {
+    /// The check, on so many bytes.
+    pub fn check(self, profile: Profile, len: usize) -> Check {
+        let check = Check::new(profile, len);
+        match self {
+            How::Once => check,
+            How::Twice => check.crashes(2),
+            How::Clflush => check.clflush(),
+        }
+    }
+}
 
 const CREATED: u64 = 1 << 60;
 const BEGUN: u64 = 2 << 60;
@@ -90,7 +118,7 @@ pub fn settle<S: PartialEq + Debug>(
 pub fn expect(
     structure: &str,
     bug: Option<impl Debug>,
-    crashes: usize,
+    how: How,
     wanted: &[Profile],
     run: impl Fn(Profile) -> Report,
 ) {
@@ -100,7 +128,8 @@ pub fn expect(
         let report = run(profile);
         let said = report.violation.as_ref().map_or("", |violation| &violation.message);
         println!(
-            "{structure:<11} {name:<22} {profile:<22} {crashes} crashes {:>4} points {:>7} paths  {}",
+            "{structure:<11} {name:<22} {profile:<22} {:<8} {:>4} points {:>7} paths  {}",
+            format!("{how:?}"),
             report.crash_points,
             report.paths,
             if said.is_empty() { "nothing".into() } else { said.chars().take(80).collect::<String>() }
@@ -109,7 +138,7 @@ pub fn expect(
         if report.violation.is_some() != wanted.contains(&profile) {
             let story =
                 report.violation.map_or("no violation".into(), |v| format!("{}\n{}", v.message, v.story));
-            missed.push(format!("{structure}, bug {name}, {profile}, {crashes} crashes: {story}"));
+            missed.push(format!("{structure}, bug {name}, {profile}, {how:?}: {story}"));
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));

@@ -398,10 +398,9 @@ impl<M: Memory> LevelHash<M> {
     // For a moment the item is there twice, and never not at all.
     fn move_item(&self, from: Place, to: Place, key: u64, value: &[u8; VALUE]) {
         if self.bug == Some(Bug::MoveDeletesEarly) {
-            self.memory.store(to.range().start + 8, value);
-            self.memory.store_u64(to.range().start, key);
+            self.write_slot(to, key, value);
             self.memory.store_u64(to.bucket, self.memory.load_u64(to.bucket) | 1 << to.slot);
-            self.memory.flush(to.bucket..to.bucket + BUCKET);
+            self.memory.flush(to.bucket..to.bucket + 8);
         } else {
             self.fill(to, key, value);
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_crashcheck::{Check, Machine, Profile, Report};
+use ringfence_crashcheck::{Machine, Profile, Report};
 
 use crate::fast_fair::{Bug, FastFair, NODE};
-use crate::history::{self, ADR, ALL, expect};
+use crate::history::{self, ADR, ALL, How, OLD_AMD, WEAK_CLFLUSH, expect};
 
 const DELETE: u64 = 1 << 40;
 
@@ -74,12 +74,12 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
     Ok(())
 }
 
-fn check(profile: Profile, crashes: usize, bug: Option<Bug>, program: &[u64]) -> Report {
-    Check::new(profile, 24 * NODE).crashes(crashes).run(
+fn check(profile: Profile, how: How, bug: Option<Bug>) -> Report {
+    how.check(profile, 24 * NODE).run(
         |machine| {
             let tree = FastFair::create(machine, bug);
             history::created(machine);
-            for operation in program {
+            for operation in PROGRAM {
                 match operation & DELETE {
                     0 => insert(machine, &tree, *operation),
                     _ => delete(machine, &tree, operation & (DELETE - 1)),
@@ -118,27 +118,29 @@ const PROGRAM: &[u64] = &[
 
 #[test]
 fn fast_and_fair_survives_crashes() {
-    for crashes in [1, 2] {
-        expect("FAST & FAIR", None::<Bug>, crashes, &[], |profile| check(profile, crashes, None, PROGRAM));
+    for (how, wanted) in [(How::Once, &[][..]), (How::Twice, &[]), (How::Clflush, OLD_AMD)] {
+        expect("FAST & FAIR", None::<Bug>, how, wanted, |profile| check(profile, how, None));
     }
 }
 
 #[test]
 fn bugs_of_fast_and_fair_are_found() {
-    for (bug, wanted) in [
-        (Bug::ShiftNotFlushed, ADR),
-        (Bug::DeleteNotFlushed, ADR),
-        (Bug::PointerFirst, ALL),
-        (Bug::DeleteBlind, ALL),
-        (Bug::SiblingNotFlushed, ADR),
-        (Bug::LinkNotDurable, ADR),
-        (Bug::CutFirst, ALL),
-        (Bug::RootNotFlushed, ADR),
-        (Bug::NotCompleted, ALL),
-        (Bug::CountApart, ALL),
-        (Bug::NextNotFlushed, ADR),
+    for (bug, wanted, with_clflush) in [
+        (Bug::ShiftNotFlushed, ADR, WEAK_CLFLUSH),
+        (Bug::DeleteNotFlushed, ADR, WEAK_CLFLUSH),
+        (Bug::PointerFirst, ALL, ALL),
+        (Bug::DeleteBlind, ALL, ALL),
+        (Bug::SiblingNotFlushed, ADR, ADR),
+        (Bug::LinkNotDurable, ADR, WEAK_CLFLUSH),
+        (Bug::CutFirst, ALL, ALL),
+        (Bug::RootNotFlushed, ADR, ADR),
+        (Bug::NotCompleted, ALL, ALL),
+        (Bug::CountApart, ALL, ALL),
+        (Bug::NextNotFlushed, ADR, ADR),
     ] {
-        expect("FAST & FAIR", Some(bug), 1, wanted, |profile| check(profile, 1, Some(bug), PROGRAM));
+        for (how, wanted) in [(How::Once, wanted), (How::Clflush, with_clflush)] {
+            expect("FAST & FAIR", Some(bug), how, wanted, |profile| check(profile, how, Some(bug)));
+        }
     }
 }
 
