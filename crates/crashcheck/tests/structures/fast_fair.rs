@@ -211,6 +211,11 @@ impl<M: Memory> FastFair<M> {
         Ok(())
     }
 
+    /// Levels from the root to the leaves.
+    pub fn height(&self) -> usize {
+        self.levels().len()
+    }
+
     fn word(&self, node: usize, field: usize) -> u64 {
         self.memory.load_u64(node + field)
     }
@@ -275,18 +280,22 @@ impl<M: Memory> FastFair<M> {
 
     // What counts: record, key, pointer.
     fn entries(&self, node: usize) -> Vec<(usize, u64, u64)> {
+        let counted = (self.bug == Some(Bug::CountApart)).then(|| self.used(node));
         let end = self.end(node);
-        (0..self.used(node))
-            .filter(|record| !self.is_twin(node, *record))
-            .map(|record| {
-                (
-                    record,
-                    self.memory.load_u64(key_at(node, record)),
-                    self.memory.load_u64(pointer_at(node, record)),
-                )
-            })
-            .filter(|(_, key, _)| *key < end)
-            .collect()
+        let mut entries = Vec::new();
+        let mut left = self.word(node, LEFTMOST);
+        for record in 0..counted.unwrap_or(FULL + 1) {
+            let pointer = self.memory.load_u64(pointer_at(node, record));
+            if pointer == 0 && counted.is_none() {
+                break;
+            }
+            if pointer != left {
+                let key = self.memory.load_u64(key_at(node, record));
+                entries.extend((key < end).then_some((record, key, pointer)));
+            }
+            left = pointer;
+        }
+        entries
     }
 
     fn child(&self, node: usize, key: u64) -> usize {

@@ -86,6 +86,8 @@ fn check(profile: Profile, how: How, bug: Option<Bug>) -> Report {
                 }
                 .unwrap();
             }
+            // The root was split as a leaf, and as an inner node.
+            assert_eq!(tree.height(), 3);
         },
         |machine| recovery(machine, bug),
     )
