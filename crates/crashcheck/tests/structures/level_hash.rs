@@ -23,10 +23,8 @@ pub const VALUE: usize = 32;
 const MAGIC: u64 = 0x4c45_5645_4c48_4153;
 const AT_MAGIC: usize = 0;
 const AT_GEOMETRY: usize = 8;
-// The first free line.
-const AT_NEXT: usize = 16;
-const AT_SLOTS: usize = 24;
-const AT_COUNT: usize = 32;
+const AT_SLOTS: usize = 16;
+const AT_COUNT: usize = 24;
 // The log: where a value was overwritten, the value before it, and in the line's last word whether it counts.
 const AT_LOG: usize = 64;
 const AT_LOG_FLAG: usize = AT_LOG + 56;
@@ -165,9 +163,8 @@ impl<M: Memory> LevelHash<M> {
     pub fn create(memory: M, size: u32, slots: usize, bug: Option<Bug>) -> Self {
         assert!((1..=3).contains(&slots) && size >= 1);
         let lines = (BUCKET / LINE) << size;
-        let geometry = Geometry { size, top: FIRST_LEVEL, bottom: FIRST_LEVEL + lines, interim: 0 };
+        let geometry = Geometry { size, top: FIRST_LEVEL + lines / 2, bottom: FIRST_LEVEL, interim: 0 };
         memory.store_u64(AT_SLOTS, slots as u64);
-        memory.store_u64(AT_NEXT, (geometry.bottom + lines / 2) as u64);
         memory.store_u64(AT_GEOMETRY, geometry.pack());
         memory.store_u64(AT_MAGIC, MAGIC);
         let table = Self { memory, slots, bug };
@@ -421,7 +418,9 @@ impl<M: Memory> LevelHash<M> {
 
     fn expand(&self) -> Result<(), Full> {
         let old = self.geometry();
-        let interim = self.memory.load_u64(AT_NEXT) as usize;
+        // Behind the top, which was the last before: what a crash leaves here unnoted is used again.
+        let [top, _] = old.levels();
+        let interim = top.bucket(top.buckets) / LINE;
         let geometry = Geometry { interim, ..old };
         let level = geometry.interim();
         if level.bucket(level.buckets) > self.memory.len() {
@@ -430,10 +429,8 @@ impl<M: Memory> LevelHash<M> {
         if self.bug == Some(Bug::SizeFirst) {
             self.publish(Geometry { size: old.size + 1, ..old });
         }
-        // In the same line, and before: the level is nobody else's once it is noted.
-        self.memory.store_u64(AT_NEXT, (level.bucket(level.buckets) / LINE) as u64);
         match self.bug {
-            Some(Bug::InterimNotNoted) => self.persist(AT_NEXT..AT_NEXT + 8),
+            Some(Bug::InterimNotNoted) => {}
             Some(Bug::PublishBeforeRehash) => self.publish(expanded(geometry)),
             _ => self.publish(geometry),
         }
