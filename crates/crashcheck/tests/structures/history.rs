@@ -131,7 +131,7 @@ pub fn expect(
             "{structure:<11} {name:<22} {profile:<22} {:<8} {:>4} points {:>7} paths  {}",
             format!("{how:?}"),
             report.crash_points,
-            report.paths,
+            report.states,
             if said.is_empty() { "nothing".into() } else { said.chars().take(80).collect::<String>() }
         );
         assert!(!report.bounded, "{structure}, {name}, {profile}: too many paths");
