@@ -1,5 +1,7 @@
 //! What a checksum that did not fit says of the bytes it was asked for.
 
+use smallvec::SmallVec;
+
 use crate::content::{Bytes, masked, overlay};
 use crate::remains::Remains;
 
@@ -23,23 +25,26 @@ pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) {
 pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
     let Some((Not { depth, words }, rest)) = nots.split_first() else { return true };
     words.iter().any(|(word, bytes, mask)| {
-        ways(layers, *depth, *word, *mask, Default::default())
+        ways(layers, *depth, *word, *mask, Default::default(), None)
             .iter()
             .any(|(layers, value)| masked(*value, *mask) != masked(*bytes, *mask) && refutable(layers, rest))
     })
 }
 
 /// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
-/// what is decided by it, and no more decided than shows.
+/// what is decided by it, and no more decided than shows. With a `target` only those in which they are that.
 pub(crate) fn ways(
     layers: &[Remains],
-    depth: usize,
+    mut depth: usize,
     word: usize,
     wanted: u8,
     over: (Bytes, u8),
+    target: Option<Bytes>,
 ) -> Vec<(Vec<Remains>, Bytes)> {
     let (mut bytes, mut known) = over;
-    let mut depth = depth;
+    let fits = |bytes: Bytes, mask: u8| {
+        target.is_none_or(|target| masked(bytes, mask & wanted) == masked(target, mask & wanted))
+    };
     while depth > 0 && wanted & !known != 0 {
         depth -= 1;
         if let Some((below, mask)) = layers[depth].plain(word) {
@@ -49,16 +54,19 @@ pub(crate) fn ways(
         }
         let mut all = Vec::new();
         for outcome in layers[depth].outcomes(word) {
-            let mut layers = layers.to_vec();
-            if layers[depth].decide(&outcome) {
-                let mut bytes = bytes;
-                overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-                all.extend(ways(&layers, depth, word, wanted, (bytes, known | outcome.mask)));
+            let mut bytes = bytes;
+            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
+            let known = known | outcome.mask;
+            if fits(bytes, known) {
+                let mut layers = layers.to_vec();
+                if layers[depth].decide(&outcome) {
+                    all.extend(ways(&layers, depth, word, wanted, (bytes, known), target));
+                }
             }
         }
         return all;
     }
-    vec![(layers.to_vec(), bytes)]
+    if fits(bytes, 0xff) { vec![(layers.to_vec(), bytes)] } else { Vec::new() }
 }
 
 /// Every way in which words came out just so, and the others do not contradict `nots`.
@@ -74,16 +82,14 @@ pub(crate) fn solutions(
         }
         return;
     };
-    for (layers, value) in ways(layers, layers.len(), *word, *mask, Default::default()) {
-        if masked(value, *mask) == masked(*bytes, *mask) {
-            solutions(&layers, rest, nots, into);
-        }
+    for (layers, _) in ways(layers, layers.len(), *word, *mask, Default::default(), Some(*bytes)) {
+        solutions(&layers, rest, nots, into);
     }
 }
 
 /// What the wanted bytes of a word can be, over all layers and under a run's own; in order.
-pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u8)) -> Vec<Bytes> {
-    let mut all = vec![own];
+pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u8)) -> SmallVec<[Bytes; 4]> {
+    let mut all: SmallVec<[(Bytes, u8); 4]> = SmallVec::from_elem(own, 1);
     for layer in layers.iter().rev() {
         if all.iter().all(|(_, known)| known & wanted == wanted) {
             break;
@@ -107,7 +113,7 @@ pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u
             }
         }
     }
-    let mut all: Vec<_> = all.into_iter().map(|(bytes, _)| masked(bytes, wanted)).collect();
+    let mut all: SmallVec<_> = all.into_iter().map(|(bytes, _)| masked(bytes, wanted)).collect();
     all.sort_unstable();
     all.dedup();
     all

@@ -14,7 +14,7 @@ use crate::event::{At, Event, Kind, WORD};
 use crate::fix::Edit;
 use crate::nots::{self, Not, values};
 use crate::profile::Profile;
-use crate::remains::Remains;
+use crate::remains::{Outcome, Remains};
 
 /// What a crash leaves: something of which much may be open.
 #[derive(Debug)]
@@ -201,21 +201,57 @@ impl Run {
 
     #[cold]
     fn read_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
-        let mut ways = nots::ways(&self.layers, self.layers.len(), word, wanted, self.content.own(word));
-        if !self.nots.is_empty() {
-            ways.retain(|(layers, _)| nots::refutable(layers, &self.nots));
-        }
-        let first = masked(ways[0].1, wanted);
-        if ways.iter().all(|(_, bytes)| masked(*bytes, wanted) == first) {
-            return first;
-        }
-        let chosen = self.choices.choose(ways.len());
-        let (layers, bytes) = ways.swap_remove(chosen);
-        self.layers = layers;
-        nots::tidy(&self.layers, &mut self.nots);
+        let bytes = match self.read_one_layer(word, wanted) {
+            Some(Ok(bytes)) => return bytes,
+            Some(Err(bytes)) => bytes,
+            None => {
+                let own = self.content.own(word);
+                let mut ways = nots::ways(&self.layers, self.layers.len(), word, wanted, own, None);
+                if !self.nots.is_empty() {
+                    ways.retain(|(layers, _)| nots::refutable(layers, &self.nots));
+                }
+                let first = masked(ways[0].1, wanted);
+                if ways.iter().all(|(_, bytes)| masked(*bytes, wanted) == first) {
+                    return first;
+                }
+                let chosen = self.choices.choose(ways.len());
+                let (layers, bytes) = ways.swap_remove(chosen);
+                self.layers = layers;
+                nots::tidy(&self.layers, &mut self.nots);
+                bytes
+            }
+        };
         self.uncertain.loads.push((at, word, masked(bytes, wanted)));
         self.learn(word);
         bytes
+    }
+
+    // The same without copies, where one layer decides it all: what was read without (`Ok`) or with a choice.
+    fn read_one_layer(&mut self, word: usize, wanted: u8) -> Option<Result<Bytes, Bytes>> {
+        if !self.nots.is_empty() {
+            return None;
+        }
+        let (own, known) = self.content.own(word);
+        let layer = (0..self.layers.len())
+            .rev()
+            .find(|layer| self.layers[*layer].plain(word) != Some(([0; WORD], 0)))?;
+        let outcomes = self.layers[layer].outcomes(word);
+        if outcomes.iter().any(|outcome| wanted & !known & !outcome.mask != 0) && layer > 0 {
+            return None;
+        }
+        let seen = |outcome: &Outcome| {
+            let mut bytes = own;
+            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
+            bytes
+        };
+        let first = masked(seen(&outcomes[0]), wanted);
+        if outcomes.iter().all(|outcome| masked(seen(outcome), wanted) == first) {
+            return Some(Ok(first));
+        }
+        let outcome = &outcomes[self.choices.choose(outcomes.len())];
+        let consistent = self.layers[layer].decide(outcome);
+        debug_assert!(consistent);
+        Some(Err(seen(outcome)))
     }
 
     fn learn(&mut self, word: usize) {
@@ -314,8 +350,7 @@ impl Run {
             versions.push(start.clone());
         }
         versions.reverse();
-        let mut seen = FxHashSet::default();
-        versions.retain(|version| seen.insert(version.clone()));
+        versions.dedup();
         versions
     }
 }
