@@ -100,10 +100,14 @@ where
         } else {
             for point in &points {
                 looked_at += 1;
+                let state = self.crashed(events, *point, true);
                 if !point.killed {
-                    self.images += Remains::of(self.check.profile, &events[..point.end]).images();
+                    self.images += match &state {
+                        Some(state) => state.layers[0].images(),
+                        None => Remains::of(self.check.profile, &events[..point.end]).images(),
+                    };
                 }
-                if let Some(state) = self.crashed(events, *point, true) {
+                if let Some(state) = state {
                     self.explore(&state, 1, Choices::default());
                 }
                 if self.found.is_some() || self.bounded {

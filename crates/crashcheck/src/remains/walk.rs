@@ -15,6 +15,8 @@ struct Walk {
     intervals: Vec<Interval>,
     // The group of each line that was stored to.
     groups: Map<u32>,
+    // The line stored to last, and its group: most stores follow one to the same line.
+    last: (usize, u32),
     streams: u32,
     // Non-temporal stores before this one are durable.
     drained: u32,
@@ -31,6 +33,7 @@ pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
         covers: Vec::with_capacity(events.len()),
         intervals: Vec::new(),
         groups: Map::default(),
+        last: (usize::MAX, 0),
         streams: 0,
         drained: 0,
         weak: Vec::new(),
@@ -91,11 +94,15 @@ impl Walk {
 
     fn store(&mut self, write: Write) {
         let line = if self.profile == Profile::Eadr { 0 } else { write.word / LINE_WORDS };
-        let group = *self.groups.entry(line).or_insert_with(|| {
-            self.intervals.push(Interval { lo: 0, hi: 0 });
-            self.fixed.lines.push(line as u32);
-            self.intervals.len() as u32 - 1
-        });
+        if self.last.0 != line {
+            let group = *self.groups.entry(line).or_insert_with(|| {
+                self.intervals.push(Interval { lo: 0, hi: 0 });
+                self.fixed.lines.push(line as u32);
+                self.intervals.len() as u32 - 1
+            });
+            self.last = (line, group);
+        }
+        let group = self.last.1;
         let hi = &mut self.intervals[group as usize].hi;
         let number = *hi;
         *hi += 1;
@@ -111,14 +118,19 @@ impl Walk {
 
     fn end(self) -> Remains {
         let Self { mut fixed, mut covers, intervals, streams, drained, .. } = self;
-        covers.sort_unstable_by_key(|(word, cover)| (*word, cover.time));
-        for (number, (word, _)) in covers.iter().enumerate() {
-            if fixed.words.last().is_none_or(|(last, _)| last != word) {
-                fixed.words.push((*word, number as u32));
-            }
+        covers.sort_unstable_by_key(|(word, cover)| u64::from(*word) << 32 | u64::from(cover.time));
+        fixed.covers.reserve_exact(covers.len());
+        for covers in covers.chunk_by(|(word, _), (other, _)| word == other) {
+            fixed.words.push((covers[0].0, fixed.covers.len() as u32));
+            // What lies below a whole word that is durable can never be seen again.
+            let durable = |(_, cover): &(u32, Cover)| match cover.order {
+                Order::Ordinary { group, number } => number < intervals[group as usize].lo,
+                Order::Streamed(number) => number < drained,
+            };
+            let from = covers.iter().rposition(|cover| cover.1.mask == 0xff && durable(cover)).unwrap_or(0);
+            fixed.covers.extend(covers[from..].iter().map(|(_, cover)| *cover));
         }
-        fixed.words.push((u32::MAX, covers.len() as u32));
-        fixed.covers = covers.into_iter().map(|(_, cover)| cover).collect();
+        fixed.words.push((u32::MAX, fixed.covers.len() as u32));
         // A completed flush needs no tie any more.
         fixed.ties.retain(|tie| intervals[tie.group as usize].lo < tie.need);
         let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();

@@ -87,7 +87,7 @@ impl Run {
     pub(crate) fn crash(&self) -> Option<State> {
         let layer = Remains::of(self.profile, &self.events);
         let mut layers = self.layers.clone();
-        let mut left = Vec::new();
+        let mut left = Vec::with_capacity(64);
         let touched: Vec<usize> = layer.words().collect();
         layers.push(layer);
         for word in self.content.listed() {
