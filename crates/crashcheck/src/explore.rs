@@ -140,7 +140,9 @@ where
         run.events.clear();
         run.events.extend_from_slice(&events[..at.end]);
         run.marks = run.events.iter().filter_map(|event| event.kind.mark()).collect();
-        if at.killed { run.kill() } else { run.crash() }
+        let mut state = if at.killed { run.kill() } else { run.crash() }?;
+        state.last_run(&run.own_events().into());
+        Some(state)
     }
 
     // Recovery on every state that these can be; `depth` crashes happened.
@@ -169,7 +171,7 @@ where
                 self.uncovered.path(run);
             }
             let run = machine.0.get_mut();
-            let crashed = std::mem::take(&mut run.crashed);
+            let crashed = run.take_crashed();
             choices = std::mem::take(&mut run.choices);
             for state in &crashed {
                 if self.bounded {
@@ -205,7 +207,7 @@ where
         let run = machine.0.get_mut();
         let fates: Vec<Vec<Fate>> = run.layers.iter().map(|layer| layer.fates()).collect();
         let count = |fate: Fate| fates.iter().flatten().filter(|other| **other == fate).count();
-        let done = run.before.iter().map(|run| run.events.len()).sum::<usize>() + run.own_events().len();
+        let done = run.before.iter().map(|run| run.len).sum::<usize>() + run.own_events().len();
         let decided = fates.iter().map(Vec::len).sum::<usize>() - count(Fate::Either);
         let size = (run.before.len(), count(Fate::Lost), decided, done);
         if self.found.as_ref().is_some_and(|found| found.size <= size) {

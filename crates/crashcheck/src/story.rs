@@ -52,7 +52,7 @@ impl Story {
     /// The stores of all runs that crashed, word by word, and what became of each, in order.
     pub fn fates(&self) -> impl Iterator<Item = (&Event, Fate)> {
         let stores =
-            self.runs.iter().flat_map(|run| run.events.iter().filter(|event| event.kind.write().is_some()));
+            self.runs.iter().flat_map(|run| run.events().iter().filter(|event| event.kind.write().is_some()));
         stores.zip(self.fates.iter().copied())
     }
 
@@ -61,7 +61,7 @@ impl Story {
     pub(crate) fn operations(&self) -> Vec<(Op, At)> {
         let lost = self.fates().filter(|(_, fate)| *fate == Fate::Lost).map(|(event, _)| event);
         let mut all: Vec<(Op, At)> = Vec::new();
-        for event in lost.chain(self.runs.iter().flat_map(|run| run.events.iter())) {
+        for event in lost.chain(self.runs.iter().flat_map(|run| run.events().iter())) {
             if let Some(op) = Op::of(event.kind)
                 && !all.contains(&(op, event.at))
             {
@@ -73,7 +73,7 @@ impl Story {
 
     /// Whether anything was flushed by `clflush`.
     pub(crate) fn flushes_strongly(&self) -> bool {
-        self.runs.iter().any(|run| run.events.iter().any(|event| matches!(event.kind, Kind::Flush(_))))
+        self.runs.iter().any(|run| run.events().iter().any(|event| matches!(event.kind, Kind::Flush(_))))
     }
 
     fn lines(&self, run: &[Event], fates: &mut std::slice::Iter<'_, Fate>, reads: &[Read]) -> Vec<Line> {
@@ -182,7 +182,7 @@ impl Story {
             told.push(
                 Err(if number == 0 { "The program:" } else { "Recovery, and what follows it:" }.into()),
             );
-            let lines = self.lines(&run.events, &mut fates, &[]);
+            let lines = self.lines(run.events(), &mut fates, &[]);
             let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
             let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
             if from > 0 {

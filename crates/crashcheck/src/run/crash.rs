@@ -11,6 +11,15 @@ use crate::event::{Event, WORD};
 use crate::nots::values;
 use crate::remains::Remains;
 
+impl State {
+    /// Says what the run did that ended in this state.
+    pub(crate) fn last_run(&mut self, events: &Rc<[Event]>) {
+        if let Some(last) = self.runs.last_mut() {
+            last.events = Rc::clone(events);
+        }
+    }
+}
+
 impl Run {
     /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
     /// is ordered with more than a store, of the process anywhere.
@@ -65,8 +74,19 @@ impl Run {
     }
 
     fn ended(&self, killed: bool) -> Vec<Ended> {
-        let last = Ended { events: self.own_events().into(), killed };
+        // The run goes on: `take_crashed` adds the events once for all.
+        let last = Ended { events: Rc::default(), len: self.own_events().len(), killed };
         self.before.iter().cloned().chain([last]).collect()
+    }
+
+    /// The states found in which this run may end.
+    pub(crate) fn take_crashed(&mut self) -> Vec<State> {
+        let mut crashed = std::mem::take(&mut self.crashed);
+        if !crashed.is_empty() {
+            let events: Rc<[Event]> = self.own_events().into();
+            crashed.iter_mut().for_each(|state| state.last_run(&events));
+        }
+        crashed
     }
 
     /// What this run did itself.

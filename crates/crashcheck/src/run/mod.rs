@@ -35,7 +35,10 @@ pub(crate) struct State {
 /// A run that is over.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
+    // Of the whole run; shared by all that end it.
     pub events: Rc<[Event]>,
+    /// So many of them were done.
+    pub len: usize,
     /// Only the process ended, and not the machine.
     pub killed: bool,
 }
@@ -53,6 +56,12 @@ pub(crate) struct Read {
 pub(crate) enum What {
     Load(usize, Vec<u8>),
     Verify([std::ops::Range<usize>; 2], bool),
+}
+
+impl Ended {
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events[..self.len]
+    }
 }
 
 #[derive(Debug)]
