@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::content::{Bytes, masked, overlay};
+use crate::event::WORD;
 use crate::remains::Remains;
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
@@ -71,19 +72,41 @@ pub(crate) fn ways(
 
 /// Every way in which words came out just so, and the others do not contradict `nots`.
 pub(crate) fn solutions(
-    layers: &[Remains],
+    mut layers: Vec<Remains>,
     words: &[(usize, Bytes, u8)],
     nots: &[Not],
     into: &mut Vec<Vec<Remains>>,
 ) {
-    let Some(((word, bytes, mask), rest)) = words.split_first() else {
-        if refutable(layers, nots) {
-            into.push(layers.to_vec());
+    for (number, (word, bytes, mask)) in words.iter().enumerate() {
+        match settle(&mut layers, *word, *mask, *bytes) {
+            Some(true) => {}
+            Some(false) => return,
+            None => {
+                let ways = ways(&layers, layers.len(), *word, *mask, Default::default(), Some(*bytes));
+                for (layers, _) in ways {
+                    solutions(layers, &words[number + 1..], nots, into);
+                }
+                return;
+            }
         }
-        return;
-    };
-    for (layers, _) in ways(layers, layers.len(), *word, *mask, Default::default(), Some(*bytes)) {
-        solutions(&layers, rest, nots, into);
+    }
+    if refutable(&layers, nots) {
+        into.push(layers);
+    }
+}
+
+// Settles in place that a word came out just so, where one layer decides it and in one way: whether it can.
+fn settle(layers: &mut [Remains], word: usize, wanted: u8, target: Bytes) -> Option<bool> {
+    let layer = layers.iter().rposition(|layer| layer.plain(word) != Some(([0; WORD], 0)))?;
+    let mut outcomes = layers[layer].outcomes(word);
+    if layer > 0 && outcomes.iter().any(|outcome| wanted & !outcome.mask != 0) {
+        return None;
+    }
+    outcomes.retain(|outcome| masked(outcome.bytes, wanted) == masked(target, wanted));
+    match &outcomes[..] {
+        [] => Some(false),
+        [one] => Some(layers[layer].decide(one)),
+        _ => None,
     }
 }
 
@@ -101,12 +124,10 @@ pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u
         match layer.plain(word) {
             Some((below, mask)) => all.iter_mut().for_each(|one| *one = over(*one, below, mask)),
             None => {
-                let outcomes = layer.outcomes(word);
+                let values = layer.values(word);
                 all = all
                     .into_iter()
-                    .flat_map(|one| {
-                        outcomes.iter().map(move |outcome| over(one, outcome.bytes, outcome.mask))
-                    })
+                    .flat_map(|one| values.iter().map(move |(below, mask)| over(one, *below, *mask)))
                     .collect();
                 all.sort_unstable();
                 all.dedup();

@@ -222,6 +222,55 @@ impl Remains {
         }
     }
 
+    /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows from each;
+    /// in order, each once.
+    pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
+        let mut values = SmallVec::new();
+        if self.fixed.ties.is_empty() {
+            let covers = self.covers(word);
+            let group = covers.iter().find_map(|cover| match cover.order {
+                Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
+                Order::Streamed(_) => None,
+            });
+            self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
+        } else {
+            values.extend(self.outcomes(word).into_iter().map(|outcome| (outcome.bytes, outcome.mask)));
+        }
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    fn each_value(
+        &self,
+        covers: &[Cover],
+        Interval { lo, hi }: Interval,
+        (bytes, mask): (Bytes, u8),
+        values: &mut SmallVec<[(Bytes, u8); 4]>,
+    ) {
+        let Some((last, earlier)) = covers.split_last().filter(|_| mask != 0xff) else {
+            return values.push((bytes, mask));
+        };
+        let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
+            Order::Ordinary { number, .. } => {
+                let if_there = Interval { lo: lo.max(number + 1), hi };
+                (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
+            }
+            Order::Streamed(number) => {
+                let fate = self.streamed[number as usize];
+                (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+            }
+        };
+        if may_be_there {
+            let mut bytes = bytes;
+            overlay(&mut bytes, last.bytes, last.mask & !mask);
+            self.each_value(earlier, if_there, (bytes, mask | last.mask), values);
+        }
+        if may_be_lost {
+            self.each_value(earlier, if_lost, (bytes, mask), values);
+        }
+    }
+
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
     pub(crate) fn decide(&mut self, outcome: &Outcome) -> bool {
         if let Some((group, interval)) = outcome.interval {

@@ -308,7 +308,7 @@ impl Run {
                 })
                 .collect();
             let mut solutions = Vec::new();
-            nots::solutions(&self.layers, &target, &self.nots, &mut solutions);
+            nots::solutions(self.layers.clone(), &target, &self.nots, &mut solutions);
             if solutions.is_empty() {
                 continue;
             }
