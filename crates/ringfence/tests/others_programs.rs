@@ -45,7 +45,7 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         "--budget",
         "0%",
         "--lives",
-        "4",
+        "8",
         "--window",
         "10ms",
     ];

@@ -13,9 +13,10 @@ const ARGS: [&str; 13] = [
     "--task=chase footprint=64KiB",
     "--task= alu",
     "--lives",
-    "3",
+    // Enough that a busy machine still leaves figures.
+    "6",
     "--window",
-    "2ms",
+    "5ms",
     "--settle=0ms",
     "--probe=0ms",
     "--quiet",

@@ -74,7 +74,15 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     if !ready(&folder) {
         return;
     }
-    let output = prove(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
+    // A busy machine may leave one proof open, which it then says; not three in a row.
+    let attempt = || prove(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
+    let mut output = attempt();
+    for _ in 0..2 {
+        if output.code() == Some(3) {
+            fs::remove_dir_all(folder.path().join("proof")).unwrap();
+            output = attempt();
+        }
+    }
     let text = output.ok();
     for part in [
         "over the budget",
