@@ -281,12 +281,16 @@ fn explored_twice(profile: Profile, program: &[Op], steps: &[Step], known: Image
     images.into_inner()
 }
 
+// Found a fault of the checker once: two states merged that differed in what a checksum that did not fit said of
+// a word below a later store.
+const FOUND: [u64; 1] = [46_931];
+
 #[test]
 fn what_two_crashes_leave_is_the_same_too() {
     let cases = cases() / 4;
     for profile in Profile::ALL {
         let mut outcomes = 0;
-        for seed in 0..cases {
+        for seed in (0..cases).chain(FOUND) {
             let mut random = numbers((1 << 40) + seed * 4 + profile as u64);
             let program = random_program(&mut random, 6);
             let steps: Vec<Step> = random_program(&mut random, 5)

@@ -151,22 +151,29 @@ impl Run {
         for (word, bytes) in left {
             let one = match bytes {
                 Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
-                None => hash(&|into| {
-                    word.hash(into);
-                    for (number, layer) in layers.iter().enumerate().rev() {
-                        number.hash(into);
-                        if !layer.word_key(*word as usize, into) {
-                            break;
-                        }
-                    }
-                }),
+                None => hash(&|into| open_word(*word as usize, layers, into)),
             };
             sum = sum.wrapping_add(one);
         }
         for not in &self.nots {
-            sum = sum.wrapping_add(hash(&|into| not.hash(into)));
+            sum = sum.wrapping_add(hash(&|into| {
+                not.hash(into);
+                // What it speaks of may lie below stores of later runs.
+                not.words.iter().for_each(|(word, ..)| open_word(*word, &layers[..not.depth], into));
+            }));
         }
         sum
+    }
+}
+
+// What can have become of a word, from the last layer down to where nothing shows any more.
+fn open_word(word: usize, layers: &[Remains], into: &mut rustc_hash::FxHasher) {
+    word.hash(into);
+    for (number, layer) in layers.iter().enumerate().rev() {
+        number.hash(into);
+        if !layer.word_key(word, into) {
+            break;
+        }
     }
 }
 
