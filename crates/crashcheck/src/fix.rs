@@ -23,6 +23,8 @@ pub(crate) struct Edit {
     /// A flush of all that the operation stored to.
     pub flush: bool,
     pub fence: bool,
+    /// By `clflush`, as the program does.
+    pub strong: bool,
 }
 
 impl Edit {
@@ -67,7 +69,7 @@ impl Fix {
 
 impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { edit: Edit { op, at, flush, fence }, full } = self;
+        let Self { edit: Edit { op, at, flush, fence, .. }, full } = self;
         let fence_name = if *full { "an mfence" } else { "a fence" };
         let what = match (flush, fence) {
             (true, true) => format!("a flush of what it stored, and then {fence_name},"),

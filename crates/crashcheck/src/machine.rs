@@ -91,7 +91,8 @@ impl Machine {
         let Some(edit) = run.edit.filter(|edit| edit.concerns(op, at)) else { return };
         if edit.flush {
             for line in range.start / 64..range.end.div_ceil(64) {
-                run.record(run.flush(line), at);
+                let flush = if edit.strong { Kind::Flush(line) } else { run.flush(line) };
+                run.record(flush, at);
             }
         }
         if edit.fence {
@@ -249,7 +250,7 @@ impl Memory for Machine {
             checksum::of(&buffer, seed) == sum
         } else {
             let words = words_of(&pieces);
-            run.verify(&words, |values| {
+            run.verify(&words, sum, |values| {
                 bytes_of(&pieces, &words, values, &mut buffer);
                 checksum::of(&buffer, seed) == sum
             })

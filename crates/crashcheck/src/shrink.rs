@@ -5,6 +5,7 @@ use crate::explore::Explorer;
 use crate::fix::{Edit, Fix, Op};
 use crate::machine::Machine;
 use crate::profile::Profile;
+use crate::story::Story;
 
 /// States spent on one attempt at most, and on all.
 const ATTEMPT: u64 = 200_000;
@@ -30,7 +31,7 @@ pub(crate) fn shrink(
     }
     let Some(violation) = &mut report.violation else { return };
     let mut budget = ATTEMPTS;
-    for edit in candidates(check, violation.story.operations()) {
+    for edit in candidates(check, &violation.story) {
         if budget == 0 {
             break;
         }
@@ -50,16 +51,20 @@ pub(crate) fn shrink(
 }
 
 // One instruction first; two only where one will not do.
-fn candidates(check: &Check, operations: Vec<(Op, crate::event::At)>) -> Vec<Edit> {
+fn candidates(check: &Check, story: &Story) -> Vec<Edit> {
+    let strong = story.flushes_strongly();
+    // Under eADR a flush does nothing.
+    let flushes = check.profile != Profile::Eadr;
     let mut edits = Vec::new();
-    for instructions in 1..=2 {
-        for (op, at) in &operations {
-            let edit = |flush, fence| Edit { op: *op, at, flush, fence };
-            match (op, instructions) {
-                (Op::Store, 1) => edits.push(edit(true, false)),
-                (Op::Stream | Op::Flush, 1) => edits.push(edit(false, true)),
-                (Op::Fence, 1) if check.strong_flushes => edits.push(edit(false, true)),
-                (Op::Store, 2) => edits.push(edit(true, true)),
+    for both in [false, true] {
+        for (op, at) in story.operations() {
+            let mut add = |flush, fence| edits.push(Edit { op, at, flush, fence, strong });
+            match op {
+                Op::Store if both => add(flushes, true),
+                Op::Store if flushes => add(true, false),
+                Op::Stream | Op::Flush if !both => add(false, true),
+                // Of clflush, which waits for no more than some fences.
+                Op::Fence if !both && strong => add(false, true),
                 _ => {}
             }
         }

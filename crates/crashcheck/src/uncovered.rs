@@ -14,8 +14,8 @@ type At = &'static Location<'static>;
 /// Words that came out one way or the other while a checksum made with them was found to fit.
 #[derive(Debug, Default)]
 pub(crate) struct Uncovered {
-    // By place and word, within one state: what was found first.
-    found: FxHashMap<(At, usize), Bytes>,
+    // By place, word and checksum, within one state: what was found first.
+    found: FxHashMap<(At, usize, u64), Bytes>,
     // A word for each.
     places: FxHashMap<At, usize>,
 }
@@ -31,15 +31,15 @@ impl Uncovered {
         let uncertain = &run.uncertain;
         let Some(layer) = run.layers.last().filter(|_| !uncertain.verified.is_empty()) else { return };
         for (at, word, bytes) in &uncertain.loads {
-            if uncertain.verified.contains(word) {
-                continue;
-            }
-            // Stored between the same fences as what the checksum was found to fit.
+            // Stored between the same fences as what a checksum was found to fit, which leaves it open.
             let mine = layer.fences_before(*word);
-            let together =
-                mine.is_some() && uncertain.verified.iter().any(|other| layer.fences_before(*other) == mine);
-            if together && *self.found.entry((at, *word)).or_insert(*bytes) != *bytes {
-                self.places.entry(at).or_insert(*word);
+            for (words, sum) in &uncertain.verified {
+                let beside = !words.contains(word)
+                    && mine.is_some()
+                    && words.iter().any(|other| layer.fences_before(*other) == mine);
+                if beside && *self.found.entry((at, *word, *sum)).or_insert(*bytes) != *bytes {
+                    self.places.entry(at).or_insert(*word);
+                }
             }
         }
     }

@@ -111,8 +111,8 @@ pub(crate) struct Seen {
 pub(crate) struct Uncertain {
     /// Where a word was read, and what was found.
     pub loads: Vec<(At, usize, Bytes)>,
-    /// Words that a checksum was found to fit.
-    pub verified: Vec<usize>,
+    /// Words that were open when a checksum was found to fit them, and the checksum.
+    pub verified: Vec<(Vec<usize>, u64)>,
 }
 
 /// A run that does so much goes round in circles.
@@ -271,9 +271,14 @@ impl Run {
         }
     }
 
-    /// Whether the bytes of the words, of which each has those that count, are what `fits` accepts: every word
-    /// in turn, the value of all as they were at one time.
-    pub(crate) fn verify(&mut self, words: &[(usize, u8)], mut fits: impl FnMut(&[Bytes]) -> bool) -> bool {
+    /// Whether the words, of which each has those bytes that count, came out so that the checksum `fits`: as they
+    /// all were at one time, since it was made of that.
+    pub(crate) fn verify(
+        &mut self,
+        words: &[(usize, u8)],
+        sum: u64,
+        mut fits: impl FnMut(&[Bytes]) -> bool,
+    ) -> bool {
         let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
         let mut open = Vec::new();
         for (number, (word, mask)) in words.iter().enumerate() {
@@ -321,10 +326,9 @@ impl Run {
             self.layers = solutions.swap_remove(chosen);
             let Not { words, .. } = self.nots.pop().expect("just pushed");
             nots::tidy(&self.layers, &mut self.nots);
-            for (word, ..) in words {
-                self.learn(word);
-                self.uncertain.verified.push(word);
-            }
+            let words: Vec<usize> = words.into_iter().map(|(word, ..)| word).collect();
+            words.iter().for_each(|word| self.learn(*word));
+            self.uncertain.verified.push((words, sum));
             return true;
         }
         false
