@@ -22,6 +22,8 @@
 //! assert_eq!((found.sequence(), value), (2, [2; 8]));
 //! ```
 
+use std::ops::Range;
+
 use crate::planted::planted;
 use crate::{LINE, Memory, checksum};
 
@@ -48,9 +50,13 @@ impl<const N: usize> Record<N> {
         let () = Self::FITS;
         let mut record = Self { slots, seed, sequence: 0 };
         for slot in slots {
-            memory.store_nt(slot, &[0; STAGE][..Self::SLOT]);
+            if !planted("record-not-cleared") {
+                memory.store_nt(slot, &[0; STAGE][..Self::SLOT]);
+            }
         }
-        memory.sfence();
+        if !planted("record-clearing-not-fenced") {
+            memory.sfence();
+        }
         record.write(memory, value);
         record
     }
@@ -66,7 +72,9 @@ impl<const N: usize> Record<N> {
         if !planted("record-not-flushed") {
             memory.flush(slot..slot + Self::SLOT);
         }
-        memory.sfence();
+        if !planted("record-flush-not-fenced") {
+            memory.sfence();
+        }
         Some(found)
     }
 
@@ -74,11 +82,12 @@ impl<const N: usize> Record<N> {
     pub fn peek<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
         let sequence = |slot: usize| {
             let sequence = memory.load_u64(slots[slot] + 8);
+            let summed = summed(N);
             let whole = memory.verify(
-                [slots[slot] + 8..slots[slot] + HEAD + N, 0..0],
-                seed,
+                [slots[slot] + summed.start..slots[slot] + summed.end, 0..0],
+                salted(seed),
                 memory.load_u64(slots[slot]),
-            );
+            ) || planted("record-sum-not-checked");
             (whole && (1..1 << 63).contains(&sequence) && sequence % 2 == slot as u64).then_some(sequence)
         };
         let sequence = sequence(0).max(sequence(1))?;
@@ -92,7 +101,9 @@ impl<const N: usize> Record<N> {
     #[inline]
     pub fn write<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {
         self.put(memory, value);
-        memory.sfence();
+        if !planted("record-not-fenced") {
+            memory.sfence();
+        }
     }
 
     /// Replaces the value; the caller fences before anything rests on it, and before the next write.
@@ -103,7 +114,7 @@ impl<const N: usize> Record<N> {
         let mut stage = [0; STAGE];
         stage[8..HEAD].copy_from_slice(&self.sequence.to_le_bytes());
         stage[HEAD..HEAD + N].copy_from_slice(value);
-        let sum = checksum::of(&stage[8..HEAD + N], self.seed);
+        let sum = checksum::of(&stage[summed(N)], salted(self.seed));
         stage[..8].copy_from_slice(&sum.to_le_bytes());
         memory.store_nt(self.slots[(self.sequence % 2) as usize], &stage[..Self::SLOT]);
     }
@@ -115,6 +126,18 @@ impl<const N: usize> Record<N> {
 }
 
 const STAGE: usize = 256;
+
+// Which bytes of a slot with a value of so many bytes its checksum is over.
+#[inline(always)]
+fn summed(value: usize) -> Range<usize> {
+    let from = if planted("record-sum-without-sequence") { HEAD } else { 8 };
+    from..if planted("record-sum-without-value") { HEAD } else { HEAD + value }
+}
+
+#[inline(always)]
+fn salted(seed: u64) -> u64 {
+    if planted("record-sum-without-seed") { 0 } else { seed }
+}
 
 #[cfg(test)]
 mod tests {
