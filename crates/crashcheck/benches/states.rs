@@ -28,12 +28,12 @@ fn main() {
 }
 
 // The fastest of five: nothing makes it faster than it is.
-fn row(pushes: u64, crashes: usize, profile: Profile) {
+fn row(pushes: usize, crashes: usize, profile: Profile) {
     let once = || {
         let start = Instant::now();
-        let report = ring::check(profile, pushes)
-            .crashes(crashes)
-            .run(|memory| ring::life(memory, pushes), ring::recovery);
+        let life = ring::Life::of_pushes(pushes);
+        let check = life.check(profile).crashes(crashes);
+        let report = check.run(|memory| life.run(memory), |memory| life.recovery(memory));
         (start.elapsed(), report)
     };
     let (time, report) = (0..5).map(|_| once()).min_by_key(|(time, _)| *time).expect("five");
