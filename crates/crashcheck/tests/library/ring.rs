@@ -78,7 +78,7 @@ fn sides_that_come_and_go() {
 
 #[test]
 fn a_full_ring() {
-    let steps = [Push, Push, Push, Full, PopDurably, Push, Full, Batch(2), Pop, Commit, Push, Full];
+    let steps = [Push, Push, Push, Full, PopDurably, Push, Full, Batch(2), Pop, Commit, Push, Push, Full];
     let life = Life { lens: vec![60, 90, 60, 3, 20, 70], ..Life::new(steps) };
     lives("full", &life, 2);
 }

@@ -268,7 +268,7 @@ impl<'m> World<'m> {
                 "{numbers:?} are there (with lengths); {sure:?} must be, {taken:?} can be before and {flight:?} behind"
             ));
         };
-        if skipped > 0 || all.len() > least || *making {
+        if skips > 0 || all.len() > least || *making {
             self.note(SKIPPED + skipped as u64);
             self.note(THERE + there.len() as u64);
         }
