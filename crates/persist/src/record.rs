@@ -61,16 +61,22 @@ impl<const N: usize> Record<N> {
         record
     }
 
-    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. `None` if
-    /// neither slot holds a value, which no crash can cause once the record was created.
+    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. What is left
+    /// of a write that did not return never becomes a value after that. `None` if neither slot holds a value, which no crash can cause once the record was created.
     ///
     /// # Panics
     /// If the slots do not lie inside the memory.
     pub fn open<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
         let found = Self::peek(memory, slots, seed)?;
-        let slot = slots[(found.0.sequence % 2) as usize];
+        let of = |sequence: u64| slots[(sequence % 2) as usize];
+        let (slot, other) = (of(found.0.sequence), of(found.0.sequence + 1));
         if !planted("record-not-flushed") {
             memory.flush(slot..slot + Self::SLOT);
+        }
+        // A torn value whose missing words the next write brings, before its own checksum arrives, would be whole.
+        let torn = Self::sequence_in(memory, slots, other, seed).is_none() && memory.load_u64(other) != 0;
+        if torn && !planted("torn-record-not-cleared") {
+            memory.store_nt(other, &[0; 8]);
         }
         if !planted("record-flush-not-fenced") {
             memory.sfence();
@@ -80,20 +86,24 @@ impl<const N: usize> Record<N> {
 
     /// As [`open`](Self::open), but writes nothing: what it returns may not be durable.
     pub fn peek<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
-        let sequence = |slot: usize| {
-            let sequence = memory.load_u64(slots[slot] + 8);
-            let summed = summed(N);
-            let whole = memory.verify(
-                [slots[slot] + summed.start..slots[slot] + summed.end, 0..0],
-                salted(seed),
-                memory.load_u64(slots[slot]),
-            ) || planted("record-sum-not-checked");
-            (whole && (1..1 << 63).contains(&sequence) && sequence % 2 == slot as u64).then_some(sequence)
-        };
-        let sequence = sequence(0).max(sequence(1))?;
+        let [even, odd] = slots.map(|slot| Self::sequence_in(memory, slots, slot, seed));
+        let sequence = even.max(odd)?;
         let mut value = [0; N];
         memory.load(slots[(sequence % 2) as usize] + HEAD, &mut value);
         Some((Self { slots, seed, sequence }, value))
+    }
+
+    // The sequence number in a slot, if the slot is whole.
+    fn sequence_in<M: Memory>(memory: &M, slots: [usize; 2], slot: usize, seed: u64) -> Option<u64> {
+        let sequence = memory.load_u64(slot + 8);
+        let summed = summed(N);
+        let whole = memory.verify(
+            [slot + summed.start..slot + summed.end, 0..0],
+            salted(seed),
+            memory.load_u64(slot),
+        ) || planted("record-sum-not-checked");
+        let belongs = (1..1 << 63).contains(&sequence) && slots[(sequence % 2) as usize] == slot;
+        (whole && belongs).then_some(sequence)
     }
 
     /// Replaces the value, durable on return: one fence. [`Memory::health`] tells whether the fence held.

@@ -84,6 +84,42 @@ fn a_value_that_was_put_is_there_behind_the_fence() {
     );
 }
 
+// What was on its way and found missing stays away, though the next value has some of its words.
+#[test]
+fn a_value_that_was_torn_never_comes() {
+    const BEGUN: u64 = 1000;
+    let write = |memory: &Machine, record: &mut Record<24>, number: u8| {
+        let mut value = [5; 24];
+        value[8] = number;
+        memory.mark(BEGUN + u64::from(number));
+        record.write(memory, &value);
+        memory.mark(u64::from(number));
+    };
+    in_all_ways(
+        "torn record",
+        |profile| Check::new(profile, 512).array(0, 256, 2, "slot", &[(0..8, "sum"), (8..16, "sequence")]),
+        |memory| {
+            let mut record = Record::<24>::create(memory, SLOTS, SEED, &[5; 24]);
+            memory.mark(5);
+            (6..9).for_each(|number| write(memory, &mut record, number));
+        },
+        |memory| {
+            let marks = memory.marks();
+            let Some(last) = marks.iter().rev().find(|mark| **mark < BEGUN) else { return Ok(()) };
+            let begun = marks.last().and_then(|mark| mark.checked_sub(BEGUN));
+            let (mut record, value) = Record::<24>::open(memory, SLOTS, SEED).ok_or("the record is gone")?;
+            let number = u64::from(value[8]);
+            if number != *last && Some(number) != begun {
+                return Err(format!("{value:?} after {last} and in {begun:?}"));
+            }
+            memory.mark(number);
+            let next = 1 + marks.iter().map(|mark| mark % BEGUN).max().unwrap_or(0);
+            write(memory, &mut record, next as u8);
+            Ok(())
+        },
+    );
+}
+
 const MAKING: u64 = 1000;
 
 // Over a record that was there: with its seed, or with another, which tells the two apart even while the new one
