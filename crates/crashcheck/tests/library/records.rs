@@ -62,7 +62,6 @@ fn a_record_of_a_line_is_replaced_whole_or_not_at_all() {
 #[test]
 fn a_record_of_two_lines_is_replaced_whole_or_not_at_all() {
     replaced::<49>();
-    replaced::<72>();
 }
 
 // The next writer is the first to fence.

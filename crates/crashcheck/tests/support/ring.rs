@@ -214,6 +214,7 @@ impl<'m> World<'m> {
     }
 
     fn make(&mut self) -> Result<(), String> {
+        self.producer = None;
         self.leave();
         self.note(MAKING);
         // Drawn at random elsewhere: another one for each.
@@ -275,9 +276,8 @@ impl<'m> World<'m> {
         Ok(())
     }
 
+    // Dropping a consumer commits; a crash does not.
     fn leave(&mut self) {
-        self.producer = None;
-        // Dropping a consumer commits; a crash does not.
         std::mem::forget(self.consumer.take());
     }
 
