@@ -215,6 +215,17 @@ impl Entry {
             ^ u64::from(len).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
+    // How many bytes behind the head the checksum is over.
+    #[inline(always)]
+    fn summed(&self) -> usize {
+        let len = self.len as usize;
+        match () {
+            () if planted("entry-sum-without-payload") => 0,
+            () if planted("entry-sum-over-padding") => (ENTRY_HEAD + len).next_multiple_of(LINE) - ENTRY_HEAD,
+            () => len,
+        }
+    }
+
     /// The head of an entry with this payload.
     #[inline]
     pub(super) fn encode(&self, payload: &[u8], salt: u64) -> [u8; ENTRY_HEAD] {
@@ -222,8 +233,14 @@ impl Entry {
         head[8..16].copy_from_slice(&self.position.to_le_bytes());
         head[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         head[24..28].copy_from_slice(&self.len.to_le_bytes());
-        let summed = if planted("entry-sum-without-payload") { &[] } else { payload };
-        let sum = checksum::of(summed, self.seed(salt));
+        let sum = match () {
+            () if planted("entry-sum-without-payload") => checksum::of(&[], self.seed(salt)),
+            () if planted("entry-sum-over-padding") => {
+                let padding = &[0; LINE][..self.summed() - payload.len()];
+                checksum::of_pieces([payload, padding], self.seed(salt))
+            }
+            () => checksum::of(payload, self.seed(salt)),
+        };
         head[..8].copy_from_slice(&sum.to_le_bytes());
         head
     }
@@ -240,8 +257,7 @@ impl Entry {
     /// Whether the payload is the one that the checksum was made for.
     #[inline]
     pub(super) fn is_whole<M: Memory>(&self, memory: &M, offset: usize, shape: &Shape, sum: u64) -> bool {
-        let summed = if planted("entry-sum-without-payload") { 0 } else { self.len as usize };
-        let pieces = shape.pieces(offset + ENTRY_HEAD, summed);
+        let pieces = shape.pieces(offset + ENTRY_HEAD, self.summed());
         memory.verify(pieces, self.seed(shape.salt), sum)
     }
 }
