@@ -116,7 +116,7 @@ fn ordinary_stores_and_kills() {
 
 #[test]
 fn a_ring_in_place_of_another() {
-    let steps = [Push, Push, PopDurably, Push, Remake, Push, PopDurably, Push];
+    let steps = [Push, Push, PopDurably, Push, NewProducer, NewProducer, Remake, Push, PopDurably, Push];
     let life = Life { lens: vec![3, 20], ..Life::new(steps) };
     lives("made anew", &life, 2);
     dies("made anew", &Life { steps: vec![Push, Push, PopDurably, Remake, Push], ..life }, 2);
