@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use ringfence_crashcheck::{Check, Machine, Profile};
+use ringfence_persist::Memory;
 use ringfence_persist::ring::{Consumer, Producer, RingError, Shape, format, recover};
 
 const ENTRIES: usize = 4096;
@@ -114,8 +115,9 @@ impl Life {
     /// Opens the ring again, compares it with what was marked, and lives on.
     pub fn recovery(&self, memory: &Machine) -> Result<(), String> {
         let mut world = World::of(self, memory);
-        if world.model.making && recover(&memory).is_err() {
-            return Ok(());
+        // The head is written last: without it there is no ring yet, and with it there is one.
+        if world.model.making && !memory.verify([0..56, 0..0], 0, memory.load_u64(56)) {
+            return if recover(&memory).is_err() { Ok(()) } else { Err("a ring without a head".into()) };
         }
         world.open()?;
         self.next.iter().try_for_each(|step| world.step(*step))
