@@ -176,9 +176,9 @@ impl Check {
     ///
     /// # Panics
     /// As [`run`](Self::run).
-    pub fn run_steps<'s, S: Clone>(
+    pub fn run_steps<S: Clone>(
         &self,
-        steps: &'s [S],
+        steps: &[S],
         program: impl Fn(&Machine, &[S]),
         recovery: impl Fn(&Machine) -> Result<(), String>,
     ) -> (Report, Vec<S>) {
