@@ -4,6 +4,7 @@
 //! `cargo bench -p ringfence-crashcheck`
 
 #[path = "../tests/support/ring.rs"]
+#[expect(dead_code, reason = "tests do more with it")]
 mod ring;
 
 use std::time::Instant;

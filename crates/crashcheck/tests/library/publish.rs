@@ -158,7 +158,7 @@ fn what_was_stored_flushed_and_fenced_is_durable() {
 #[test]
 fn a_batch_is_durable_on_return() {
     copied("batch", &[64..72, 131..230, 320..400], |stores, range, byte| {
-        let half = range.len() / 2 & !7;
+        let half = (range.len() / 2) & !7;
         let batch = stores.batch(|batch| {
             batch.copy(range.start, &vec![byte; half]);
             batch.copy(range.start + half, &vec![byte; range.len() - half]);
