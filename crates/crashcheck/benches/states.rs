@@ -4,6 +4,7 @@
 //! `cargo bench -p ringfence-crashcheck`
 
 #[path = "../tests/support/ring.rs"]
+#[expect(dead_code, reason = "tests do more with it")]
 mod ring;
 
 use std::time::{Duration, Instant};
@@ -83,9 +84,10 @@ fn batch(records: usize) {
     );
 }
 
-fn ring(pushes: u64, crashes: usize, profile: Profile) {
-    let check = ring::check(profile, pushes).crashes(crashes);
-    let (time, report) = fastest(|| check.run(|memory| ring::life(memory, pushes), ring::recovery));
+fn ring(pushes: usize, crashes: usize, profile: Profile) {
+    let life = ring::Life::of_pushes(pushes);
+    let check = life.check(profile).crashes(crashes);
+    let (time, report) = fastest(|| check.run(|memory| life.run(memory), |memory| life.recovery(memory)));
     let rate = report.states as f64 / time.as_secs_f64();
     println!(
         "{pushes:6}  {crashes:7}  {:<22}  {:7}  {:7}  {:>10}  {rate:9.0}",

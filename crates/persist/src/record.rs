@@ -22,6 +22,8 @@
 //! assert_eq!((found.sequence(), value), (2, [2; 8]));
 //! ```
 
+use std::ops::Range;
+
 use crate::planted::planted;
 use crate::{LINE, Memory, checksum};
 
@@ -48,43 +50,60 @@ impl<const N: usize> Record<N> {
         let () = Self::FITS;
         let mut record = Self { slots, seed, sequence: 0 };
         for slot in slots {
-            memory.store_nt(slot, &[0; STAGE][..Self::SLOT]);
+            if !planted("record-not-cleared") {
+                memory.store_nt(slot, &[0; STAGE][..Self::SLOT]);
+            }
         }
-        memory.sfence();
+        if !planted("record-clearing-not-fenced") {
+            memory.sfence();
+        }
         record.write(memory, value);
         record
     }
 
-    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. `None` if
-    /// neither slot holds a value, which no crash can cause once the record was created.
+    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. What is left
+    /// of a write that did not return never becomes a value after that. `None` if neither slot holds a value, which no crash can cause once the record was created.
     ///
     /// # Panics
     /// If the slots do not lie inside the memory.
     pub fn open<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
         let found = Self::peek(memory, slots, seed)?;
-        let slot = slots[(found.0.sequence % 2) as usize];
+        let of = |sequence: u64| slots[(sequence % 2) as usize];
+        let (slot, other) = (of(found.0.sequence), of(found.0.sequence + 1));
         if !planted("record-not-flushed") {
             memory.flush(slot..slot + Self::SLOT);
         }
-        memory.sfence();
+        // A torn value whose missing words the next write brings, before its own checksum arrives, would be whole.
+        let torn = Self::sequence_in(memory, slots, other, seed).is_none() && memory.load_u64(other) != 0;
+        if torn && !planted("torn-record-not-cleared") {
+            memory.store_nt(other, &[0; 8]);
+        }
+        if !planted("record-flush-not-fenced") {
+            memory.sfence();
+        }
         Some(found)
     }
 
     /// As [`open`](Self::open), but writes nothing: what it returns may not be durable.
     pub fn peek<M: Memory>(memory: &M, slots: [usize; 2], seed: u64) -> Option<(Self, [u8; N])> {
-        let sequence = |slot: usize| {
-            let sequence = memory.load_u64(slots[slot] + 8);
-            let whole = memory.verify(
-                [slots[slot] + 8..slots[slot] + HEAD + N, 0..0],
-                seed,
-                memory.load_u64(slots[slot]),
-            );
-            (whole && (1..1 << 63).contains(&sequence) && sequence % 2 == slot as u64).then_some(sequence)
-        };
-        let sequence = sequence(0).max(sequence(1))?;
+        let [even, odd] = slots.map(|slot| Self::sequence_in(memory, slots, slot, seed));
+        let sequence = even.max(odd)?;
         let mut value = [0; N];
         memory.load(slots[(sequence % 2) as usize] + HEAD, &mut value);
         Some((Self { slots, seed, sequence }, value))
+    }
+
+    // The sequence number in a slot, if the slot is whole.
+    fn sequence_in<M: Memory>(memory: &M, slots: [usize; 2], slot: usize, seed: u64) -> Option<u64> {
+        let sequence = memory.load_u64(slot + 8);
+        let summed = summed(N);
+        let whole = memory.verify(
+            [slot + summed.start..slot + summed.end, 0..0],
+            salted(seed),
+            memory.load_u64(slot),
+        ) || planted("record-sum-not-checked");
+        let belongs = (1..1 << 63).contains(&sequence) && slots[(sequence % 2) as usize] == slot;
+        (whole && belongs).then_some(sequence)
     }
 
     /// Replaces the value, durable on return: one fence. [`Memory::health`] tells whether the fence held.
@@ -92,7 +111,9 @@ impl<const N: usize> Record<N> {
     #[inline]
     pub fn write<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {
         self.put(memory, value);
-        memory.sfence();
+        if !planted("record-not-fenced") {
+            memory.sfence();
+        }
     }
 
     /// Replaces the value; the caller fences before anything rests on it, and before the next write.
@@ -103,7 +124,7 @@ impl<const N: usize> Record<N> {
         let mut stage = [0; STAGE];
         stage[8..HEAD].copy_from_slice(&self.sequence.to_le_bytes());
         stage[HEAD..HEAD + N].copy_from_slice(value);
-        let sum = checksum::of(&stage[8..HEAD + N], self.seed);
+        let sum = checksum::of(&stage[summed(N)], salted(self.seed));
         stage[..8].copy_from_slice(&sum.to_le_bytes());
         memory.store_nt(self.slots[(self.sequence % 2) as usize], &stage[..Self::SLOT]);
     }
@@ -115,6 +136,18 @@ impl<const N: usize> Record<N> {
 }
 
 const STAGE: usize = 256;
+
+// Which bytes of a slot with a value of so many bytes its checksum is over.
+#[inline(always)]
+fn summed(value: usize) -> Range<usize> {
+    let from = if planted("record-sum-without-sequence") { HEAD } else { 8 };
+    from..if planted("record-sum-without-value") { HEAD } else { HEAD + value }
+}
+
+#[inline(always)]
+fn salted(seed: u64) -> u64 {
+    if planted("record-sum-without-seed") { 0 } else { seed }
+}
 
 #[cfg(test)]
 mod tests {

@@ -30,6 +30,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::planted::planted;
 use crate::{LINE, Mapped, Memory, Ways};
 
 /// A memory, written by one owner, whose stores are made durable.
@@ -185,7 +186,9 @@ impl<M: Memory> Stores<M> {
     #[inline]
     pub fn persist(&mut self, range: Range<usize>) -> Result<Durable, Lost> {
         let bytes = range.len();
-        self.memory.flush(range);
+        if !planted("persist-not-flushed") {
+            self.memory.flush(range);
+        }
         self.drain(bytes)
     }
 
@@ -239,8 +242,13 @@ impl<M: Memory> Stores<M> {
     pub fn publish_line(&mut self, at: usize, payload: &[u8], flag: u64) -> Result<Durable, Lost> {
         assert!(at.is_multiple_of(LINE), "{at} is no multiple of {LINE}");
         assert!(payload.len() <= LINE - 8, "{} bytes and a flag do not fit into a line", payload.len());
-        self.memory.store(at, payload);
+        if !planted("flag-before-payload") {
+            self.memory.store(at, payload);
+        }
         self.memory.store_u64(at + LINE - 8, flag);
+        if planted("flag-before-payload") {
+            self.memory.store(at, payload);
+        }
         self.persist(at..at + LINE)
     }
 
@@ -257,7 +265,9 @@ impl<M: Memory> Stores<M> {
     #[track_caller]
     #[inline]
     fn drain(&self, bytes: usize) -> Result<Durable, Lost> {
-        self.memory.sfence();
+        if !planted("copy-not-fenced") {
+            self.memory.sfence();
+        }
         self.memory.health().map_err(Lost)?;
         Ok(Durable { bytes })
     }
@@ -267,7 +277,9 @@ impl<M: Memory> Stores<M> {
 #[inline]
 fn put_flushed<M: Memory>(memory: &M, at: usize, bytes: &[u8]) {
     memory.store(at, bytes);
-    memory.flush(at..at + bytes.len());
+    if !planted("copy-not-flushed") {
+        memory.flush(at..at + bytes.len());
+    }
 }
 
 // Whole words past the caches. What is left at either end shares its word, but not its bytes, with them.
@@ -313,7 +325,9 @@ impl<M: Memory> Batch<'_, M> {
 impl<M: Memory> Drop for Batch<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        self.stores.memory.sfence();
+        if !planted("batch-not-fenced") {
+            self.stores.memory.sfence();
+        }
     }
 }
 

@@ -144,7 +144,12 @@ impl<M: Memory> Consumer<M> {
         if planted("freed-before-cursor") {
             self.behind.give_back(&Word(&self.memory, FREED));
         }
-        self.cursor.write(&self.memory, &self.behind.read().to_le_bytes());
+        let cursor = self.behind.read().to_le_bytes();
+        if planted("cursor-not-fenced") {
+            self.cursor.put(&self.memory, &cursor);
+        } else if !planted("cursor-not-recorded") {
+            self.cursor.write(&self.memory, &cursor);
+        }
         if !planted("commit-ignores-health") {
             self.memory.health().map_err(Lost)?;
         }
@@ -173,7 +178,9 @@ impl<M: Memory> Consumer<M> {
         let (entry, sum) = Entry::decode(&self.memory, offset);
         if entry.position == position && entry.len as usize <= self.shape.max_payload() {
             let size = self.shape.size_of(entry.len as usize);
-            if size as u64 <= left && entry.is_whole(&self.memory, offset, &self.shape, sum) {
+            let whole =
+                entry.is_whole(&self.memory, offset, &self.shape, sum) || planted("read-sum-not-checked");
+            if size as u64 <= left && whole {
                 return Ok((entry, size));
             }
         }
@@ -247,7 +254,7 @@ impl<M: Memory> Read<'_, M> {
     pub fn pop_durably(self) -> Result<(), RingError> {
         let Self { consumer, size, .. } = self;
         consumer.advance(size);
-        consumer.commit()
+        if planted("durable-pop-is-lazy") { Ok(()) } else { consumer.commit() }
     }
 
     /// Takes the entry; it is seen again after a crash, unless the cursor was made durable meanwhile.

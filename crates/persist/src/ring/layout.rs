@@ -44,6 +44,7 @@
 use std::ops::Range;
 
 use super::RingError;
+use crate::planted::planted;
 use crate::{LINE, Memory, checksum};
 
 /// The version of the format.
@@ -149,7 +150,9 @@ impl Shape {
         let sum = checksum::of(&line[..56], 0);
         line[56..].copy_from_slice(&sum.to_le_bytes());
         memory.store_nt(0, &line);
-        memory.sfence();
+        if !planted("head-not-fenced") {
+            memory.sfence();
+        }
     }
 
     pub(super) fn read<M: Memory>(memory: &M) -> Result<Self, RingError> {
@@ -169,7 +172,7 @@ impl Shape {
         if half(8) != VERSION {
             return Err(RingError::Version(half(8)));
         }
-        if !memory.verify([0..56, 0..0], 0, word(56)) {
+        if !memory.verify([0..56, 0..0], 0, word(56)) && !planted("head-sum-not-checked") {
             return Err(RingError::Damaged("the head's checksum is wrong".into()));
         }
         let shape = Self { capacity: word(16) as usize, grain: half(12) as usize, salt: word(24) };
@@ -203,9 +206,24 @@ impl Entry {
     // differ in one field the same seed; recovery compares position and epoch besides.
     #[inline]
     fn seed(&self, salt: u64) -> u64 {
-        salt ^ self.position.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ self.epoch.wrapping_mul(0xbf58_476d_1ce4_e5b9)
-            ^ u64::from(self.len).wrapping_mul(0x94d0_49bb_1331_11eb)
+        let salt = if planted("entry-sum-without-salt") { 0 } else { salt };
+        let position = if planted("entry-sum-without-position") { 0 } else { self.position };
+        let epoch = if planted("entry-sum-without-epoch") { 0 } else { self.epoch };
+        let len = if planted("entry-sum-without-length") { 0 } else { self.len };
+        salt ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ epoch.wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            ^ u64::from(len).wrapping_mul(0x94d0_49bb_1331_11eb)
+    }
+
+    // How many bytes behind the head the checksum is over.
+    #[inline(always)]
+    fn summed(&self) -> usize {
+        let len = self.len as usize;
+        match () {
+            () if planted("entry-sum-without-payload") => 0,
+            () if planted("entry-sum-over-padding") => (ENTRY_HEAD + len).next_multiple_of(LINE) - ENTRY_HEAD,
+            () => len,
+        }
     }
 
     /// The head of an entry with this payload.
@@ -215,7 +233,14 @@ impl Entry {
         head[8..16].copy_from_slice(&self.position.to_le_bytes());
         head[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         head[24..28].copy_from_slice(&self.len.to_le_bytes());
-        let sum = checksum::of(payload, self.seed(salt));
+        let sum = match () {
+            () if planted("entry-sum-without-payload") => checksum::of(&[], self.seed(salt)),
+            () if planted("entry-sum-over-padding") => {
+                let padding = &[0; LINE][..self.summed() - payload.len()];
+                checksum::of_pieces([payload, padding], self.seed(salt))
+            }
+            () => checksum::of(payload, self.seed(salt)),
+        };
         head[..8].copy_from_slice(&sum.to_le_bytes());
         head
     }
@@ -232,7 +257,7 @@ impl Entry {
     /// Whether the payload is the one that the checksum was made for.
     #[inline]
     pub(super) fn is_whole<M: Memory>(&self, memory: &M, offset: usize, shape: &Shape, sum: u64) -> bool {
-        let pieces = shape.pieces(offset + ENTRY_HEAD, self.len as usize);
+        let pieces = shape.pieces(offset + ENTRY_HEAD, self.summed());
         memory.verify(pieces, self.seed(shape.salt), sum)
     }
 }

@@ -43,6 +43,7 @@ pub use layout::Shape;
 pub use producer::{Batch, Producer};
 pub use recovery::{Recovery, Tail, inspect, recover};
 
+use crate::planted::planted;
 use crate::record::Record;
 use crate::{Durability, Lost, Mapped, Memory, Region, Ways};
 use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};
@@ -217,10 +218,21 @@ pub fn format<M: Memory>(memory: &M, shape: &Shape) -> Result<(), RingError> {
         )));
     }
     // An old ring's head goes first: torn, the rest would be an older state of it.
-    memory.store_nt(0, &[0; crate::LINE]);
-    memory.sfence();
-    memory.store_nt(crate::LINE, &[0; HEAD - crate::LINE]);
-    memory.sfence();
+    if !planted("old-head-not-cleared") {
+        memory.store_nt(0, &[0; crate::LINE]);
+    }
+    if !planted("old-head-not-fenced") {
+        memory.sfence();
+    }
+    if !planted("rest-not-cleared") {
+        memory.store_nt(crate::LINE, &[0; HEAD - crate::LINE]);
+    }
+    if !planted("rest-not-fenced") {
+        memory.sfence();
+    }
+    if planted("head-before-records") {
+        shape.write(memory);
+    }
     Record::create(memory, EPOCH_SLOTS, shape.salt, &Epochs { epoch: 1, start: 0 }.encode());
     Record::create(memory, CURSOR_SLOTS, !shape.salt, &0u64.to_le_bytes());
     shape.write(memory);

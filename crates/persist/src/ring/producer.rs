@@ -70,7 +70,9 @@ impl<M: Memory> Producer<M> {
             wanting: false,
             _seat: seat,
         };
-        producer.next_epoch()?;
+        if !planted("attached-without-epoch") {
+            producer.next_epoch()?;
+        }
         // An earlier producer may have waited for room when it went.
         producer.want(false);
         Ok(producer)
@@ -217,7 +219,9 @@ impl<M: Memory> Producer<M> {
                 self.memory.store_nt(range.start, bytes);
             } else {
                 self.memory.store(range.start, bytes);
-                self.memory.flush(range);
+                if !planted("push-not-flushed") {
+                    self.memory.flush(range);
+                }
             }
         }
     }
@@ -241,23 +245,31 @@ impl<M: Memory> Producer<M> {
     // What was written and not published must not come back once something else is pushed in its place.
     #[inline]
     fn settle(&mut self) -> Result<(), RingError> {
-        if self.unpublished { self.next_epoch() } else { Ok(()) }
+        if self.unpublished && !planted("batch-not-settled") { self.next_epoch() } else { Ok(()) }
     }
 
     #[cold]
     fn next_epoch(&mut self) -> Result<(), RingError> {
         // After a failure nothing is written over the slot that is known to be good.
         self.memory.health().map_err(Lost)?;
-        let epoch = self.epoch + 1;
+        let epoch = if planted("epoch-not-raised") { self.epoch } else { self.epoch + 1 };
         if planted("epoch-not-recorded") {
             self.unpublished = false;
             return Ok(());
         }
-        self.epochs.write(&self.memory, &Epochs { epoch, start: self.ahead.published() }.encode());
+        let start = if planted("start-not-recorded") { 0 } else { self.ahead.published() };
+        let record = Epochs { epoch, start }.encode();
+        if planted("epoch-not-fenced") {
+            self.epochs.put(&self.memory, &record);
+        } else {
+            self.epochs.write(&self.memory, &record);
+        }
         if !planted("epoch-ignores-health") {
             self.memory.health().map_err(Lost)?;
         }
-        self.epoch = epoch;
+        if !planted("epoch-not-followed") {
+            self.epoch = epoch;
+        }
         self.unpublished = false;
         Ok(())
     }
