@@ -90,7 +90,11 @@ where
             for _ in 0..count {
                 let point = random.below(points.len() as u64) as usize;
                 different[point] = true;
-                let state = self.crashed(events, points[point], false).expect("nothing is merged");
+                let machine = Point { killed: false, ..points[point] };
+                let state = self.crashed(events, points[point], false);
+                // A process that dies with nothing in caches is no case of its own.
+                let state =
+                    state.or_else(|| self.crashed(events, machine, false)).expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())));
                 if self.found.is_some() {
                     break;
@@ -104,7 +108,7 @@ where
                 if !point.killed {
                     self.images += match &state {
                         Some(state) => state.layers[0].images(),
-                        None => Remains::of(self.check.profile, &events[..point.end]).images(),
+                        None => Remains::of(self.check.profile, &events[..point.end], 0).images(),
                     };
                 }
                 if let Some(state) = state {
@@ -244,7 +248,7 @@ struct Point {
 }
 
 // Of the machine: just before whatever is ordered with what came before, or is told to the world, and at the
-// end. Of the process alone: before every store too.
+// end. Of the process alone: anywhere, since a flush that it did not come to is missing for good.
 fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
     let mut points = Vec::new();
     let mut fresh = true;
@@ -253,7 +257,7 @@ fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
         if fresh && boundary {
             points.push(Point { end, killed: false });
         }
-        if fresh && kills && (boundary || events[end].kind.write().is_some()) {
+        if fresh && kills {
             points.push(Point { end, killed: true });
         }
         fresh = !boundary || end < events.len();

@@ -109,9 +109,10 @@ impl Clone for Remains {
 }
 
 impl Remains {
-    /// What the events can leave, if the machine stops after the last of them.
-    pub(crate) fn of(profile: Profile, events: &[Event]) -> Self {
-        let mut remains = walk::walk(profile, events);
+    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
+    /// processes that died before, so that what they stored is visible to all.
+    pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
+        let mut remains = walk::walk(profile, events, killed);
         // Completed flushes hold whatever else is decided.
         let consistent = remains.settle();
         debug_assert!(consistent);

@@ -26,7 +26,7 @@ struct Walk {
     fences: u32,
 }
 
-pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
+pub(super) fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
     let mut walk = Walk {
         profile,
         fixed: Fixed::default(),
@@ -40,7 +40,10 @@ pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
         strong: Vec::new(),
         fences: 0,
     };
-    events.iter().for_each(|event| walk.step(event.kind));
+    let (before, own) = events.split_at(killed);
+    before.iter().for_each(|event| walk.step(event.kind));
+    walk.visible();
+    own.iter().for_each(|event| walk.step(event.kind));
     walk.end()
 }
 
@@ -87,6 +90,11 @@ impl Walk {
         if let Kind::Locked(write) = kind {
             self.store(write);
         }
+        self.visible();
+    }
+
+    // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
+    fn visible(&mut self) {
         if self.profile == Profile::Eadr {
             self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
         }

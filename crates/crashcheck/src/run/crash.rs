@@ -47,7 +47,7 @@ impl Run {
 
     /// The state in which the process is killed now, if nobody has seen it before.
     pub(crate) fn kill(&self) -> Option<State> {
-        if Remains::of(self.profile, &self.events).is_settled() {
+        if Remains::of(self.profile, &self.events, self.events.len()).is_settled() {
             // Nothing is in caches: the same as a crash of the machine.
             return None;
         }
@@ -105,7 +105,7 @@ impl Run {
 
     /// The state that a crash now leaves, if nobody has seen it before.
     pub(crate) fn crash(&self) -> Option<State> {
-        let layer = Remains::of(self.profile, &self.events);
+        let layer = Remains::of(self.profile, &self.events, self.pending);
         let mut layers = self.layers.clone();
         let mut left = Vec::with_capacity(64);
         let touched: Vec<usize> = layer.words().collect();

@@ -187,7 +187,7 @@ impl Run {
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
         self.step();
         let write = kind.write();
-        if kind.is_boundary() || (self.kills && write.is_some()) {
+        if kind.is_boundary() || self.kills {
             self.crash_point(kind.is_boundary());
         }
         self.fresh = true;

@@ -1,0 +1,118 @@
+//! What is legal and rare: ends of ranges, processes that die, long programs, searches at random.
+
+use ringfence_crashcheck::{Check, Machine, Profile};
+use ringfence_persist::{Memory, checksum};
+
+#[test]
+fn a_process_that_dies_between_a_store_and_its_flush_is_looked_at() {
+    for profile in [Profile::IntelAdr, Profile::Amd, Profile::OldAmd] {
+        let report = Check::new(profile, 64).crashes(2).kills().run(
+            |memory| {
+                memory.store_u64(0, 1);
+                memory.flush(0..8);
+                memory.sfence();
+            },
+            |memory| {
+                let value = memory.load_u64(0);
+                if memory.marks().contains(&1) && value == 0 {
+                    return Err("it was acknowledged".into());
+                }
+                if value == 1 {
+                    memory.sfence();
+                    memory.acknowledge(1);
+                }
+                Ok(())
+            },
+        );
+        assert!(report.violation.is_some(), "{profile}");
+    }
+}
+
+#[test]
+fn what_a_dead_process_stored_is_durable_where_caches_are() {
+    let run = |stream: bool| {
+        Check::new(Profile::Eadr, 64).crashes(2).kills().run(
+            move |memory| {
+                if stream { memory.store_nt(0, &1u64.to_le_bytes()) } else { memory.store_u64(0, 1) }
+            },
+            |memory| {
+                let value = memory.load_u64(0);
+                if memory.marks().contains(&1) && value == 0 {
+                    return Err("it was acknowledged".into());
+                }
+                if value == 1 {
+                    memory.acknowledge(1);
+                }
+                Ok(())
+            },
+        )
+    };
+    run(false).expect_sound();
+    assert!(run(true).violation.is_some(), "non-temporal stores wait for a fence");
+}
+
+#[test]
+fn processes_die_at_random_too() {
+    let report = Check::new(Profile::IntelAdr, 64).crashes(2).kills().sample(1, 200).run(
+        |memory| {
+            memory.store_u64(0, 1);
+            memory.flush(0..8);
+            memory.sfence();
+        },
+        |_| Ok(()),
+    );
+    report.expect_sound();
+    assert_eq!(report.states, 200);
+}
+
+#[test]
+fn legal_and_empty_operations_are_none() {
+    for profile in Profile::ALL {
+        for len in [0, 1, 7, 12, 64, 65, 100] {
+            let all = |memory: &Machine| {
+                memory.load(len, &mut []);
+                memory.store(len, &[]);
+                memory.store_nt(0, &[]);
+                memory.flush(len..len);
+                memory.flush(0..len);
+                assert!(memory.verify([0..0, len..len], 5, checksum::of(&[], 5)));
+                let bytes: Vec<u8> = (0..len as u8).collect();
+                memory.store(0, &bytes);
+                memory.store(len / 2, &bytes[len / 2..]);
+                assert!(memory.verify([0..len, 0..0], 5, checksum::of(&bytes, 5)));
+                memory.flush(0..len);
+                memory.mfence();
+                if len >= 8 {
+                    assert_eq!(memory.compare_exchange_u64(0, 99, 1).is_err(), true);
+                }
+            };
+            let report = Check::new(profile, len).crashes(2).kills().most_states(3000).run(all, |memory| {
+                let (mut one, mut other) = ([0; 100], [0; 100]);
+                memory.load(0, &mut one[..len]);
+                memory.load(len / 3, &mut other[len / 3..len]);
+                assert_eq!(one[len / 3..len], other[len / 3..len]);
+                all(memory);
+                Ok(())
+            });
+            report.expect_sound();
+        }
+        let nothing = Check::new(profile, 0).crashes(0).run(|_| {}, |_| Ok(()));
+        nothing.expect_sound();
+        assert_eq!((nothing.crash_points, nothing.states), (1, 1));
+    }
+}
+
+#[test]
+fn a_word_may_be_stored_to_a_hundred_thousand_times() {
+    for profile in [Profile::IntelAdr, Profile::Eadr] {
+        let report = Check::new(profile, 64).most_states(3).run(
+            |memory| (1..=100_000).for_each(|value| memory.store_u64(0, value)),
+            |memory| {
+                memory.load_u64(0);
+                Ok(())
+            },
+        );
+        assert!(report.bounded);
+        report.expect_sound();
+    }
+}
