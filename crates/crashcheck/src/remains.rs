@@ -181,46 +181,53 @@ impl Remains {
         outcomes
     }
 
-    // From the last store back, until no byte of the word is open.
-    fn each_outcome(&self, covers: &[Cover], so_far: Outcome, outcomes: &mut Vec<Outcome>) {
-        let Some((last, earlier)) = covers.split_last().filter(|_| so_far.mask != 0xff) else {
-            return outcomes.push(so_far);
-        };
-        let (may_be_there, may_be_lost) = match last.order {
-            Order::Ordinary { number, .. } => {
-                let (_, Interval { lo, hi }) = so_far.interval.expect("the word's group");
-                (number < hi, number >= lo)
+    // From the last store back, until no byte of the word is open. A loop where one way is left: a word may have
+    // been stored to any number of times.
+    fn each_outcome(&self, covers: &[Cover], mut so_far: Outcome, outcomes: &mut Vec<Outcome>) {
+        for (number, last) in covers.iter().enumerate().rev() {
+            if so_far.mask == 0xff {
+                break;
             }
-            Order::Streamed(number) => {
-                let fate = self.streamed[number as usize];
-                (fate != Some(false), fate != Some(true))
-            }
-        };
-        let both = may_be_there && may_be_lost;
-        let decided = |there: bool| {
-            let mut outcome = so_far.clone();
-            match (last.order, &mut outcome.interval) {
-                (Order::Ordinary { number, .. }, Some((_, interval))) if there => {
-                    interval.lo = interval.lo.max(number + 1);
+            let (may_be_there, may_be_lost) = match last.order {
+                Order::Ordinary { number, .. } => {
+                    let (_, Interval { lo, hi }) = so_far.interval.expect("the word's group");
+                    (number < hi, number >= lo)
                 }
-                (Order::Ordinary { number, .. }, Some((_, interval))) => {
-                    interval.hi = interval.hi.min(number)
+                Order::Streamed(number) => {
+                    let fate = self.streamed[number as usize];
+                    (fate != Some(false), fate != Some(true))
                 }
-                (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
-                _ => {}
-            }
-            outcome
-        };
-        if may_be_there {
-            let mut outcome = decided(true);
-            let open = last.mask & !outcome.mask;
-            overlay(&mut outcome.bytes, last.bytes, open);
-            outcome.mask |= open;
-            self.each_outcome(earlier, outcome, outcomes);
+            };
+            let both = may_be_there && may_be_lost;
+            let decided = |there: bool| {
+                let mut outcome = so_far.clone();
+                match (last.order, &mut outcome.interval) {
+                    (Order::Ordinary { number, .. }, Some((_, interval))) if there => {
+                        interval.lo = interval.lo.max(number + 1);
+                    }
+                    (Order::Ordinary { number, .. }, Some((_, interval))) => {
+                        interval.hi = interval.hi.min(number)
+                    }
+                    (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
+                    _ => {}
+                }
+                outcome
+            };
+            let with = |mut outcome: Outcome| {
+                overlay(&mut outcome.bytes, last.bytes, last.mask & !outcome.mask);
+                outcome.mask |= last.mask;
+                outcome
+            };
+            so_far = match (may_be_there, may_be_lost) {
+                (true, false) => with(decided(true)),
+                (false, _) => decided(false),
+                (true, true) => {
+                    self.each_outcome(&covers[..number], with(decided(true)), outcomes);
+                    decided(false)
+                }
+            };
         }
-        if may_be_lost {
-            self.each_outcome(earlier, decided(false), outcomes);
-        }
+        outcomes.push(so_far);
     }
 
     /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows from each;
@@ -245,31 +252,37 @@ impl Remains {
     fn each_value(
         &self,
         covers: &[Cover],
-        Interval { lo, hi }: Interval,
-        (bytes, mask): (Bytes, u8),
+        Interval { mut lo, mut hi }: Interval,
+        (mut bytes, mut mask): (Bytes, u8),
         values: &mut SmallVec<[(Bytes, u8); 4]>,
     ) {
-        let Some((last, earlier)) = covers.split_last().filter(|_| mask != 0xff) else {
-            return values.push((bytes, mask));
-        };
-        let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
-            Order::Ordinary { number, .. } => {
-                let if_there = Interval { lo: lo.max(number + 1), hi };
-                (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
+        for (number, last) in covers.iter().enumerate().rev() {
+            if mask == 0xff {
+                break;
             }
-            Order::Streamed(number) => {
-                let fate = self.streamed[number as usize];
-                (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+            let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
+                Order::Ordinary { number, .. } => {
+                    let if_there = Interval { lo: lo.max(number + 1), hi };
+                    (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
+                }
+                Order::Streamed(number) => {
+                    let fate = self.streamed[number as usize];
+                    (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+                }
+            };
+            if may_be_there {
+                let mut with = bytes;
+                overlay(&mut with, last.bytes, last.mask & !mask);
+                if !may_be_lost {
+                    (bytes, mask) = (with, mask | last.mask);
+                    Interval { lo, hi } = if_there;
+                    continue;
+                }
+                self.each_value(&covers[..number], if_there, (with, mask | last.mask), values);
             }
-        };
-        if may_be_there {
-            let mut bytes = bytes;
-            overlay(&mut bytes, last.bytes, last.mask & !mask);
-            self.each_value(earlier, if_there, (bytes, mask | last.mask), values);
+            Interval { lo, hi } = if_lost;
         }
-        if may_be_lost {
-            self.each_value(earlier, if_lost, (bytes, mask), values);
-        }
+        values.push((bytes, mask));
     }
 
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
