@@ -146,27 +146,39 @@ impl Run {
         };
         let mut sum = hash(&|into| {
             (&self.marks, self.before.len()).hash(into);
-            layers.iter().for_each(|layer| layer.ties_key(into));
+            layers.iter().enumerate().for_each(|(number, layer)| layer.ties_key(number, into));
         });
         for (word, bytes) in left {
             let one = match bytes {
                 Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
-                None => hash(&|into| {
-                    word.hash(into);
-                    for (number, layer) in layers.iter().enumerate().rev() {
-                        number.hash(into);
-                        if !layer.word_key(*word as usize, into) {
-                            break;
-                        }
-                    }
-                }),
+                None => hash(&|into| word_key(layers, *word as usize, into)),
             };
             sum = sum.wrapping_add(one);
         }
         for not in &self.nots {
-            sum = sum.wrapping_add(hash(&|into| not.hash(into)));
+            sum = sum.wrapping_add(hash(&|into| {
+                // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
+                let layers = &layers[..not.depth];
+                for (word, bytes, mask) in &not.words {
+                    if only(&values(layers, *word, *mask, Default::default())).is_none() {
+                        (bytes, mask).hash(into);
+                        word_key(layers, *word, into);
+                    }
+                }
+            }));
         }
         sum
+    }
+}
+
+// What can have become of a word in all layers.
+fn word_key(layers: &[Remains], word: usize, into: &mut impl Hasher) {
+    word.hash(into);
+    for (number, layer) in layers.iter().enumerate().rev() {
+        number.hash(into);
+        if !layer.word_key(word, into) {
+            break;
+        }
     }
 }
 
