@@ -93,6 +93,25 @@ pub(crate) struct Outcome {
     pub mask: u8,
 }
 
+impl Outcome {
+    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more or less, or by
+    // one more or fewer of the stores of the group.
+    fn takes_in(&mut self, other: &Self) -> bool {
+        if (self.bytes, self.mask) != (other.bytes, other.mask) {
+            return false;
+        }
+        match (&mut self.interval, &other.interval) {
+            (None, None) => true,
+            (Some((_, one)), Some((_, other))) if one == other => true,
+            (Some((_, one)), Some((_, next))) if self.streamed == other.streamed && next.hi + 1 == one.lo => {
+                one.lo = next.lo;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Clone for Remains {
     fn clone(&self) -> Self {
         let Self { fixed, intervals, streamed } = self;
@@ -175,6 +194,7 @@ impl Remains {
         });
         let mut outcomes = Vec::new();
         self.each_outcome(covers, Outcome { interval: group, ..Outcome::default() }, &mut outcomes);
+        outcomes.dedup_by(|other, one| one.takes_in(other));
         if !self.fixed.ties.is_empty() {
             outcomes.retain(|outcome| self.clone().decide(outcome));
         }

@@ -157,3 +157,37 @@ fn what_a_checksum_ruled_out_is_told_apart_in_words_that_are_hidden_since() {
     assert_eq!(*found.borrow(), BTreeSet::from([(2, 0), (2, 1), (3, 0), (3, 1)]));
 }
 
+#[test]
+fn the_same_bytes_stored_twice_are_one_outcome() {
+    let report = check(
+        Profile::IntelAdr,
+        4096,
+        |memory| (0..2).for_each(|_| memory.store_nt(0, &[7; 512])),
+        |memory| {
+            memory.verify([0..512, 0..0], 5, checksum::of(&[7; 512], 5));
+            Ok(())
+        },
+    );
+    report.expect_sound();
+    assert_eq!(report.states, 2);
+}
+
+#[test]
+fn the_same_value_stored_twice_is_one_outcome() {
+    let report = check(
+        Profile::IntelAdr,
+        4096,
+        |memory| (0..2).for_each(|_| (0..32).for_each(|line| memory.store_u64(line * 64, 7))),
+        |memory| {
+            memory.verify([0..2048, 0..0], 5, {
+                let mut bytes = [0; 2048];
+                bytes.chunks_mut(64).for_each(|line| line[0] = 7);
+                checksum::of(&bytes, 5)
+            });
+            Ok(())
+        },
+    );
+    report.expect_sound();
+    assert_eq!(report.states, 2);
+}
+
