@@ -163,6 +163,13 @@ impl Remains {
             .map(move |cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask }))
     }
 
+    /// The store to the whole word that is durable and hides all before it, if there is one.
+    pub(crate) fn hides(&self, word: usize) -> Option<Write> {
+        let first = self.covers(word).first()?;
+        let hides = first.mask == 0xff && self.fate(first.order) == Fate::Reached;
+        hides.then_some(Write { word, bytes: first.bytes, mask: first.mask })
+    }
+
     /// How many fences came before the last store to the word, if there was one.
     pub(crate) fn fences_before(&self, word: usize) -> Option<u32> {
         self.covers(word).last().map(|cover| cover.fences)

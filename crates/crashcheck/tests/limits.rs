@@ -158,6 +158,37 @@ fn what_a_checksum_ruled_out_is_told_apart_in_words_that_are_hidden_since() {
 }
 
 #[test]
+fn a_checksum_fits_what_was_stored_again_since() {
+    // A sum is made for 1 and 2; then the second word changes, and the first is stored once more.
+    let fits = RefCell::new(BTreeSet::new());
+    let report = check(
+        Profile::IntelAdr,
+        128,
+        |memory| {
+            let durable = |at: usize, value| {
+                memory.store_u64(at, value);
+                memory.flush(at..at + 8);
+                memory.sfence();
+            };
+            durable(0, 1);
+            durable(64, 2);
+            memory.store_u64(64, 3);
+            durable(0, 1);
+            memory.store_u64(0, 4);
+        },
+        |memory| {
+            let fit = memory.verify([0..8, 64..72], 5, sum(&[1, 2]));
+            fits.borrow_mut().insert((fit, memory.load_u64(0), memory.load_u64(64)));
+            Ok(())
+        },
+    );
+    report.expect_sound();
+    for (fit, one, other) in fits.into_inner() {
+        assert_eq!(fit, (one, other) == (1, 2), "{one} and {other}");
+    }
+}
+
+#[test]
 fn the_same_bytes_stored_twice_are_one_outcome() {
     let report = check(
         Profile::IntelAdr,
