@@ -276,7 +276,7 @@ fn message(thrown: Box<dyn Any + Send>) -> String {
 }
 
 // Panics of a recovery under check are results, and no news for the terminal.
-fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     use std::cell::Cell;
     use std::sync::Once;
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });

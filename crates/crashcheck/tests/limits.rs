@@ -222,3 +222,29 @@ fn the_same_value_stored_twice_is_one_outcome() {
     assert_eq!(report.states, 2);
 }
 
+#[test]
+fn steps_that_make_no_sense_alone_are_left_in() {
+    // Each pop needs a push before it; the program panics otherwise.
+    let check = Check::new(Profile::IntelAdr, 128);
+    let (report, steps) = check.run_steps(
+        &[1, 1, -1, 1, -1, 1],
+        |memory, steps| {
+            let mut count = 0i64;
+            for step in steps {
+                count += step;
+                assert!(count >= 0, "popped from nothing");
+                memory.store_u64(0, count as u64 + 1);
+            }
+            if steps.contains(&-1) {
+                memory.acknowledge(1);
+            }
+        },
+        |memory| match (memory.marks().len(), memory.load_u64(0)) {
+            (1, 0) => Err("lost".into()),
+            _ => Ok(()),
+        },
+    );
+    assert!(report.violation.is_some());
+    assert_eq!(steps, [1, -1]);
+}
+
