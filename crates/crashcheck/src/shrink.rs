@@ -56,6 +56,9 @@ fn candidates(check: &Check, operations: Vec<(Op, crate::event::At)>) -> Vec<Edi
         for (op, at) in &operations {
             let edit = |flush, fence| Edit { op: *op, at, flush, fence };
             match (op, instructions) {
+                // Where caches last, only the fence does anything.
+                (Op::Store, 1) if check.profile == Profile::Eadr => edits.push(edit(false, true)),
+                (Op::Store, 2) if check.profile == Profile::Eadr => {}
                 (Op::Store, 1) => edits.push(edit(true, false)),
                 (Op::Stream | Op::Flush, 1) => edits.push(edit(false, true)),
                 (Op::Fence, 1) if check.strong_flushes => edits.push(edit(false, true)),

@@ -248,3 +248,20 @@ fn steps_that_make_no_sense_alone_are_left_in() {
     assert_eq!(steps, [1, -1]);
 }
 
+#[test]
+fn where_caches_last_a_fence_alone_is_the_fix() {
+    let report = check(
+        Profile::Eadr,
+        64,
+        |memory| {
+            memory.store_u64(0, 1);
+            memory.acknowledge(1);
+        },
+        |memory| match (memory.marks().len(), memory.load_u64(0)) {
+            (1, 0) => Err("lost".into()),
+            _ => Ok(()),
+        },
+    );
+    let fix = report.violation.expect("nothing was fenced").fix.expect("a fence does").to_string();
+    assert!(fix.starts_with("put a fence right after the store at "), "{fix}");
+}
