@@ -48,13 +48,12 @@ enum Order {
     Streamed(u32),
 }
 
-// After the `clflush` nothing reaches memory before `need` stores of `group` did. What was stored before it: a
-// count for each group that there was.
+// After the `clflush` nothing reaches memory before `need` stores of `group` did. It came behind `time` stores.
 #[derive(Debug)]
 struct Tie {
     group: u32,
     need: u32,
-    before: Vec<u32>,
+    time: u32,
 }
 
 /// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
@@ -77,8 +76,17 @@ struct Fixed {
     // Of each group.
     lines: Vec<u32>,
     ties: Vec<Tie>,
+    // If there are ties: of each group, when its stores came.
+    times: Vec<Vec<u32>>,
     // Where each store stands, in order of time.
     stores: Vec<Order>,
+}
+
+impl Fixed {
+    // How many stores of the group came before, if there are ties.
+    fn stores_before(&self, group: usize, time: u32) -> u32 {
+        self.times[group].partition_point(|other| *other < time) as u32
+    }
 }
 
 /// One way in which a word can have come out: what must hold then, and its bytes.
@@ -202,9 +210,10 @@ impl Remains {
         let mut outcomes = Vec::new();
         self.each_outcome(covers, Outcome { interval: group, ..Outcome::default() }, &mut outcomes);
         outcomes.dedup_by(|other, one| one.takes_in(other));
-        if !self.fixed.ties.is_empty() {
-            outcomes.retain(|outcome| self.clone().decide(outcome));
-        }
+        // What is decided is settled, so that every count within an interval is possible.
+        debug_assert!(
+            self.fixed.ties.is_empty() || outcomes.iter().all(|outcome| self.clone().decide(outcome))
+        );
         outcomes
     }
 
@@ -261,16 +270,12 @@ impl Remains {
     /// in order, each once.
     pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
         let mut values = SmallVec::new();
-        if self.fixed.ties.is_empty() {
-            let covers = self.covers(word);
-            let group = covers.iter().find_map(|cover| match cover.order {
-                Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
-                Order::Streamed(_) => None,
-            });
-            self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
-        } else {
-            values.extend(self.outcomes(word).into_iter().map(|outcome| (outcome.bytes, outcome.mask)));
-        }
+        let covers = self.covers(word);
+        let group = covers.iter().find_map(|cover| match cover.order {
+            Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
+            Order::Streamed(_) => None,
+        });
+        self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
         values.sort_unstable();
         values.dedup();
         values
@@ -323,38 +328,29 @@ impl Remains {
         self.settle()
     }
 
-    // Draws the conclusions of the ties, to a fixed point. Taking every `lo` is then a solution, so that no
-    // interval that is left is empty in truth.
+    // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and so concerns no
+    // tie that the last store in memory does not; and what it leaves out came after it. Then any count within any
+    // one interval is possible: the stores that it asks for came before, and ask for none after it.
     fn settle(&mut self) -> bool {
         let Self { fixed, intervals, .. } = self;
-        let mut changed = !fixed.ties.is_empty();
-        while std::mem::take(&mut changed) {
-            for tie in &fixed.ties {
-                let count = |group: usize| tie.before.get(group).copied().unwrap_or(0);
-                let own = tie.group as usize;
-                let later =
-                    || intervals.iter().enumerate().any(|(group, interval)| interval.lo > count(group));
-                if intervals[own].lo < tie.need && later() {
-                    if intervals[own].hi < tie.need {
-                        return false;
-                    }
-                    intervals[own].lo = tie.need;
-                    changed = true;
-                }
-                if intervals[own].hi < tie.need {
-                    for (group, interval) in intervals.iter_mut().enumerate() {
-                        if interval.hi > count(group) {
-                            interval.hi = count(group);
-                            changed = true;
-                        }
-                        if interval.lo > interval.hi {
-                            return false;
-                        }
-                    }
-                }
+        if fixed.ties.is_empty() {
+            return true;
+        }
+        let last_of =
+            |(times, interval): (&Vec<u32>, &Interval)| Some(times[interval.lo.checked_sub(1)? as usize]);
+        if let Some(last) = fixed.times.iter().zip(intervals.iter()).filter_map(last_of).max() {
+            for tie in fixed.ties.iter().filter(|tie| tie.time <= last) {
+                let own = &mut intervals[tie.group as usize];
+                own.lo = own.lo.max(tie.need);
             }
         }
-        true
+        let lost = fixed.ties.iter().filter(|tie| intervals[tie.group as usize].hi < tie.need);
+        if let Some(first) = lost.map(|tie| tie.time).min() {
+            for (group, interval) in intervals.iter_mut().enumerate() {
+                interval.hi = interval.hi.min(fixed.stores_before(group, first));
+            }
+        }
+        intervals.iter().all(|interval| interval.lo <= interval.hi)
     }
 
     fn fate(&self, order: Order) -> Fate {

@@ -265,3 +265,22 @@ fn where_caches_last_a_fence_alone_is_the_fix() {
     let fix = report.violation.expect("nothing was fenced").fix.expect("a fence does").to_string();
     assert!(fix.starts_with("put a fence right after the store at "), "{fix}");
 }
+
+#[test]
+fn clflush_of_a_thousand_lines_before_one_fence_is_no_trouble() {
+    let values = RefCell::new(BTreeSet::new());
+    let report = Check::new(Profile::IntelAdr, 64 * 1000).clflush().run(
+        |memory| {
+            for line in 0..1000 {
+                memory.store_u64(line * 64, 1);
+                memory.flush(line * 64..line * 64 + 8);
+            }
+        },
+        |memory| {
+            values.borrow_mut().insert([0, 500, 999].map(|line| memory.load_u64(line * 64)));
+            Ok(())
+        },
+    );
+    report.expect_sound();
+    assert_eq!(values.into_inner(), BTreeSet::from([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]));
+}

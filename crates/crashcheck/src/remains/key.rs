@@ -54,8 +54,8 @@ impl Remains {
             (layer, line, tie.need - lo, hi - lo).hash(into);
             for group in 0..self.intervals.len() as u32 {
                 let (line, lo, hi) = open(group);
-                let before = tie.before.get(group as usize).copied().unwrap_or(0);
                 if hi > lo {
+                    let before = self.fixed.stores_before(group as usize, tie.time);
                     (line, before.saturating_sub(lo), hi - lo).hash(into);
                 }
             }

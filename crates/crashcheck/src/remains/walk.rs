@@ -63,8 +63,8 @@ impl Walk {
                     } else {
                         self.strong.push((group, count));
                         if self.profile == Profile::IntelAdr {
-                            let before = self.intervals.iter().map(|interval| interval.hi).collect();
-                            self.fixed.ties.push(Tie { group, need: count, before });
+                            let time = self.fixed.stores.len() as u32;
+                            self.fixed.ties.push(Tie { group, need: count, time });
                         }
                     }
                 }
@@ -141,6 +141,14 @@ impl Walk {
         fixed.words.push((u32::MAX, fixed.covers.len() as u32));
         // A completed flush needs no tie any more.
         fixed.ties.retain(|tie| intervals[tie.group as usize].lo < tie.need);
+        if !fixed.ties.is_empty() {
+            fixed.times.resize_with(intervals.len(), Vec::new);
+            for (time, order) in fixed.stores.iter().enumerate() {
+                if let Order::Ordinary { group, .. } = order {
+                    fixed.times[*group as usize].push(time as u32);
+                }
+            }
+        }
         let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();
         Remains { fixed: Rc::new(fixed), intervals, streamed }
     }
