@@ -81,6 +81,7 @@ where
 
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
+        let events: &Rc<[Event]> = &events.into();
         let points = crash_points(events, self.check.kills);
         let mut looked_at = 0;
         if let Some((seed, count)) = self.check.sample {
@@ -135,17 +136,19 @@ where
     }
 
     // What a crash of the program leaves.
-    fn crashed(&self, events: &[Event], at: Point, merges: bool) -> Option<State> {
+    fn crashed(&self, events: &Rc<[Event]>, at: Point, merges: bool) -> Option<State> {
         for machine in &self.machines {
             let mut run = machine.0.borrow_mut();
             (run.merges, run.kills) = (merges, self.check.kills);
         }
         let run = &mut *self.machines[0].0.borrow_mut();
-        run.events.clear();
-        run.events.extend_from_slice(&events[..at.end]);
+        // The machine was at some other point of the same before.
+        run.events.truncate(at.end);
+        let new = &events[run.events.len()..at.end];
+        run.events.extend_from_slice(new);
         run.marks = run.events.iter().filter_map(|event| event.kind.mark()).collect();
         let mut state = if at.killed { run.kill() } else { run.crash() }?;
-        state.last_run(&run.own_events().into());
+        state.last_run(events);
         Some(state)
     }
 
@@ -156,6 +159,7 @@ where
             let run = machine.0.get_mut();
             run.begin(state);
             run.crashes = depth < self.check.crashes;
+            run.weighs = run.crashes;
         }
         self.uncovered.begin();
         loop {

@@ -284,3 +284,22 @@ fn clflush_of_a_thousand_lines_before_one_fence_is_no_trouble() {
     report.expect_sound();
     assert_eq!(values.into_inner(), BTreeSet::from([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]));
 }
+
+#[test]
+fn what_does_not_come_to_an_end_is_said_to() {
+    for fences in [false, true] {
+        let report = Check::new(Profile::IntelAdr, 64).crashes(2).run(
+            |memory| memory.store_u64(0, 1),
+            |memory| {
+                loop {
+                    memory.verify([0..0, 0..0], 0, 0);
+                    if fences {
+                        memory.sfence();
+                    }
+                }
+            },
+        );
+        let message = report.violation.expect("it is endless").message;
+        assert!(message.contains("does not come to an end"), "{message}");
+    }
+}

@@ -24,6 +24,10 @@ impl Run {
     /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
     /// is ordered with more than a store, of the process anywhere.
     pub(crate) fn crash_point(&mut self, boundary: bool) {
+        if self.weighs {
+            // All that was done is gone through: an endless loop would take the square of its length.
+            self.work(self.events.len() as u64 / 32);
+        }
         // On a path that repeats an earlier one its crashes were considered there.
         if !self.crashes || !self.fresh || !self.choices.is_new() {
             return;

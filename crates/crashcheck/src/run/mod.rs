@@ -79,6 +79,8 @@ pub(crate) struct Run {
     pub choices: Choices,
     /// Whether states that crashes of this run leave are asked for.
     pub crashes: bool,
+    /// Whether a crash costs work, in a run that tells its story too.
+    pub weighs: bool,
     /// Whether processes die alone too.
     pub kills: bool,
     /// Whether states that were seen before are left out.
@@ -138,6 +140,7 @@ impl Run {
             events: Vec::new(),
             choices: Choices::default(),
             crashes: false,
+            weighs: false,
             kills: false,
             merges: true,
             crashed: Vec::new(),
@@ -180,13 +183,13 @@ impl Run {
 
     // A structure with a cycle in it must not hang the search.
     #[inline]
-    fn step(&mut self) {
-        self.steps += 1;
-        assert!(self.steps < ENDLESS, "it does not come to an end: {ENDLESS} words were read or written");
+    pub(crate) fn work(&mut self, steps: u64) {
+        self.steps += steps;
+        assert!(self.steps < ENDLESS, "it does not come to an end, or is too long to be crashed everywhere");
     }
 
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
-        self.step();
+        self.work(1);
         let write = kind.write();
         if kind.is_boundary() || self.kills {
             self.crash_point(kind.is_boundary());
@@ -202,7 +205,7 @@ impl Run {
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
     pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
-        self.step();
+        self.work(1);
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
             None => self.read_open(word, wanted, at),
