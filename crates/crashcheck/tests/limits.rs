@@ -90,7 +90,7 @@ fn legal_and_empty_operations_are_none() {
                 memory.flush(0..len);
                 memory.mfence();
                 if len >= 8 {
-                    assert_eq!(memory.compare_exchange_u64(0, 99, 1).is_err(), true);
+                    assert!(memory.compare_exchange_u64(0, 99, 1).is_err());
                 }
             };
             let report = Check::new(profile, len).crashes(2).kills().most_states(3000).run(all, |memory| {
