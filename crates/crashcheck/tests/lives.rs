@@ -313,7 +313,7 @@ fn compare(name: &str, cases: u64, steps: &[usize], kills: bool, crashes: usize)
         let mut outcomes = 0;
         for seed in 0..cases {
             let mut random =
-                numbers((seed * 4 + profile as u64) << 8 | crashes as u64 * 2 + u64::from(kills));
+                numbers(((seed * 4 + profile as u64) << 8) | (crashes as u64 * 2 + u64::from(kills)));
             let first: Vec<Step> =
                 (0..1 + random(steps[0])).map(|_| Step::Do(random_op(&mut random))).collect();
             let again = [range(&mut random, 20), range(&mut random, 8)];
