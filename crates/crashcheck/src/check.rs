@@ -6,7 +6,7 @@ use std::ops::Range;
 use ringfence_persist::policy::Prices;
 
 use crate::event::Event;
-use crate::explore::Explorer;
+use crate::explore::{Explorer, quietly};
 use crate::fix::Fix;
 use crate::lint::{self, Lint};
 use crate::machine::Machine;
@@ -170,7 +170,17 @@ impl Check {
     ) -> Report {
         let explorer = Explorer::new(self, &program, &recovery);
         let events = explorer.record(None);
-        let mut report = explorer.search(&events);
+        self.told(explorer.search(&events), &events, &program, &recovery)
+    }
+
+    // The report with all that is told beside the outcome of the search.
+    fn told(
+        &self,
+        mut report: Report,
+        events: &[Event],
+        program: &impl Fn(&Machine),
+        recovery: &impl Fn(&Machine) -> Result<(), String>,
+    ) -> Report {
         let kept = |at: usize| !self.volatile.iter().any(|range| range.contains(&at));
         let durable: Vec<Event> = events
             .iter()
@@ -184,16 +194,16 @@ impl Check {
         }
         report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
         if report.violation.is_some() {
-            shrink::shrink(self, &program, &recovery, &mut report);
+            shrink::shrink(self, program, recovery, &mut report);
         }
         report
     }
 
     /// As [`run`](Self::run) for a program that is a list of steps; where there is a violation, steps are left
-    /// out as long as there is one still.
+    /// out as long as there is one still. Fewer steps that make the program panic are left alone.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// As [`run`](Self::run), for all of the steps.
     pub fn run_steps<S: Clone>(
         &self,
         steps: &[S],
@@ -201,24 +211,34 @@ impl Check {
         recovery: impl Fn(&Machine) -> Result<(), String>,
     ) -> (Report, Vec<S>) {
         let mut steps = steps.to_vec();
-        let run = |steps: &[S]| self.run(|machine| program(machine, steps), &recovery);
-        let mut report = run(&steps);
-        // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002).
+        let search = |steps: &[S], whole: bool| {
+            let program = |memory: &Machine| program(memory, steps);
+            let explorer = Explorer::new(self, &program, &recovery);
+            let events =
+                if whole { explorer.record(None) } else { quietly(|| explorer.record(None)).ok()? };
+            Some((explorer.search(&events), events))
+        };
+        let (mut report, mut events) = search(&steps, true).expect("the whole program does not panic");
+        // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002), then one by one until
+        // none can be spared.
         let mut piece = steps.len().div_ceil(2);
         while report.violation.is_some() && piece > 0 {
-            let mut at = 0;
+            let (before, mut at) = (steps.len(), 0);
             while at < steps.len() {
                 let fewer: Vec<S> =
                     steps[..at].iter().chain(&steps[(at + piece).min(steps.len())..]).cloned().collect();
-                let tried = run(&fewer);
-                if tried.violation.is_some() {
-                    (report, steps) = (tried, fewer);
-                } else {
-                    at += piece;
+                match search(&fewer, false) {
+                    Some(tried) if tried.0.violation.is_some() => ((report, events), steps) = (tried, fewer),
+                    _ => at += piece,
                 }
             }
-            piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
+            piece = match piece {
+                1 if steps.len() == before => 0,
+                1 => 1,
+                _ => piece.div_ceil(2),
+            };
         }
+        let report = self.told(report, &events, &|memory: &Machine| program(memory, &steps), &recovery);
         (report, steps)
     }
 }

@@ -81,6 +81,7 @@ where
 
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
+        let events: &Rc<[Event]> = &events.into();
         let points = crash_points(events, self.check.kills);
         let mut looked_at = 0;
         if let Some((seed, count)) = self.check.sample {
@@ -90,8 +91,11 @@ where
             for _ in 0..count {
                 let point = random.below(points.len() as u64) as usize;
                 different[point] = true;
-                // The death of a process leaves nothing of its own where no store is in a cache.
-                let Some(state) = self.crashed(events, points[point], false) else { continue };
+                let machine = Point { killed: false, ..points[point] };
+                let state = self.crashed(events, points[point], false);
+                // A process that dies with nothing in caches is no case of its own.
+                let state =
+                    state.or_else(|| self.crashed(events, machine, false)).expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())));
                 if self.found.is_some() {
                     break;
@@ -105,7 +109,7 @@ where
                 if !point.killed {
                     self.images += match &state {
                         Some(state) => state.layers[0].images(),
-                        None => Remains::of(self.check.profile, &events[..point.end]).images(),
+                        None => Remains::of(self.check.profile, &events[..point.end], 0).images(),
                     };
                 }
                 if let Some(state) = state {
@@ -132,17 +136,19 @@ where
     }
 
     // What a crash of the program leaves.
-    fn crashed(&self, events: &[Event], at: Point, merges: bool) -> Option<State> {
+    fn crashed(&self, events: &Rc<[Event]>, at: Point, merges: bool) -> Option<State> {
         for machine in &self.machines {
             let mut run = machine.0.borrow_mut();
             (run.merges, run.kills) = (merges, self.check.kills);
         }
         let run = &mut *self.machines[0].0.borrow_mut();
-        run.events.clear();
-        run.events.extend_from_slice(&events[..at.end]);
+        // The machine was at some other point of the same before.
+        run.events.truncate(at.end);
+        let new = &events[run.events.len()..at.end];
+        run.events.extend_from_slice(new);
         run.marks = run.events.iter().filter_map(|event| event.kind.mark()).collect();
         let mut state = if at.killed { run.kill() } else { run.crash() }?;
-        state.last_run(&run.own_events().into());
+        state.last_run(events);
         Some(state)
     }
 
@@ -153,6 +159,7 @@ where
             let run = machine.0.get_mut();
             run.begin(state);
             run.crashes = depth < self.check.crashes;
+            run.weighs = run.crashes;
         }
         self.uncovered.begin();
         loop {
@@ -245,7 +252,7 @@ struct Point {
 }
 
 // Of the machine: just before whatever is ordered with what came before, or is told to the world, and at the
-// end. Of the process alone: before every store too.
+// end. Of the process alone: anywhere, since a flush that it did not come to is missing for good.
 fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
     let mut points = Vec::new();
     let mut fresh = true;
@@ -254,7 +261,7 @@ fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
         if fresh && boundary {
             points.push(Point { end, killed: false });
         }
-        if fresh && kills && (boundary || events[end].kind.write().is_some()) {
+        if fresh && kills {
             points.push(Point { end, killed: true });
         }
         fresh = !boundary || end < events.len();
@@ -273,7 +280,7 @@ fn message(thrown: Box<dyn Any + Send>) -> String {
 }
 
 // Panics of a recovery under check are results, and no news for the terminal.
-fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     use std::cell::Cell;
     use std::sync::Once;
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });

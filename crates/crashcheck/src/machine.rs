@@ -104,7 +104,8 @@ impl Machine {
 impl Run {
     fn note(&mut self, at: At, what: impl FnOnce() -> What) {
         let events = self.own_events().len();
-        if let Some(reads) = &mut self.reads {
+        // Nobody follows a story any longer, and an endless one would fill memory.
+        if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < 10_000) {
             reads.push(Read { at, events, what: what() });
         }
     }
@@ -245,6 +246,7 @@ impl Memory for Machine {
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         pieces.iter().for_each(|piece| self.within(piece.start, piece.len()));
         let run = &mut *self.0.borrow_mut();
+        run.work(1);
         let mut buffer = std::mem::take(&mut run.buffer);
         let fits = if run.content.gather(&pieces, &mut buffer) {
             checksum::of(&buffer, seed) == sum

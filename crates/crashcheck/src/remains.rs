@@ -48,13 +48,12 @@ enum Order {
     Streamed(u32),
 }
 
-// After the `clflush` nothing reaches memory before `need` stores of `group` did. What was stored before it: a
-// count for each group that there was.
+// After the `clflush` nothing reaches memory before `need` stores of `group` did. It came behind `time` stores.
 #[derive(Debug)]
 struct Tie {
     group: u32,
     need: u32,
-    before: Vec<u32>,
+    time: u32,
 }
 
 /// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
@@ -77,8 +76,17 @@ struct Fixed {
     // Of each group.
     lines: Vec<u32>,
     ties: Vec<Tie>,
+    // If there are ties: of each group, when its stores came.
+    times: Vec<Vec<u32>>,
     // Where each store stands, in order of time.
     stores: Vec<Order>,
+}
+
+impl Fixed {
+    // How many stores of the group came before, if there are ties.
+    fn stores_before(&self, group: usize, time: u32) -> u32 {
+        self.times[group].partition_point(|other| *other < time) as u32
+    }
 }
 
 /// One way in which a word can have come out: what must hold then, and its bytes.
@@ -91,6 +99,25 @@ pub(crate) struct Outcome {
     pub bytes: Bytes,
     /// Which of them were.
     pub mask: u8,
+}
+
+impl Outcome {
+    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more or less, or by
+    // one more or fewer of the stores of the group.
+    fn takes_in(&mut self, other: &Self) -> bool {
+        if (self.bytes, self.mask) != (other.bytes, other.mask) {
+            return false;
+        }
+        match (&mut self.interval, &other.interval) {
+            (None, None) => true,
+            (Some((_, one)), Some((_, other))) if one == other => true,
+            (Some((_, one)), Some((_, next))) if self.streamed == other.streamed && next.hi + 1 == one.lo => {
+                one.lo = next.lo;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Clone for Remains {
@@ -109,9 +136,10 @@ impl Clone for Remains {
 }
 
 impl Remains {
-    /// What the events can leave, if the machine stops after the last of them.
-    pub(crate) fn of(profile: Profile, events: &[Event]) -> Self {
-        let mut remains = walk::walk(profile, events);
+    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
+    /// processes that died before, so that what they stored is visible to all.
+    pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
+        let mut remains = walk::walk(profile, events, killed);
         // Completed flushes hold whatever else is decided.
         let consistent = remains.settle();
         debug_assert!(consistent);
@@ -141,6 +169,13 @@ impl Remains {
             .iter()
             .filter(there)
             .map(move |cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask }))
+    }
+
+    /// The store to the whole word that is durable and hides all before it, if there is one.
+    pub(crate) fn hides(&self, word: usize) -> Option<Write> {
+        let first = self.covers(word).first()?;
+        let hides = first.mask == 0xff && self.fate(first.order) == Fate::Reached;
+        hides.then_some(Write { word, bytes: first.bytes, mask: first.mask })
     }
 
     /// How many fences came before the last store to the word, if there was one.
@@ -174,68 +209,73 @@ impl Remains {
         });
         let mut outcomes = Vec::new();
         self.each_outcome(covers, Outcome { interval: group, ..Outcome::default() }, &mut outcomes);
-        if !self.fixed.ties.is_empty() {
-            outcomes.retain(|outcome| self.clone().decide(outcome));
-        }
+        outcomes.dedup_by(|other, one| one.takes_in(other));
+        // What is decided is settled, so that every count within an interval is possible.
+        debug_assert!(
+            self.fixed.ties.is_empty() || outcomes.iter().all(|outcome| self.clone().decide(outcome))
+        );
         outcomes
     }
 
-    // From the last store back, until no byte of the word is open.
-    fn each_outcome(&self, covers: &[Cover], so_far: Outcome, outcomes: &mut Vec<Outcome>) {
-        let Some((last, earlier)) = covers.split_last().filter(|_| so_far.mask != 0xff) else {
-            return outcomes.push(so_far);
-        };
-        let (may_be_there, may_be_lost) = match last.order {
-            Order::Ordinary { number, .. } => {
-                let (_, Interval { lo, hi }) = so_far.interval.expect("the word's group");
-                (number < hi, number >= lo)
+    // From the last store back, until no byte of the word is open. A loop where one way is left: a word may have
+    // been stored to any number of times.
+    fn each_outcome(&self, covers: &[Cover], mut so_far: Outcome, outcomes: &mut Vec<Outcome>) {
+        for (number, last) in covers.iter().enumerate().rev() {
+            if so_far.mask == 0xff {
+                break;
             }
-            Order::Streamed(number) => {
-                let fate = self.streamed[number as usize];
-                (fate != Some(false), fate != Some(true))
-            }
-        };
-        let both = may_be_there && may_be_lost;
-        let decided = |there: bool| {
-            let mut outcome = so_far.clone();
-            match (last.order, &mut outcome.interval) {
-                (Order::Ordinary { number, .. }, Some((_, interval))) if there => {
-                    interval.lo = interval.lo.max(number + 1);
+            let (may_be_there, may_be_lost) = match last.order {
+                Order::Ordinary { number, .. } => {
+                    let (_, Interval { lo, hi }) = so_far.interval.expect("the word's group");
+                    (number < hi, number >= lo)
                 }
-                (Order::Ordinary { number, .. }, Some((_, interval))) => {
-                    interval.hi = interval.hi.min(number)
+                Order::Streamed(number) => {
+                    let fate = self.streamed[number as usize];
+                    (fate != Some(false), fate != Some(true))
                 }
-                (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
-                _ => {}
-            }
-            outcome
-        };
-        if may_be_there {
-            let mut outcome = decided(true);
-            let open = last.mask & !outcome.mask;
-            overlay(&mut outcome.bytes, last.bytes, open);
-            outcome.mask |= open;
-            self.each_outcome(earlier, outcome, outcomes);
+            };
+            let both = may_be_there && may_be_lost;
+            let decided = |there: bool| {
+                let mut outcome = so_far.clone();
+                match (last.order, &mut outcome.interval) {
+                    (Order::Ordinary { number, .. }, Some((_, interval))) if there => {
+                        interval.lo = interval.lo.max(number + 1);
+                    }
+                    (Order::Ordinary { number, .. }, Some((_, interval))) => {
+                        interval.hi = interval.hi.min(number)
+                    }
+                    (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
+                    _ => {}
+                }
+                outcome
+            };
+            let with = |mut outcome: Outcome| {
+                overlay(&mut outcome.bytes, last.bytes, last.mask & !outcome.mask);
+                outcome.mask |= last.mask;
+                outcome
+            };
+            so_far = match (may_be_there, may_be_lost) {
+                (true, false) => with(decided(true)),
+                (false, _) => decided(false),
+                (true, true) => {
+                    self.each_outcome(&covers[..number], with(decided(true)), outcomes);
+                    decided(false)
+                }
+            };
         }
-        if may_be_lost {
-            self.each_outcome(earlier, decided(false), outcomes);
-        }
+        outcomes.push(so_far);
     }
 
     /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows from each;
     /// in order, each once.
     pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
         let mut values = SmallVec::new();
-        if self.fixed.ties.is_empty() {
-            let covers = self.covers(word);
-            let group = covers.iter().find_map(|cover| match cover.order {
-                Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
-                Order::Streamed(_) => None,
-            });
-            self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
-        } else {
-            values.extend(self.outcomes(word).into_iter().map(|outcome| (outcome.bytes, outcome.mask)));
-        }
+        let covers = self.covers(word);
+        let group = covers.iter().find_map(|cover| match cover.order {
+            Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
+            Order::Streamed(_) => None,
+        });
+        self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
         values.sort_unstable();
         values.dedup();
         values
@@ -244,31 +284,37 @@ impl Remains {
     fn each_value(
         &self,
         covers: &[Cover],
-        Interval { lo, hi }: Interval,
-        (bytes, mask): (Bytes, u8),
+        Interval { mut lo, mut hi }: Interval,
+        (mut bytes, mut mask): (Bytes, u8),
         values: &mut SmallVec<[(Bytes, u8); 4]>,
     ) {
-        let Some((last, earlier)) = covers.split_last().filter(|_| mask != 0xff) else {
-            return values.push((bytes, mask));
-        };
-        let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
-            Order::Ordinary { number, .. } => {
-                let if_there = Interval { lo: lo.max(number + 1), hi };
-                (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
+        for (number, last) in covers.iter().enumerate().rev() {
+            if mask == 0xff {
+                break;
             }
-            Order::Streamed(number) => {
-                let fate = self.streamed[number as usize];
-                (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+            let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
+                Order::Ordinary { number, .. } => {
+                    let if_there = Interval { lo: lo.max(number + 1), hi };
+                    (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
+                }
+                Order::Streamed(number) => {
+                    let fate = self.streamed[number as usize];
+                    (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+                }
+            };
+            if may_be_there {
+                let mut with = bytes;
+                overlay(&mut with, last.bytes, last.mask & !mask);
+                if !may_be_lost {
+                    (bytes, mask) = (with, mask | last.mask);
+                    Interval { lo, hi } = if_there;
+                    continue;
+                }
+                self.each_value(&covers[..number], if_there, (with, mask | last.mask), values);
             }
-        };
-        if may_be_there {
-            let mut bytes = bytes;
-            overlay(&mut bytes, last.bytes, last.mask & !mask);
-            self.each_value(earlier, if_there, (bytes, mask | last.mask), values);
+            Interval { lo, hi } = if_lost;
         }
-        if may_be_lost {
-            self.each_value(earlier, if_lost, (bytes, mask), values);
-        }
+        values.push((bytes, mask));
     }
 
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
@@ -282,38 +328,29 @@ impl Remains {
         self.settle()
     }
 
-    // Draws the conclusions of the ties, to a fixed point. Taking every `lo` is then a solution, so that no
-    // interval that is left is empty in truth.
+    // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and so concerns no
+    // tie that the last store in memory does not; and what it leaves out came after it. Then any count within any
+    // one interval is possible: the stores that it asks for came before, and ask for none after it.
     fn settle(&mut self) -> bool {
         let Self { fixed, intervals, .. } = self;
-        let mut changed = !fixed.ties.is_empty();
-        while std::mem::take(&mut changed) {
-            for tie in &fixed.ties {
-                let count = |group: usize| tie.before.get(group).copied().unwrap_or(0);
-                let own = tie.group as usize;
-                let later =
-                    || intervals.iter().enumerate().any(|(group, interval)| interval.lo > count(group));
-                if intervals[own].lo < tie.need && later() {
-                    if intervals[own].hi < tie.need {
-                        return false;
-                    }
-                    intervals[own].lo = tie.need;
-                    changed = true;
-                }
-                if intervals[own].hi < tie.need {
-                    for (group, interval) in intervals.iter_mut().enumerate() {
-                        if interval.hi > count(group) {
-                            interval.hi = count(group);
-                            changed = true;
-                        }
-                        if interval.lo > interval.hi {
-                            return false;
-                        }
-                    }
-                }
+        if fixed.ties.is_empty() {
+            return true;
+        }
+        let last_of =
+            |(times, interval): (&Vec<u32>, &Interval)| Some(times[interval.lo.checked_sub(1)? as usize]);
+        if let Some(last) = fixed.times.iter().zip(intervals.iter()).filter_map(last_of).max() {
+            for tie in fixed.ties.iter().filter(|tie| tie.time <= last) {
+                let own = &mut intervals[tie.group as usize];
+                own.lo = own.lo.max(tie.need);
             }
         }
-        true
+        let lost = fixed.ties.iter().filter(|tie| intervals[tie.group as usize].hi < tie.need);
+        if let Some(first) = lost.map(|tie| tie.time).min() {
+            for (group, interval) in intervals.iter_mut().enumerate() {
+                interval.hi = interval.hi.min(fixed.stores_before(group, first));
+            }
+        }
+        intervals.iter().all(|interval| interval.lo <= interval.hi)
     }
 
     fn fate(&self, order: Order) -> Fate {

@@ -3,9 +3,13 @@
 //! The oracle reads the order table of the model as data, draws all conclusions of "this store is in memory" and
 //! "this fence was passed", and keeps the sets of stores that contradict none of them.
 
+#[path = "support/order.rs"]
+mod order;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use order::{Class, ordered};
 use ringfence_crashcheck::{Check, Machine, Profile};
 use ringfence_persist::{Memory, checksum};
 
@@ -29,37 +33,15 @@ fn line(place: usize) -> usize {
     PLACES[place] / 64
 }
 
-// Rows and columns: write, locked or mfence, sfence, clwb, clflush. '+' yes, '-' no, '=' on the same line.
-const INTEL: [&str; 5] = ["+++=+", "+++++", "+++++", "-++-=", "+++=+"];
-// clflush as weak as clwb, and not ordered by locked instructions.
-const AMD: [&str; 5] = ["+++==", "+++++", "+++++", "-++-=", "-m+=="];
-// Nor by sfence.
-const OLD_AMD: [&str; 5] = ["+++==", "+++++", "+++++", "-++-=", "-m-=="];
-
-fn ordered(profile: Profile, first: Op, second: Op) -> bool {
-    let class = |op: Op| match op {
-        Op::Store(place) => Some((0, line(place))),
-        Op::Locked(_) | Op::Mfence => Some((1, usize::MAX)),
-        Op::Sfence => Some((2, usize::MAX)),
-        Op::Flushopt(line) => Some((3, line)),
-        Op::Flush(line) => Some((4, line)),
-        Op::Stream(_) => None,
-    };
-    let fence = |op: Op| matches!(op, Op::Sfence | Op::Mfence | Op::Locked(_));
-    // Non-temporal stores are ordered by fences alone.
-    let (Some((row, one)), Some((column, other))) = (class(first), class(second)) else {
-        return fence(first) || fence(second);
-    };
-    let table = match profile {
-        Profile::IntelAdr | Profile::Eadr => INTEL,
-        Profile::Amd => AMD,
-        Profile::OldAmd => OLD_AMD,
-    };
-    match table[row].as_bytes()[column] {
-        b'+' => true,
-        b'=' => one == other,
-        b'm' => second == Op::Mfence,
-        _ => false,
+fn class(op: Op) -> Class {
+    match op {
+        Op::Store(place) => Class::Write(line(place)),
+        Op::Stream(_) => Class::Stream,
+        Op::Flushopt(line) => Class::Flushopt(line),
+        Op::Flush(line) => Class::Flush(line),
+        Op::Sfence => Class::Sfence,
+        Op::Mfence => Class::Mfence,
+        Op::Locked(_) => Class::Locked,
     }
 }
 
@@ -82,7 +64,7 @@ fn oracle(profile: Profile, program: &[Op], values: &[u64], base: Image) -> BTre
                 .collect();
             for i in (0..executed).rev() {
                 for j in i + 1..executed {
-                    done[i] |= done[j] && ordered(profile, program[i], program[j]);
+                    done[i] |= done[j] && ordered(profile, class(program[i]), class(program[j]));
                 }
             }
             for i in 0..executed {

@@ -43,19 +43,19 @@ impl Remains {
         mask != 0xff
     }
 
-    /// Feeds the ties that still say something.
-    pub(crate) fn ties_key(&self, into: &mut impl Hasher) {
+    /// Feeds the ties that still say something, with the number of this layer.
+    pub(crate) fn ties_key(&self, layer: usize, into: &mut impl Hasher) {
         let open = |group: u32| {
             let Interval { lo, hi } = self.intervals[group as usize];
             (self.fixed.lines[group as usize], lo, hi)
         };
         for tie in self.fixed.ties.iter().filter(|tie| self.intervals[tie.group as usize].lo < tie.need) {
             let (line, lo, hi) = open(tie.group);
-            (line, tie.need - lo, hi - lo).hash(into);
+            (layer, line, tie.need - lo, hi - lo).hash(into);
             for group in 0..self.intervals.len() as u32 {
                 let (line, lo, hi) = open(group);
-                let before = tie.before.get(group as usize).copied().unwrap_or(0);
                 if hi > lo {
+                    let before = self.fixed.stores_before(group as usize, tie.time);
                     (line, before.saturating_sub(lo), hi - lo).hash(into);
                 }
             }

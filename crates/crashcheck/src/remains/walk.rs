@@ -26,7 +26,7 @@ struct Walk {
     fences: u32,
 }
 
-pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
+pub(super) fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
     let mut walk = Walk {
         profile,
         fixed: Fixed::default(),
@@ -40,7 +40,10 @@ pub(super) fn walk(profile: Profile, events: &[Event]) -> Remains {
         strong: Vec::new(),
         fences: 0,
     };
-    events.iter().for_each(|event| walk.step(event.kind));
+    let (before, own) = events.split_at(killed);
+    before.iter().for_each(|event| walk.step(event.kind));
+    walk.visible();
+    own.iter().for_each(|event| walk.step(event.kind));
     walk.end()
 }
 
@@ -60,8 +63,8 @@ impl Walk {
                     } else {
                         self.strong.push((group, count));
                         if self.profile == Profile::IntelAdr {
-                            let before = self.intervals.iter().map(|interval| interval.hi).collect();
-                            self.fixed.ties.push(Tie { group, need: count, before });
+                            let time = self.fixed.stores.len() as u32;
+                            self.fixed.ties.push(Tie { group, need: count, time });
                         }
                     }
                 }
@@ -87,6 +90,11 @@ impl Walk {
         if let Kind::Locked(write) = kind {
             self.store(write);
         }
+        self.visible();
+    }
+
+    // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
+    fn visible(&mut self) {
         if self.profile == Profile::Eadr {
             self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
         }
@@ -133,6 +141,14 @@ impl Walk {
         fixed.words.push((u32::MAX, fixed.covers.len() as u32));
         // A completed flush needs no tie any more.
         fixed.ties.retain(|tie| intervals[tie.group as usize].lo < tie.need);
+        if !fixed.ties.is_empty() {
+            fixed.times.resize_with(intervals.len(), Vec::new);
+            for (time, order) in fixed.stores.iter().enumerate() {
+                if let Order::Ordinary { group, .. } = order {
+                    fixed.times[*group as usize].push(time as u32);
+                }
+            }
+        }
         let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();
         Remains { fixed: Rc::new(fixed), intervals, streamed }
     }

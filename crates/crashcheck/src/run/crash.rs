@@ -24,6 +24,10 @@ impl Run {
     /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
     /// is ordered with more than a store, of the process anywhere.
     pub(crate) fn crash_point(&mut self, boundary: bool) {
+        if self.weighs {
+            // All that was done is gone through: an endless loop would take the square of its length.
+            self.work(self.events.len() as u64 / 32);
+        }
         // On a path that repeats an earlier one its crashes were considered there.
         if !self.crashes || !self.fresh || !self.choices.is_new() {
             return;
@@ -47,7 +51,7 @@ impl Run {
 
     /// The state in which the process is killed now, if nobody has seen it before.
     pub(crate) fn kill(&self) -> Option<State> {
-        if Remains::of(self.profile, &self.events).is_settled() {
+        if Remains::of(self.profile, &self.events, self.events.len()).is_settled() {
             // Nothing is in caches: the same as a crash of the machine.
             return None;
         }
@@ -105,7 +109,7 @@ impl Run {
 
     /// The state that a crash now leaves, if nobody has seen it before.
     pub(crate) fn crash(&self) -> Option<State> {
-        let layer = Remains::of(self.profile, &self.events);
+        let layer = Remains::of(self.profile, &self.events, self.pending);
         let mut layers = self.layers.clone();
         let mut left = Vec::with_capacity(64);
         let touched: Vec<usize> = layer.words().collect();
@@ -146,28 +150,33 @@ impl Run {
         };
         let mut sum = hash(&|into| {
             (&self.marks, self.before.len()).hash(into);
-            layers.iter().for_each(|layer| layer.ties_key(into));
+            layers.iter().enumerate().for_each(|(number, layer)| layer.ties_key(number, into));
         });
         for (word, bytes) in left {
             let one = match bytes {
                 Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
-                None => hash(&|into| open_word(*word as usize, layers, into)),
+                None => hash(&|into| word_key(layers, *word as usize, into)),
             };
             sum = sum.wrapping_add(one);
         }
         for not in &self.nots {
             sum = sum.wrapping_add(hash(&|into| {
-                not.hash(into);
-                // What it speaks of may lie below stores of later runs.
-                not.words.iter().for_each(|(word, ..)| open_word(*word, &layers[..not.depth], into));
+                // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
+                let layers = &layers[..not.depth];
+                for (word, bytes, mask) in &not.words {
+                    if only(&values(layers, *word, *mask, Default::default())).is_none() {
+                        (bytes, mask).hash(into);
+                        word_key(layers, *word, into);
+                    }
+                }
             }));
         }
         sum
     }
 }
 
-// What can have become of a word, from the last layer down to where nothing shows any more.
-fn open_word(word: usize, layers: &[Remains], into: &mut rustc_hash::FxHasher) {
+// What can have become of a word in all layers.
+fn word_key(layers: &[Remains], word: usize, into: &mut impl Hasher) {
     word.hash(into);
     for (number, layer) in layers.iter().enumerate().rev() {
         number.hash(into);

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
@@ -78,6 +79,8 @@ pub(crate) struct Run {
     pub choices: Choices,
     /// Whether states that crashes of this run leave are asked for.
     pub crashes: bool,
+    /// Whether a crash costs work, in a run that tells its story too.
+    pub weighs: bool,
     /// Whether processes die alone too.
     pub kills: bool,
     /// Whether states that were seen before are left out.
@@ -137,6 +140,7 @@ impl Run {
             events: Vec::new(),
             choices: Choices::default(),
             crashes: false,
+            weighs: false,
             kills: false,
             merges: true,
             crashed: Vec::new(),
@@ -179,15 +183,15 @@ impl Run {
 
     // A structure with a cycle in it must not hang the search.
     #[inline]
-    fn step(&mut self) {
-        self.steps += 1;
-        assert!(self.steps < ENDLESS, "it does not come to an end: {ENDLESS} words were read or written");
+    pub(crate) fn work(&mut self, steps: u64) {
+        self.steps += steps;
+        assert!(self.steps < ENDLESS, "it does not come to an end, or is too long to be crashed everywhere");
     }
 
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
-        self.step();
+        self.work(1);
         let write = kind.write();
-        if kind.is_boundary() || (self.kills && write.is_some()) {
+        if kind.is_boundary() || self.kills {
             self.crash_point(kind.is_boundary());
         }
         self.fresh = true;
@@ -201,7 +205,7 @@ impl Run {
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
     pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
-        self.step();
+        self.work(1);
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
             None => self.read_open(word, wanted, at),
@@ -280,21 +284,28 @@ impl Run {
         mut fits: impl FnMut(&[Bytes]) -> bool,
     ) -> bool {
         let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
-        let mut open = Vec::new();
+        let (mut open, mut can_be) = (Vec::new(), Vec::new());
         for (number, (word, mask)) in words.iter().enumerate() {
-            let known = self
-                .content
-                .read(*word, *mask)
-                .or_else(|| only(&values(&self.layers, *word, *mask, self.content.own(*word))));
+            let mut known = self.content.read(*word, *mask);
             if known.is_none() {
-                open.push(number);
+                let values = values(&self.layers, *word, *mask, self.content.own(*word));
+                known = only(&values);
+                if known.is_none() {
+                    open.push(number);
+                    can_be.push(values);
+                }
             }
             values_of.push(known.unwrap_or_default());
         }
         if open.is_empty() {
             return fits(&values_of);
         }
-        for version in self.versions(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()) {
+        let all = can_be.iter().try_fold(1usize, |all, values| all.checked_mul(values.len()));
+        let versions = match all {
+            Some(..=FEW) => product(&can_be),
+            _ => self.versions(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
+        };
+        for version in versions {
             for (number, bytes) in open.iter().zip(&version) {
                 let (own, mask) = self.content.own(words[*number].0);
                 values_of[*number] = *bytes;
@@ -335,7 +346,7 @@ impl Run {
     }
 
     // The contents that a checksum may have been made for: all words as they were at one time of some run, the
-    // newest first.
+    // newest first. Where a durable store hides earlier ones, its value was there from the beginning.
     fn versions(&self, words: &[usize]) -> Vec<Vec<Bytes>> {
         let mut start = vec![[0; WORD]; words.len()];
         let mut versions = vec![start.clone()];
@@ -347,6 +358,12 @@ impl Run {
                 .collect();
             writes.sort_unstable_by_key(|(time, ..)| *time);
             let mut now = start.clone();
+            for (number, word) in words.iter().enumerate() {
+                if let Some(write) = layer.hides(*word) {
+                    now[number] = write.bytes;
+                }
+            }
+            versions.push(now.clone());
             for (_, number, write) in &writes {
                 let before = now[*number];
                 overlay(&mut now[*number], write.bytes, write.mask);
@@ -366,6 +383,21 @@ impl Run {
         versions.dedup();
         versions
     }
+}
+
+/// So many contents are all tried for a checksum, whatever was in memory at one time.
+const FEW: usize = 16;
+
+// Every combination of the values.
+fn product(can_be: &[SmallVec<[Bytes; 4]>]) -> Vec<Vec<Bytes>> {
+    let mut all = vec![Vec::with_capacity(can_be.len())];
+    for values in can_be {
+        all = all
+            .into_iter()
+            .flat_map(|one: Vec<Bytes>| values.iter().map(move |value| [&one[..], &[*value]].concat()))
+            .collect();
+    }
+    all
 }
 
 fn only(values: &[Bytes]) -> Option<Bytes> {
