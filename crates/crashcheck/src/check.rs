@@ -8,7 +8,7 @@ use ringfence_persist::policy::Prices;
 use crate::event::Event;
 use crate::explore::Explorer;
 use crate::fix::Fix;
-use crate::lint::{self, Lint};
+use crate::lint::{self, Lint, Rule};
 use crate::machine::Machine;
 use crate::names::Names;
 use crate::profile::Profile;
@@ -223,14 +223,45 @@ impl Check {
     }
 }
 
+/// Places of one rule that a report tells in full.
+const PLACES: usize = 3;
+
 impl Report {
-    /// For tests: says nothing where there is no violation.
+    /// For tests: says nothing where everything was looked at, or all that was to be
+    /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none asserts that
+    /// [`lints`](Self::lints) is empty.
     ///
     /// # Panics
-    /// With the whole report, where there is one.
+    /// With the whole report, where there is a violation, or the [limit](Check::most_states) was met.
     #[track_caller]
     pub fn expect_sound(&self) {
         assert!(self.violation.is_none(), "{self}");
+        assert!(!self.bounded || self.seed.is_some(), "{self}");
+    }
+
+    fn lints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A store that nothing ever flushes is not flushed before the acknowledgement either.
+        let told = |lint: &&Lint| {
+            let never = |other: &Lint| {
+                other.rule == Rule::NeverDurable && (other.at, &other.bytes) == (lint.at, &lint.bytes)
+            };
+            lint.rule != Rule::AcknowledgedTooEarly || !self.lints.iter().any(never)
+        };
+        let lints: Vec<&Lint> = self.lints.iter().filter(told).collect();
+        for same in lints.chunk_by(|one, other| one.rule == other.rule) {
+            let (first, rest) = same.split_at(same.len().min(PLACES));
+            if !rest.is_empty() && rest.len() < PLACES {
+                same.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
+                continue;
+            }
+            first.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
+            if !rest.is_empty() {
+                let places: Vec<String> =
+                    rest.iter().map(|lint| format!("{}:{}", lint.at.file(), lint.at.line())).collect();
+                writeln!(f, "... {} at {} more places: {}", first[0].rule, rest.len(), places.join(", "))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -245,10 +276,18 @@ impl fmt::Display for Report {
                 violation.message
             )?,
         }
-        writeln!(
-            f,
-            "Looked at: {looked_at} of {crash_points} crashes, {states} states; {merged} more were equal to one of these."
-        )?;
+        let equal =
+            if *merged > 0 { format!(" {merged} more were equal to one of these.") } else { String::new() };
+        if self.violation.is_some() {
+            writeln!(
+                f,
+                "The search ended with it, at crash {looked_at} of {crash_points} after {states} states.{equal}"
+            )?;
+        } else if looked_at == crash_points {
+            writeln!(f, "Looked at: all of {crash_points} crashes, {states} states.{equal}")?;
+        } else {
+            writeln!(f, "Looked at: {looked_at} of {crash_points} crashes, {states} states.{equal}")?;
+        }
         if let Some(seed) = self.seed {
             writeln!(f, "They were taken at random with seed {seed}; what was not taken was not looked at.")?;
         } else if self.bounded {
@@ -258,10 +297,7 @@ impl fmt::Display for Report {
                 crash_points - looked_at
             )?;
         }
-        for lint in &self.lints {
-            writeln!(f, "{lint}")?;
-        }
-        Ok(())
+        self.lints(f)
     }
 }
 
@@ -270,7 +306,7 @@ impl fmt::Display for Violation {
         write!(f, "{}", self.story)?;
         match &self.fix {
             Some(fix) => writeln!(f, "\nThe fix: {fix}. It was tried: then nothing wrong is found."),
-            None => Ok(()),
+            None => f.write_str(&self.story.beyond_repair()),
         }
     }
 }
