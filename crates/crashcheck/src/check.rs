@@ -8,7 +8,7 @@ use ringfence_persist::policy::Prices;
 use crate::event::Event;
 use crate::explore::{Explorer, quietly};
 use crate::fix::Fix;
-use crate::lint::{self, Lint};
+use crate::lint::{self, Lint, Rule};
 use crate::machine::Machine;
 use crate::names::Names;
 use crate::profile::Profile;
@@ -37,8 +37,8 @@ pub struct Report {
     pub profile: Profile,
     /// Crashes of the program that are told apart.
     pub crash_points: usize,
-    /// Crashes of the program that were looked at, the first ones; fewer than all where a violation or the
-    /// limit ended the search.
+    /// Crashes of the program that were looked at to the end: fewer than all where the limit ended the search.
+    /// Where there is a violation, the number of the crash that it was found behind, counted from 1.
     pub looked_at: usize,
     /// States of memory that recovery ran on, as far apart as it looked.
     pub states: u64,
@@ -112,7 +112,9 @@ impl Check {
         Self { kills: true, ..self }
     }
 
-    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so.
+    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so. Until
+    /// then each crash of the program has its share, and those that leave more another one, so that one that
+    /// leaves very much does not hide the others.
     pub fn most_states(self, most_states: u64) -> Self {
         Self { most_states, ..self }
     }
@@ -162,7 +164,8 @@ impl Check {
     /// Both must do the same whenever they read the same. They are run many times.
     ///
     /// # Panics
-    /// If the program itself panics, or recovery does different things with the same memory.
+    /// If the program itself panics. A recovery that does different things with the same memory is told as a
+    /// violation.
     pub fn run(
         &self,
         program: impl Fn(&Machine),
@@ -243,14 +246,45 @@ impl Check {
     }
 }
 
+/// Places of one rule that a report tells in full.
+const PLACES: usize = 3;
+
 impl Report {
-    /// For tests: says nothing where there is no violation.
+    /// For tests: says nothing where everything was looked at, or all that was to be
+    /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none asserts that
+    /// [`lints`](Self::lints) is empty.
     ///
     /// # Panics
-    /// With the whole report, where there is one.
+    /// With the whole report, where there is a violation, or the [limit](Check::most_states) was met.
     #[track_caller]
     pub fn expect_sound(&self) {
         assert!(self.violation.is_none(), "{self}");
+        assert!(!self.bounded || self.seed.is_some(), "{self}");
+    }
+
+    fn lints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A store that nothing ever flushes is not flushed before the acknowledgement either.
+        let told = |lint: &&Lint| {
+            let never = |other: &Lint| {
+                other.rule == Rule::NeverDurable && (other.at, &other.bytes) == (lint.at, &lint.bytes)
+            };
+            lint.rule != Rule::AcknowledgedTooEarly || !self.lints.iter().any(never)
+        };
+        let lints: Vec<&Lint> = self.lints.iter().filter(told).collect();
+        for same in lints.chunk_by(|one, other| one.rule == other.rule) {
+            let (first, rest) = same.split_at(same.len().min(PLACES));
+            if !rest.is_empty() && rest.len() < PLACES {
+                same.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
+                continue;
+            }
+            first.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
+            if !rest.is_empty() {
+                let places: Vec<String> =
+                    rest.iter().map(|lint| format!("{}:{}", lint.at.file(), lint.at.line())).collect();
+                writeln!(f, "... {} at {} more places: {}", first[0].rule, rest.len(), places.join(", "))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -265,23 +299,28 @@ impl fmt::Display for Report {
                 violation.message
             )?,
         }
-        writeln!(
-            f,
-            "Looked at: {looked_at} of {crash_points} crashes, {states} states; {merged} more were equal to one of these."
-        )?;
+        let equal =
+            if *merged > 0 { format!(" {merged} more were equal to one of these.") } else { String::new() };
+        if self.violation.is_some() {
+            writeln!(
+                f,
+                "The search ended with it, at crash {looked_at} of {crash_points} after {states} states.{equal}"
+            )?;
+        } else if looked_at == crash_points {
+            writeln!(f, "Looked at: all of {crash_points} crashes, {states} states.{equal}")?;
+        } else {
+            writeln!(f, "Looked at: {looked_at} of {crash_points} crashes, {states} states.{equal}")?;
+        }
         if let Some(seed) = self.seed {
             writeln!(f, "They were taken at random with seed {seed}; what was not taken was not looked at.")?;
         } else if self.bounded {
             writeln!(
                 f,
-                "The limit of states was met: {} crashes were not looked at, and the last of the others not to its end.",
+                "The limit of states was met: {} crashes were looked at in part or not at all.",
                 crash_points - looked_at
             )?;
         }
-        for lint in &self.lints {
-            writeln!(f, "{lint}")?;
-        }
-        Ok(())
+        self.lints(f)
     }
 }
 
@@ -290,7 +329,7 @@ impl fmt::Display for Violation {
         write!(f, "{}", self.story)?;
         match &self.fix {
             Some(fix) => writeln!(f, "\nThe fix: {fix}. It was tried: then nothing wrong is found."),
-            None => Ok(()),
+            None => f.write_str(&self.story.beyond_repair()),
         }
     }
 }

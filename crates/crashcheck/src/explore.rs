@@ -26,8 +26,10 @@ pub(crate) struct Explorer<'c, P, R> {
     states: u64,
     images: f64,
     bounded: bool,
+    // Whether the search of one crash came to the end of its share.
+    cut: bool,
     found: Option<Found>,
-    // Once something is found: as far as the search for something smaller goes.
+    // As far as the search of a crash goes, or that for something smaller once something is found.
     until: u64,
     uncovered: Uncovered,
 }
@@ -39,6 +41,9 @@ struct Found {
     size: Size,
     violation: Violation,
 }
+
+/// States that a crash of the program is searched for at first, before the others have their turn.
+const SHARE: u64 = 10_000;
 
 /// States that are searched for a smaller counterexample once there is one.
 const NEARBY: u64 = 20_000;
@@ -61,6 +66,7 @@ where
             states: 0,
             images: 0.0,
             bounded: false,
+            cut: false,
             found: None,
             until: u64::MAX,
             uncovered: Uncovered::default(),
@@ -103,21 +109,24 @@ where
             }
             looked_at = different.iter().filter(|looked_at| **looked_at).count();
         } else {
-            for point in &points {
-                looked_at += 1;
-                let state = self.crashed(events, *point, true);
-                if !point.killed {
-                    self.images += match &state {
-                        Some(state) => state.layers[0].images(),
-                        None => Remains::of(self.check.profile, &events[..point.end], 0).images(),
-                    };
-                }
-                if let Some(state) = state {
-                    self.explore(&state, 1, Choices::default());
-                }
-                if self.found.is_some() || self.bounded {
-                    break;
-                }
+            let mut left: Vec<usize> = (0..points.len()).collect();
+            let mut share = SHARE;
+            // A crash that leaves very much must not hide the others: each has its share, and what is left over
+            // another one, larger.
+            while !left.is_empty() && self.found.is_none() && self.states < self.check.most_states {
+                let first = share == SHARE;
+                left.retain(|number| {
+                    if self.found.is_some() || self.states >= self.check.most_states {
+                        return true;
+                    }
+                    looked_at = number + 1;
+                    !self.point(events, points[*number], share, first)
+                });
+                share *= 8;
+            }
+            self.bounded = self.found.is_none() && !left.is_empty();
+            if self.found.is_none() {
+                looked_at = points.len() - left.len();
             }
         }
         let merged = self.seen.borrow().merged;
@@ -133,6 +142,25 @@ where
             violation: self.found.map(|found| found.violation),
             lints: self.uncovered.lints(),
         }
+    }
+
+    // Looks at a crash of the program: whether to the end.
+    fn point(&mut self, events: &Rc<[Event]>, point: Point, share: u64, first: bool) -> bool {
+        let state = self.crashed(events, point, true);
+        if first && !point.killed {
+            self.images += match &state {
+                Some(state) => state.layers[0].images(),
+                None => Remains::of(self.check.profile, &events[..point.end], 0).images(),
+            };
+        }
+        let Some(state) = state else { return true };
+        (self.until, self.cut) = ((self.states + share).min(self.check.most_states), false);
+        self.explore(&state, 1, Choices::default());
+        if self.cut {
+            // It begins anew when its turn comes again, and so must whatever it came by.
+            self.seen.borrow_mut().keys.clear();
+        }
+        !self.cut
     }
 
     // What a crash of the program leaves.
@@ -163,8 +191,8 @@ where
         }
         self.uncovered.begin();
         loop {
-            if self.states >= self.check.most_states.min(self.until) {
-                self.bounded |= self.found.is_none();
+            if self.states >= self.until {
+                self.cut |= self.found.is_none();
                 break;
             }
             self.states += 1;
@@ -182,13 +210,13 @@ where
             let crashed = run.take_crashed();
             choices = std::mem::take(&mut run.choices);
             for state in &crashed {
-                if self.bounded {
+                if self.cut {
                     break;
                 }
                 let next = choices.fork();
                 self.explore(state, depth + 1, next);
             }
-            if self.bounded || !choices.advance() {
+            if self.cut || !choices.advance() {
                 break;
             }
         }

@@ -65,7 +65,7 @@ impl Machine {
     #[track_caller]
     fn within(&self, at: usize, len: usize) {
         let all = self.0.borrow().len;
-        assert!(at <= all && len <= all - at, "{len} bytes at {at} of {all}");
+        assert!(at <= all && len <= all - at, "{len} bytes at {at} are not within the {all} bytes of memory");
     }
 
     fn record(&self, kind: Kind, at: At) {

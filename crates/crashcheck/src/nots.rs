@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::content::{Bytes, masked, overlay};
 use crate::event::WORD;
-use crate::remains::Remains;
+use crate::remains::{Outcome, Remains};
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,15 +53,29 @@ pub(crate) fn ways(
             known |= mask;
             continue;
         }
-        let mut all = Vec::new();
-        for outcome in layers[depth].outcomes(word) {
+        let mut all: Vec<(Vec<Remains>, Bytes)> = Vec::new();
+        let mut outcomes = layers[depth].outcomes(word);
+        // Where non-temporal stores alone show, nothing else hangs on them, and what lies below stays open: another
+        // way to the same bytes that decides more can be left out. So those come first.
+        let alone = |outcome: &Outcome| outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0;
+        outcomes.sort_by_key(|outcome| !alone(outcome));
+        let mut found: SmallVec<[Bytes; 4]> = SmallVec::new();
+        for outcome in outcomes {
             let mut bytes = bytes;
             overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-            let known = known | outcome.mask;
-            if fits(bytes, known) {
+            let below = known | outcome.mask;
+            if fits(bytes, below) {
                 let mut layers = layers.to_vec();
                 if layers[depth].decide(&outcome) {
-                    all.extend(ways(&layers, depth, word, wanted, (bytes, known), target));
+                    let ways = ways(&layers, depth, word, wanted, (bytes, below), target).into_iter();
+                    if alone(&outcome) {
+                        found.push(masked(bytes, wanted));
+                        all.extend(ways);
+                    } else if outcome.touches_no_group() {
+                        all.extend(ways.filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))));
+                    } else {
+                        all.extend(ways);
+                    }
                 }
             }
         }

@@ -120,6 +120,13 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// Whether it says nothing of ordinary stores, whose order binds other words.
+    pub(crate) fn touches_no_group(&self) -> bool {
+        self.interval.is_none()
+    }
+}
+
 impl Clone for Remains {
     fn clone(&self) -> Self {
         let Self { fixed, intervals, streamed } = self;

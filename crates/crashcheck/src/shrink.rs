@@ -31,10 +31,13 @@ pub(crate) fn shrink(
     }
     let Some(violation) = &mut report.violation else { return };
     let mut budget = ATTEMPTS;
-    for edit in candidates(check, &violation.story) {
+    let candidates = candidates(check, &violation.story);
+    let mut refuted = 0;
+    for edit in &candidates {
         if budget == 0 {
             break;
         }
+        let edit = *edit;
         // With the edit nothing may be found: neither this nor anything else, and to the end.
         let crashes = check.crashes;
         let attempt = Check { crashes, most_states: ATTEMPT.min(budget), sample: None, ..check.clone() };
@@ -47,6 +50,10 @@ pub(crate) fn shrink(
             violation.fix = Some(Fix { edit, full });
             break;
         }
+        refuted += usize::from(tried.violation.is_some());
+    }
+    if violation.fix.is_none() && refuted == candidates.len() {
+        violation.story.tried_in_vain(refuted);
     }
 }
 

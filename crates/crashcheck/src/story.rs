@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::path::{Component, Path};
 
 use crate::event::{At, Event, Kind, WORD, Write};
 use crate::fix::Op;
@@ -16,7 +17,11 @@ pub struct Story {
     fates: Vec<Fate>,
     last: Vec<Event>,
     reads: Vec<Read>,
+    // Reads between the first and the last of these that are not kept.
+    unread: usize,
     names: Names,
+    // Additions that were tried, and of which none mends it; `None` if not all could be.
+    in_vain: Option<usize>,
 }
 
 /// What became of a store.
@@ -32,16 +37,37 @@ pub enum Fate {
 
 /// Lines of a run that are told before the first store that is not in memory.
 const BEFORE: usize = 4;
+/// Lines of one run that are told at most, but for those of stores that were lost: first ones and last ones.
+const FIRST: usize = 40;
+const LAST: usize = 20;
+/// Reads of the last run that are kept: so many first ones and last ones.
+const READS: usize = 1000;
+/// So many lines that differ only in where they looked are told as one.
+const ALIKE: usize = 3;
+/// Width of the column with what was done, and of a place in the source, at most; together with what became of
+/// a store that is 100.
+const WHAT: usize = 53;
+const PLACE: usize = 24;
 
 impl Story {
     pub(crate) fn new(
         runs: &[Ended],
         fates: Vec<Fate>,
         last: Vec<Event>,
-        reads: Vec<Read>,
+        mut reads: Vec<Read>,
         names: Names,
     ) -> Self {
-        Self { runs: runs.to_vec(), fates, last, reads, names }
+        // A recovery that goes round in circles reads millions of words.
+        let unread = reads.len().saturating_sub(2 * READS);
+        if unread > 0 {
+            reads.drain(READS..READS + unread);
+        }
+        Self { runs: runs.to_vec(), fates, last, reads, unread, names, in_vain: None }
+    }
+
+    /// So many flushes and fences were tried at one place each, all that could be, and none mends it.
+    pub(crate) fn tried_in_vain(&mut self, additions: usize) {
+        self.in_vain = Some(additions);
     }
 
     /// How many crashes it takes.
@@ -87,12 +113,20 @@ impl Story {
             let Some(first) = event.kind.write() else {
                 let what = match event.kind {
                     Kind::Flushopt(line) | Kind::Flush(line) => {
+                        // One operation's lines are told as one.
+                        let mut last = line;
+                        while let Some((_, next)) = run.next_if(|(_, next)| {
+                            next.at == event.at && line_after(event.kind, last) == Some(next.kind)
+                        }) {
+                            last = flushed(next.kind).unwrap_or(last);
+                        }
                         let verb = if matches!(event.kind, Kind::Flush(_)) { "clflush" } else { "clwb" };
-                        format!("{verb}    line {}{}", line * 64, self.name_of_line(line))
+                        format!("{verb:<8} {}", self.name_of_lines(line, last))
                     }
+                    Kind::Mark(mark) => format!("{:<8} {mark}", "mark"),
                     kind => kind.to_string(),
                 };
-                lines.push(Line { fate: None, what, at: event.at });
+                lines.push(Line::new(what, event.at));
                 continue;
             };
             let fate = fates.next().copied();
@@ -112,31 +146,28 @@ impl Story {
                 run.next();
             }
             let verb = match event.kind {
-                Kind::Store(_) => "store  ",
+                Kind::Store(_) => "store",
                 Kind::Stream(_) => "nt store",
-                _ => "locked store",
+                _ => "cmpxchg",
             };
-            lines.extend(self.fields(start, &bytes).map(|text| Line {
-                fate,
-                what: format!("{verb} {text}"),
-                at: event.at,
-            }));
+            let line = |field| Line { fate, field: Some(field), ..Line::new(format!("{verb:<8}"), event.at) };
+            lines.extend(self.fields(start, &bytes).into_iter().map(line));
         }
         reads.for_each(|read| lines.extend(self.read(read)));
         lines
     }
 
     fn read(&self, read: &Read) -> Vec<Line> {
-        let line = |what| Line { fate: None, what, at: read.at };
         match &read.what {
             What::Load(at, bytes) => {
-                self.fields(*at, bytes).map(|text| line(format!("finds    {text}"))).collect()
+                let line = |field| Line { field: Some(field), ..Line::new("finds   ".into(), read.at) };
+                self.fields(*at, bytes).into_iter().map(line).collect()
             }
             What::Verify(pieces, fits) => {
                 let ranges: Vec<String> =
                     pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| self.range(piece)).collect();
                 let verdict = if *fits { "fits" } else { "does not fit" };
-                vec![line(format!("verify   {}: the checksum {verdict}", ranges.join(" and ")))]
+                vec![Line::new(format!("verify   {}: {verdict}", ranges.join(" and ")), read.at)]
             }
         }
     }
@@ -146,62 +177,234 @@ impl Story {
         format!("{} bytes at {}{named}", range.len(), range.start)
     }
 
-    fn name_of_line(&self, line: usize) -> String {
+    fn name_of_lines(&self, first: usize, last: usize) -> String {
+        let (from, end) = (first * 64, last * 64 + 64);
         let mut names: Vec<String> = Vec::new();
-        let mut at = line * 64;
-        while at < line * 64 + 64 {
+        let mut at = from;
+        while at < end {
             names.extend(self.names.of(at).filter(|name| !name.contains('+') || names.is_empty()));
-            at = self.names.next_edge(at, line * 64 + 64);
+            at = self.names.next_edge(at, end);
         }
-        names.truncate(3);
-        if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+        let lines = match last - first {
+            0 => format!("line {from}"),
+            more => format!("{} lines from {from} on", more + 1),
+        };
+        match &names[..] {
+            [] => lines,
+            [one] => format!("{lines} ({one})"),
+            [one, other] => format!("{lines} ({one}, {other})"),
+            [one, .., other] => format!("{lines} ({one} ... {other})"),
+        }
     }
 
     // Bytes, field by field where fields have names.
-    fn fields(&self, start: usize, bytes: &[u8]) -> impl Iterator<Item = String> {
+    fn fields(&self, start: usize, bytes: &[u8]) -> Vec<Field> {
         let end = start + bytes.len();
-        let mut texts = Vec::new();
+        let mut fields = Vec::new();
         let mut at = start;
         while at < end {
             let next = self.names.next_edge(at, end);
             let value = value(&bytes[at - start..next - start]);
-            texts.push(match self.names.of(at) {
-                Some(name) => format!("{name} = {value}"),
-                None => format!("{} = {value}", range_text(at, next)),
-            });
+            let name = self.names.of(at).unwrap_or_else(|| range_text(at, next));
+            fields.push(Field { name, value, last: None });
             at = next;
         }
-        texts.into_iter()
+        fields
     }
 
     // What is told of each run: a heading, or a line of it.
     fn told(&self) -> Vec<Result<Line, String>> {
         let mut told = Vec::new();
         let mut fates = self.fates.iter();
+        let mut cached = false;
         for (number, run) in self.runs.iter().enumerate() {
             told.push(
                 Err(if number == 0 { "The program:" } else { "Recovery, and what follows it:" }.into()),
             );
-            let lines = self.lines(run.events(), &mut fates, &[]);
+            let mut lines = alike(self.lines(run.events(), &mut fates, &[]));
             let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
             let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
             if from > 0 {
-                told.push(Err(format!("             ... {from} lines, of which every store is in memory")));
+                let lines = counted(from, "line");
+                told.push(Err(format!("{:13}... {lines}, of which every store is in memory", "")));
             }
-            told.extend(lines.into_iter().skip(from).map(Ok));
-            let end = if run.killed { "the process is killed" } else { "the machine crashes" };
+            abridged(lines.split_off(from), 0, &mut told);
+            let end = match (run.killed, cached) {
+                (true, _) => "the process is killed: what it stored is still there, in caches",
+                (false, true) => "the machine crashes, and with it what was in caches alone",
+                (false, false) => "the machine crashes",
+            };
+            cached |= run.killed;
             told.push(Err(format!("  ---------- {end} ----------")));
         }
         told.push(Err("Recovery, and what follows it:".into()));
-        told.extend(self.lines(&self.last, &mut fates, &self.reads).into_iter().map(Ok));
+        abridged(alike(self.lines(&self.last, &mut fates, &self.reads)), self.unread, &mut told);
         told
+    }
+
+    // The first operation of which one word had reached memory, and another had not.
+    fn torn(&self) -> Option<At> {
+        let stores: Vec<(&Event, Fate)> = self.fates().collect();
+        let torn = stores.windows(2).find(|pair| {
+            let [(one, one_fate), (other, other_fate)] = [pair[0], pair[1]];
+            let words = [one, other].map(|event| event.kind.write().map_or(0, |write| write.word));
+            let fates = [one_fate, other_fate];
+            one.at == other.at
+                && words[0] + 1 == words[1]
+                && fates.contains(&Fate::Lost)
+                && fates.contains(&Fate::Reached)
+        })?;
+        Some(torn[0].0.at)
+    }
+
+    /// Why no flush or fence at one place mends it, as far as that shows; empty if one may.
+    pub(crate) fn beyond_repair(&self) -> String {
+        let Some(additions) = self.in_vain else { return String::new() };
+        let killed = self.runs.iter().any(|run| run.killed);
+        let why = if let Some(at) = self.torn() {
+            format!(
+                "The store at {}:{} is torn: aligned 8 bytes reach memory at once, and never more.",
+                at.file(),
+                at.line()
+            )
+        } else if !self.fates.contains(&Fate::Lost) {
+            "No store was lost: stopping there is enough. Look at the order of the stores, and at what \
+             recovery takes for granted."
+                .into()
+        } else if killed {
+            "A process was killed, and what came after it accepted what was only in caches: let recovery \
+             flush what it read, and fence, before anything relies on it."
+                .into()
+        } else {
+            "Look at what was LOST above: several places may want a flush and a fence, or recovery may not \
+             take for granted what it does."
+                .into()
+        };
+        match additions {
+            0 => format!("\n{why}\n"),
+            _ => format!(
+                "\nNo single flush or fence closes it, {} tried. {why}\n",
+                if additions == 1 { "one was".into() } else { format!("{additions} were") }
+            ),
+        }
     }
 }
 
+#[derive(Clone)]
 struct Line {
     fate: Option<Fate>,
     what: String,
+    field: Option<Field>,
     at: At,
+}
+
+#[derive(Clone)]
+struct Field {
+    name: String,
+    value: String,
+    // Where several are told as one: the last one, and how many.
+    last: Option<(String, usize)>,
+}
+
+impl Line {
+    fn new(what: String, at: At) -> Self {
+        Self { fate: None, what, field: None, at }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let value = |line: &Self| line.field.as_ref().map(|field| field.value.clone());
+        self.field.is_some()
+            && self.at == other.at
+            && self.fate == other.fate
+            && self.what == other.what
+            && value(self) == value(other)
+    }
+
+    fn text(&self) -> String {
+        match &self.field {
+            None => self.what.clone(),
+            Some(Field { name, value, last: None }) => format!("{} {name} = {value}", self.what),
+            Some(Field { name, value, last: Some((last, count)) }) => {
+                format!("{} {name} ... {last} = {value} ({count} alike)", self.what)
+            }
+        }
+    }
+}
+
+// Lines that differ only in where they looked, or stored to, as one.
+fn alike(lines: Vec<Line>) -> Vec<Line> {
+    let mut fewer: Vec<Line> = Vec::new();
+    for group in lines.chunk_by(Line::is_like) {
+        let (first, last) = (&group[0], &group[group.len() - 1]);
+        match (&first.field, &last.field) {
+            (Some(field), Some(last)) if group.len() >= ALIKE => {
+                let field = Field { last: Some((last.name.clone(), group.len())), ..field.clone() };
+                fewer.push(Line { field: Some(field), ..first.clone() });
+            }
+            _ => fewer.extend_from_slice(group),
+        }
+    }
+    fewer
+}
+
+// All of them where they are few; else the first and the last ones, and between them what was lost.
+fn abridged(lines: Vec<Line>, unread: usize, told: &mut Vec<Result<Line, String>>) {
+    let count = lines.len();
+    let mut left_out = 0;
+    let mut lost = 0;
+    let mut unread = if count > FIRST + LAST { unread } else { 0 };
+    for (number, line) in lines.into_iter().enumerate() {
+        let within = count <= FIRST + LAST || number < FIRST || number >= count - LAST;
+        lost += usize::from(!within && line.fate == Some(Fate::Lost));
+        if !within && (line.fate != Some(Fate::Lost) || lost > LAST) {
+            left_out += 1;
+            continue;
+        }
+        if left_out > 0 {
+            let left_out = std::mem::take(&mut left_out) + std::mem::take(&mut unread);
+            told.push(Err(format!("{:13}... {} left out", "", counted(left_out, "line"))));
+        }
+        told.push(Ok(line));
+    }
+}
+
+fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+fn flushed(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Flushopt(line) | Kind::Flush(line) => Some(line),
+        _ => None,
+    }
+}
+
+// The flush of the same kind that goes on behind a line.
+fn line_after(kind: Kind, line: usize) -> Option<Kind> {
+    match kind {
+        Kind::Flushopt(_) => Some(Kind::Flushopt(line + 1)),
+        Kind::Flush(_) => Some(Kind::Flush(line + 1)),
+        _ => None,
+    }
+}
+
+// The file, with as much of its path as there is room for.
+fn place(at: At) -> String {
+    let path = Path::new(at.file());
+    let line = at.line();
+    if at.file().len() <= PLACE {
+        return format!("{}:{line}", at.file());
+    }
+    let mut text = String::new();
+    for part in path.components().rev() {
+        let Component::Normal(part) = part else { break };
+        let part = part.to_string_lossy();
+        if !text.is_empty() && part.len() + 1 + text.len() > PLACE {
+            break;
+        }
+        text = if text.is_empty() { part.into_owned() } else { format!("{part}/{text}") };
+    }
+    format!(".../{text}:{line}")
 }
 
 fn range_text(at: usize, end: usize) -> String {
@@ -216,16 +419,17 @@ fn value(bytes: &[u8]) -> String {
         let number = u64::from_le_bytes(word);
         return if number > 1 << 32 { format!("{number:#x}") } else { number.to_string() };
     }
-    let mut text = String::new();
-    for (number, chunk) in bytes.chunks(WORD).enumerate() {
-        if number == 4 {
-            text.push_str(" ...");
-            break;
-        }
-        if number > 0 {
-            text.push(' ');
-        }
-        chunk.iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
+    // Words that repeat are counted, so that the odd one out is seen.
+    let words: Vec<&[u8]> = bytes.chunks(WORD).collect();
+    let groups: Vec<&[&[u8]]> = words.chunk_by(|one, other| one == other).collect();
+    let told = |group: &&[&[u8]]| {
+        let word: String = group[0].iter().map(|byte| format!("{byte:02x}")).collect();
+        if group.len() == 1 { word } else { format!("{} x {word}", group.len()) }
+    };
+    let most = 2;
+    let mut text = groups.iter().take(most).map(told).collect::<Vec<_>>().join(" ");
+    if groups.len() > most {
+        text.push_str(" ...");
     }
     text
 }
@@ -237,18 +441,19 @@ fn bytes(write: &Write) -> Vec<u8> {
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = self.told();
-        let wide = told.iter().flatten().map(|line| line.what.chars().count()).max().unwrap_or(0).min(60);
+        let wide = told.iter().flatten().map(|line| line.text().chars().count()).filter(|wide| *wide <= WHAT);
+        let wide = wide.max().unwrap_or(0);
         for line in &told {
             match line {
                 Err(heading) => writeln!(f, "{heading}")?,
-                Ok(Line { fate, what, at }) => {
-                    let fate = match fate {
+                Ok(line) => {
+                    let fate = match line.fate {
                         Some(Fate::Reached) => "in memory",
                         Some(Fate::Lost) => "LOST",
                         Some(Fate::Either) => "either way",
                         None => "",
                     };
-                    writeln!(f, "  {fate:<10} {what:<wide$}  {}:{}", at.file(), at.line())?;
+                    writeln!(f, "  {fate:<10} {:<wide$}  {}", line.text(), place(line.at))?;
                 }
             }
         }

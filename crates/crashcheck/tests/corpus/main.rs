@@ -5,7 +5,9 @@
 mod atomicity;
 mod case;
 mod counters;
+mod files;
 mod flushes;
+mod indexes;
 mod lints;
 mod lists;
 mod logs;
@@ -14,6 +16,7 @@ mod processors;
 mod publication;
 mod recovery;
 mod ring;
+mod sharing;
 mod tables;
 mod trees;
 mod xfdetector;
@@ -25,7 +28,7 @@ use ringfence_crashcheck::{Fate, Profile, Report, Rule};
 use ringfence_persist::Memory;
 
 fn cases() -> Vec<Case> {
-    let classes: [&[Case]; 14] = [
+    let classes: [&[Case]; 17] = [
         flushes::CASES,
         publication::CASES,
         atomicity::CASES,
@@ -40,6 +43,9 @@ fn cases() -> Vec<Case> {
         processors::CASES,
         ring::CASES,
         lints::CASES,
+        indexes::CASES,
+        files::CASES,
+        sharing::CASES,
     ];
     classes.concat()
 }
@@ -146,7 +152,8 @@ fn a_wrong_claim_is_noticed() {
 #[test]
 fn the_corpus_is_large_and_its_names_are_unique() {
     let cases = cases();
-    assert!(cases.len() >= 48, "{} cases", cases.len());
+    let claimed = format!("A [corpus](tests/corpus/main.rs) of {} bugs", cases.len());
+    assert!(include_str!("../../README.md").contains(&claimed), "the README does not say: {claimed}");
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "two cases have one name");
     assert!(cases.iter().all(|case| !case.name.is_empty() && !case.source.is_empty()));
