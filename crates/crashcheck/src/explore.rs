@@ -43,7 +43,7 @@ struct Found {
 }
 
 /// States that a crash of the program is searched for at first, before the others have their turn.
-const SHARE: u64 = 10_000;
+const SHARE: u64 = 50_000;
 
 /// States that are searched for a smaller counterexample once there is one.
 const NEARBY: u64 = 20_000;

@@ -153,3 +153,35 @@ pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u
     all.dedup();
     all
 }
+
+/// The wanted bytes of a word, if they can be nothing else.
+pub(crate) fn certain(layers: &[Remains], word: usize, wanted: u8) -> Option<Bytes> {
+    let mut found = None;
+    only_one(layers, word, wanted, Default::default(), &mut found).then_some(found).flatten()
+}
+
+// Whether all ways are like the one that was found first.
+fn only_one(
+    mut layers: &[Remains],
+    word: usize,
+    wanted: u8,
+    over: (Bytes, u8),
+    found: &mut Option<Bytes>,
+) -> bool {
+    let (mut bytes, mut known) = over;
+    while let Some((layer, below)) = layers.split_last().filter(|_| wanted & !known != 0) {
+        layers = below;
+        if let Some((below, mask)) = layer.plain(word) {
+            overlay(&mut bytes, below, mask & !known);
+            known |= mask;
+            continue;
+        }
+        return layer.all_values(word, &mut |below, mask| {
+            let mut bytes = bytes;
+            overlay(&mut bytes, below, mask & !known);
+            only_one(layers, word, wanted, (bytes, known | mask), found)
+        });
+    }
+    let bytes = masked(bytes, wanted);
+    *found.get_or_insert(bytes) == bytes
+}

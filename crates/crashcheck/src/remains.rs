@@ -94,7 +94,7 @@ impl Fixed {
 pub(crate) struct Outcome {
     // Of the group of the word's ordinary stores, if it has any.
     interval: Option<(u32, Interval)>,
-    streamed: SmallVec<[(u32, bool); 4]>,
+    streamed: SmallVec<[(u32, bool); 2]>,
     /// The bytes written by this run.
     pub bytes: Bytes,
     /// Which of them were.
@@ -277,15 +277,23 @@ impl Remains {
     /// in order, each once.
     pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
         let mut values = SmallVec::new();
+        self.all_values(word, &mut |bytes, mask| {
+            values.push((bytes, mask));
+            true
+        });
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did to the end.
+    pub(crate) fn all_values(&self, word: usize, visit: &mut dyn FnMut(Bytes, u8) -> bool) -> bool {
         let covers = self.covers(word);
         let group = covers.iter().find_map(|cover| match cover.order {
             Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
             Order::Streamed(_) => None,
         });
-        self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), &mut values);
-        values.sort_unstable();
-        values.dedup();
-        values
+        self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), visit)
     }
 
     fn each_value(
@@ -293,8 +301,8 @@ impl Remains {
         covers: &[Cover],
         Interval { mut lo, mut hi }: Interval,
         (mut bytes, mut mask): (Bytes, u8),
-        values: &mut SmallVec<[(Bytes, u8); 4]>,
-    ) {
+        visit: &mut dyn FnMut(Bytes, u8) -> bool,
+    ) -> bool {
         for (number, last) in covers.iter().enumerate().rev() {
             if mask == 0xff {
                 break;
@@ -317,11 +325,13 @@ impl Remains {
                     Interval { lo, hi } = if_there;
                     continue;
                 }
-                self.each_value(&covers[..number], if_there, (with, mask | last.mask), values);
+                if !self.each_value(&covers[..number], if_there, (with, mask | last.mask), visit) {
+                    return false;
+                }
             }
             Interval { lo, hi } = if_lost;
         }
-        values.push((bytes, mask));
+        visit(bytes, mask)
     }
 
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.

@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::content::Bytes;
 use crate::event::WORD;
@@ -30,13 +31,16 @@ impl Uncovered {
     pub(crate) fn path(&mut self, run: &Run) {
         let uncertain = &run.uncertain;
         let Some(layer) = run.layers.last().filter(|_| !uncertain.verified.is_empty()) else { return };
-        for (at, word, bytes) in &uncertain.loads {
-            // Stored between the same fences as what a checksum was found to fit, which leaves it open.
-            let mine = layer.fences_before(*word);
-            for (words, sum) in &uncertain.verified {
-                let beside = !words.contains(word)
-                    && mine.is_some()
-                    && words.iter().any(|other| layer.fences_before(*other) == mine);
+        for (words, sum) in &uncertain.verified {
+            // Stored between the same fences as what the checksum was found to fit, which leaves it open.
+            let mut fences: SmallVec<[u32; 2]> = SmallVec::new();
+            for fence in words.iter().filter_map(|word| layer.fences_before(*word)) {
+                if !fences.contains(&fence) {
+                    fences.push(fence);
+                }
+            }
+            for (at, word, bytes) in uncertain.loads.iter().filter(|(_, word, _)| !words.contains(word)) {
+                let beside = layer.fences_before(*word).is_some_and(|fence| fences.contains(&fence));
                 if beside && *self.found.entry((at, *word, *sum)).or_insert(*bytes) != *bytes {
                     self.places.entry(at).or_insert(*word);
                 }

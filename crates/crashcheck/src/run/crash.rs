@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use rustc_hash::FxBuildHasher;
 
-use super::{Ended, Run, State, only};
+use super::{Ended, Run, State};
 use crate::content::{Bytes, overlay};
 use crate::event::{Event, WORD};
-use crate::nots::values;
+use crate::nots::certain;
 use crate::remains::Remains;
 
 impl State {
@@ -118,7 +118,7 @@ impl Run {
             match self.content.below(word) {
                 _ if touched.binary_search(&word).is_ok() => {}
                 known @ Some(_) => left.push((word as u32, known)),
-                None => left.push((word as u32, only(&values(&layers, word, 0xff, Default::default())))),
+                None => left.push((word as u32, certain(&layers, word, 0xff))),
             }
         }
         for word in touched {
@@ -129,7 +129,7 @@ impl Run {
                     overlay(&mut below, bytes, mask);
                     Some(below)
                 }
-                _ => only(&values(&layers, word, 0xff, Default::default())),
+                _ => certain(&layers, word, 0xff),
             };
             left.push((word as u32, bytes));
         }
@@ -164,7 +164,7 @@ impl Run {
                 // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
                 let layers = &layers[..not.depth];
                 for (word, bytes, mask) in &not.words {
-                    if only(&values(layers, *word, *mask, Default::default())).is_none() {
+                    if certain(layers, *word, *mask).is_none() {
                         (bytes, mask).hash(into);
                         word_key(layers, *word, into);
                     }

@@ -269,7 +269,7 @@ impl Run {
 
     fn learn(&mut self, word: usize) {
         if self.content.below(word).is_none()
-            && let Some(bytes) = only(&values(&self.layers, word, 0xff, Default::default()))
+            && let Some(bytes) = nots::certain(&self.layers, word, 0xff)
         {
             self.content.learn(word, bytes);
         }

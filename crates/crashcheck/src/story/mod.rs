@@ -1,13 +1,15 @@
 //! A counterexample, told so that a person can follow it.
 
+mod line;
+
 use std::fmt;
 use std::ops::Range;
-use std::path::{Component, Path};
 
 use crate::event::{At, Event, Kind, WORD, Write};
 use crate::fix::Op;
 use crate::names::Names;
 use crate::run::{Ended, Read, What};
+use line::{Field, Line, abridged, alike, counted, place, value};
 
 /// What was done, run by run, and what of it had reached memory when the machine stopped.
 #[derive(Debug)]
@@ -37,17 +39,11 @@ pub enum Fate {
 
 /// Lines of a run that are told before the first store that is not in memory.
 const BEFORE: usize = 4;
-/// Lines of one run that are told at most, but for those of stores that were lost: first ones and last ones.
-const FIRST: usize = 40;
-const LAST: usize = 20;
 /// Reads of the last run that are kept: so many first ones and last ones.
 const READS: usize = 1000;
-/// So many lines that differ only in where they looked are told as one.
-const ALIKE: usize = 3;
-/// Width of the column with what was done, and of a place in the source, at most; together with what became of
-/// a store that is 100.
+/// Width of the column with what was done, at most; with what became of a store and the place in the source that
+/// makes 100.
 const WHAT: usize = 53;
-const PLACE: usize = 24;
 
 impl Story {
     pub(crate) fn new(
@@ -290,88 +286,6 @@ impl Story {
     }
 }
 
-#[derive(Clone)]
-struct Line {
-    fate: Option<Fate>,
-    what: String,
-    field: Option<Field>,
-    at: At,
-}
-
-#[derive(Clone)]
-struct Field {
-    name: String,
-    value: String,
-    // Where several are told as one: the last one, and how many.
-    last: Option<(String, usize)>,
-}
-
-impl Line {
-    fn new(what: String, at: At) -> Self {
-        Self { fate: None, what, field: None, at }
-    }
-
-    fn is_like(&self, other: &Self) -> bool {
-        let value = |line: &Self| line.field.as_ref().map(|field| field.value.clone());
-        self.field.is_some()
-            && self.at == other.at
-            && self.fate == other.fate
-            && self.what == other.what
-            && value(self) == value(other)
-    }
-
-    fn text(&self) -> String {
-        match &self.field {
-            None => self.what.clone(),
-            Some(Field { name, value, last: None }) => format!("{} {name} = {value}", self.what),
-            Some(Field { name, value, last: Some((last, count)) }) => {
-                format!("{} {name} ... {last} = {value} ({count} alike)", self.what)
-            }
-        }
-    }
-}
-
-// Lines that differ only in where they looked, or stored to, as one.
-fn alike(lines: Vec<Line>) -> Vec<Line> {
-    let mut fewer: Vec<Line> = Vec::new();
-    for group in lines.chunk_by(Line::is_like) {
-        let (first, last) = (&group[0], &group[group.len() - 1]);
-        match (&first.field, &last.field) {
-            (Some(field), Some(last)) if group.len() >= ALIKE => {
-                let field = Field { last: Some((last.name.clone(), group.len())), ..field.clone() };
-                fewer.push(Line { field: Some(field), ..first.clone() });
-            }
-            _ => fewer.extend_from_slice(group),
-        }
-    }
-    fewer
-}
-
-// All of them where they are few; else the first and the last ones, and between them what was lost.
-fn abridged(lines: Vec<Line>, unread: usize, told: &mut Vec<Result<Line, String>>) {
-    let count = lines.len();
-    let mut left_out = 0;
-    let mut lost = 0;
-    let mut unread = if count > FIRST + LAST { unread } else { 0 };
-    for (number, line) in lines.into_iter().enumerate() {
-        let within = count <= FIRST + LAST || number < FIRST || number >= count - LAST;
-        lost += usize::from(!within && line.fate == Some(Fate::Lost));
-        if !within && (line.fate != Some(Fate::Lost) || lost > LAST) {
-            left_out += 1;
-            continue;
-        }
-        if left_out > 0 {
-            let left_out = std::mem::take(&mut left_out) + std::mem::take(&mut unread);
-            told.push(Err(format!("{:13}... {} left out", "", counted(left_out, "line"))));
-        }
-        told.push(Ok(line));
-    }
-}
-
-fn counted(count: usize, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
-}
-
 fn flushed(kind: Kind) -> Option<usize> {
     match kind {
         Kind::Flushopt(line) | Kind::Flush(line) => Some(line),
@@ -388,50 +302,8 @@ fn line_after(kind: Kind, line: usize) -> Option<Kind> {
     }
 }
 
-// The file, with as much of its path as there is room for.
-fn place(at: At) -> String {
-    let path = Path::new(at.file());
-    let line = at.line();
-    if at.file().len() <= PLACE {
-        return format!("{}:{line}", at.file());
-    }
-    let mut text = String::new();
-    for part in path.components().rev() {
-        let Component::Normal(part) = part else { break };
-        let part = part.to_string_lossy();
-        if !text.is_empty() && part.len() + 1 + text.len() > PLACE {
-            break;
-        }
-        text = if text.is_empty() { part.into_owned() } else { format!("{part}/{text}") };
-    }
-    format!(".../{text}:{line}")
-}
-
 fn range_text(at: usize, end: usize) -> String {
     if end - at == 1 { format!("[{at}]") } else { format!("[{at}..{end}]") }
-}
-
-// Up to a word as a number, else as bytes.
-fn value(bytes: &[u8]) -> String {
-    if bytes.len() <= WORD {
-        let mut word = [0; WORD];
-        word[..bytes.len()].copy_from_slice(bytes);
-        let number = u64::from_le_bytes(word);
-        return if number > 1 << 32 { format!("{number:#x}") } else { number.to_string() };
-    }
-    // Words that repeat are counted, so that the odd one out is seen.
-    let words: Vec<&[u8]> = bytes.chunks(WORD).collect();
-    let groups: Vec<&[&[u8]]> = words.chunk_by(|one, other| one == other).collect();
-    let told = |group: &&[&[u8]]| {
-        let word: String = group[0].iter().map(|byte| format!("{byte:02x}")).collect();
-        if group.len() == 1 { word } else { format!("{} x {word}", group.len()) }
-    };
-    let most = 2;
-    let mut text = groups.iter().take(most).map(told).collect::<Vec<_>>().join(" ");
-    if groups.len() > most {
-        text.push_str(" ...");
-    }
-    text
 }
 
 fn bytes(write: &Write) -> Vec<u8> {
