@@ -77,8 +77,8 @@ fn batch(records: usize) {
         None => ("not run".into(), String::new()),
     };
     println!(
-        "{records:7}  {:9.2e}  {eager_states:>7}  {eager_time:>12}  {:9}  {:>12}",
-        lazy.images,
+        "{records:7}  {:>9}  {eager_states:>7}  {eager_time:>12}  {:9}  {:>12}",
+        if lazy.images < 1e6 { format!("{}", lazy.images) } else { format!("{:.2e}", lazy.images) },
         lazy.states,
         milliseconds(time)
     );
