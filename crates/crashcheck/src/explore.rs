@@ -1,9 +1,10 @@
 //! Every state that a crash can leave behind, one after the other, and recovery on each.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Once;
 
 use crate::check::{Check, Report, Violation};
 use crate::choices::{Choices, Random};
@@ -31,6 +32,9 @@ pub(crate) struct Explorer<'c, P, R> {
     found: Option<Found>,
     // As far as the search of a crash goes, or that for something smaller once something is found.
     until: u64,
+    // Words that recoveries read or wrote, and how many they may.
+    words: u64,
+    most_words: u64,
     uncovered: Uncovered,
 }
 
@@ -47,6 +51,8 @@ const SHARE: u64 = 50_000;
 
 /// States that are searched for a smaller counterexample once there is one.
 const NEARBY: u64 = 20_000;
+/// And words that recoveries may read or write for that.
+pub(crate) const NEARBY_WORDS: u64 = 20_000_000;
 
 impl<'c, P, R> Explorer<'c, P, R>
 where
@@ -69,8 +75,15 @@ where
             cut: false,
             found: None,
             until: u64::MAX,
+            words: 0,
+            most_words: u64::MAX,
             uncovered: Uncovered::default(),
         }
+    }
+
+    /// Gives up too once recoveries read or wrote so many words.
+    pub(crate) fn most_words(self, most_words: u64) -> Self {
+        Self { most_words, ..self }
     }
 
     /// What the program does if nothing happens to it.
@@ -113,10 +126,10 @@ where
             let mut share = SHARE;
             // A crash that leaves very much must not hide the others: each has its share, and what is left over
             // another one, larger.
-            while !left.is_empty() && self.found.is_none() && self.states < self.check.most_states {
+            while !left.is_empty() && !self.is_over() {
                 let first = share == SHARE;
                 left.retain(|number| {
-                    if self.found.is_some() || self.states >= self.check.most_states {
+                    if self.is_over() {
                         return true;
                     }
                     looked_at = number + 1;
@@ -142,6 +155,10 @@ where
             violation: self.found.map(|found| found.violation),
             lints: self.uncovered.lints(),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.found.is_some() || self.states >= self.check.most_states || self.words >= self.most_words
     }
 
     // Looks at a crash of the program: whether to the end.
@@ -191,7 +208,7 @@ where
         }
         self.uncovered.begin();
         loop {
-            if self.states >= self.until {
+            if self.states >= self.until || self.words >= self.most_words {
                 self.cut |= self.found.is_none();
                 break;
             }
@@ -201,6 +218,7 @@ where
             run.choices = choices;
             let wrong = self.recover(&machine);
             let run = machine.0.get_mut();
+            self.words += run.steps;
             if let Some(message) = wrong {
                 self.remember(message, state, &mut machine);
             } else {
@@ -234,7 +252,7 @@ where
         });
         match result {
             Ok(result) => result.err(),
-            Err(thrown) => Some(message(thrown)),
+            Err(thrown) => Some(message(&thrown)),
         }
     }
 
@@ -267,6 +285,7 @@ where
         );
         if self.found.is_none() {
             self.until = self.states + NEARBY;
+            self.most_words = self.most_words.min(self.words + NEARBY_WORDS);
         }
         self.found = Some(Found { size, violation: Violation { message, story, fix: None } });
     }
@@ -297,26 +316,31 @@ fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
     points
 }
 
-fn message(thrown: Box<dyn Any + Send>) -> String {
-    match thrown.downcast::<String>() {
-        Ok(text) => format!("recovery panicked: {text}"),
-        Err(other) => match other.downcast::<&str>() {
-            Ok(text) => format!("recovery panicked: {text}"),
-            Err(_) => "recovery panicked".into(),
-        },
-    }
+fn message(thrown: &Box<dyn Any + Send>) -> String {
+    let text = match (thrown.downcast_ref::<String>(), thrown.downcast_ref::<&str>()) {
+        (Some(text), _) => format!(": {text}"),
+        (_, Some(text)) => format!(": {text}"),
+        _ => String::new(),
+    };
+    let place = PLACE.take().map(|(file, line)| format!(" at {file}:{line}")).unwrap_or_default();
+    format!("recovery panicked{place}{text}")
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    // Of the last panic.
+    static PLACE: Cell<Option<(String, u32)>> = const { Cell::new(None) };
 }
 
 // Panics of a recovery under check are results, and no news for the terminal.
 pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    use std::cell::Cell;
-    use std::sync::Once;
-    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
+            if QUIET.get() {
+                PLACE.set(info.location().map(|at| (at.file().to_owned(), at.line())));
+            } else {
                 before(info);
             }
         }));

@@ -1,7 +1,7 @@
 //! From a violation to the smallest one like it, and to what would mend it.
 
 use crate::check::{Check, Report};
-use crate::explore::Explorer;
+use crate::explore::{Explorer, NEARBY_WORDS};
 use crate::fix::{Edit, Fix, Op};
 use crate::machine::Machine;
 use crate::profile::Profile;
@@ -21,7 +21,7 @@ pub(crate) fn shrink(
     // Perhaps fewer crashes do, if they come later.
     for crashes in 1..runs {
         let fewer = Check { crashes, most_states: ATTEMPT, sample: None, ..check.clone() };
-        let explorer = Explorer::new(&fewer, program, recovery);
+        let explorer = Explorer::new(&fewer, program, recovery).most_words(NEARBY_WORDS);
         let events = explorer.record(None);
         let found = explorer.search(&events);
         if found.violation.is_some() {
@@ -41,7 +41,7 @@ pub(crate) fn shrink(
         // With the edit nothing may be found: neither this nor anything else, and to the end.
         let crashes = check.crashes;
         let attempt = Check { crashes, most_states: ATTEMPT.min(budget), sample: None, ..check.clone() };
-        let explorer = Explorer::new(&attempt, program, recovery);
+        let explorer = Explorer::new(&attempt, program, recovery).most_words(NEARBY_WORDS);
         let events = explorer.record(Some(edit));
         let tried = explorer.search(&events);
         budget -= tried.states.min(budget);

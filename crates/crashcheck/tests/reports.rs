@@ -293,3 +293,16 @@ fn a_field_beside_a_checksum_is_noticed() {
         assert!(!uncovered(&record(profile, true)), "{profile}");
     }
 }
+
+#[test]
+fn a_recovery_that_panics_says_where() {
+    let line = line!() + 5;
+    let report = check(
+        Profile::Eadr,
+        64,
+        |memory| memory.store_u64(0, 1),
+        |memory| if memory.load_u64(0) == 1 { panic!("a one") } else { Ok(()) },
+    );
+    let message = report.violation.unwrap().message;
+    assert!(message.ends_with(&format!("reports.rs:{line}: a one")), "{message}");
+}

@@ -95,7 +95,7 @@ pub(crate) struct Run {
     pub reads: Option<Vec<Read>>,
     pub uncertain: Uncertain,
     // Operations so far.
-    steps: u64,
+    pub steps: u64,
     /// For bytes that a checksum is taken over.
     pub buffer: Vec<u8>,
     // Whether anything happened since the last point at which a crash was considered.
