@@ -62,7 +62,8 @@ impl<const N: usize> Record<N> {
     }
 
     /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. What is left
-    /// of a write that did not return never becomes a value after that. `None` if neither slot holds a value, which no crash can cause once the record was created.
+    /// of a write that did not return never becomes a value after that. `None` if neither slot holds a value,
+    /// which no crash can cause once the record was created.
     ///
     /// # Panics
     /// If the slots do not lie inside the memory.
