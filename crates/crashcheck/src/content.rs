@@ -87,15 +87,9 @@ impl Content {
     /// The bytes of two ranges, one after the other, if all are known.
     pub(crate) fn gather(&self, pieces: &[Range<usize>; 2], into: &mut Vec<u8>) -> bool {
         into.clear();
-        for piece in pieces {
-            let mut at = piece.start;
-            while at < piece.end {
-                let (word, first) = (at / WORD, at % WORD);
-                let len = (WORD - first).min(piece.end - at);
-                let Some(bytes) = self.read(word, bits(first, len)) else { return false };
-                into.extend_from_slice(&bytes[first..first + len]);
-                at += len;
-            }
+        for (word, within) in pieces.iter().flat_map(words_in) {
+            let Some(bytes) = self.read(word, bits(&within)) else { return false };
+            into.extend_from_slice(&bytes[within]);
         }
         true
     }
@@ -138,10 +132,22 @@ pub(crate) fn overlay(bytes: &mut Bytes, over: Bytes, mask: u8) {
     *bytes = ((u64::from_le_bytes(*bytes) & !wide) | (u64::from_le_bytes(over) & wide)).to_le_bytes();
 }
 
-/// Of a word's bytes, `len` from `first` on.
+/// The words that a range of memory touches, in order, and which bytes of each.
 #[inline]
-pub(crate) fn bits(first: usize, len: usize) -> u8 {
-    (((1u16 << len) - 1) << first) as u8
+pub(crate) fn words_in(range: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+    let (mut at, end) = (range.start, range.end);
+    std::iter::from_fn(move || {
+        let (word, first) = (at / WORD, at % WORD);
+        let len = (WORD - first).min(end.checked_sub(at).filter(|left| *left > 0)?);
+        at += len;
+        Some((word, first..first + len))
+    })
+}
+
+/// The mask of some of a word's bytes.
+#[inline]
+pub(crate) fn bits(within: &Range<usize>) -> u8 {
+    (((1u16 << within.len()) - 1) << within.start) as u8
 }
 
 /// The bytes of `mask`, others zero.

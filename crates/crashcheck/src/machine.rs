@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use ringfence_persist::{Memory, checksum};
 
-use crate::content::{Bytes, bits};
+use crate::content::{Bytes, bits, words_in};
 use crate::event::{At, Kind, WORD, Write};
 use crate::fix::Op;
 use crate::run::{Read, Run, What};
@@ -74,14 +74,13 @@ impl Machine {
 
     fn write(&self, at: usize, bytes: &[u8], kind: impl Fn(Write) -> Kind, caller: At) {
         let run = &mut *self.0.borrow_mut();
-        let mut done = 0;
-        while done < bytes.len() {
-            let (word, first) = ((at + done) / WORD, (at + done) % WORD);
-            let len = (WORD - first).min(bytes.len() - done);
-            let mut write = Write { word, bytes: [0; WORD], mask: bits(first, len) };
-            write.bytes[first..first + len].copy_from_slice(&bytes[done..done + len]);
+        let mut rest = bytes;
+        for (word, within) in words_in(&(at..at + bytes.len())) {
+            let (now, later) = rest.split_at(within.len());
+            let mut write = Write { word, bytes: [0; WORD], mask: bits(&within) };
+            write.bytes[within].copy_from_slice(now);
             run.record(kind(write), caller);
-            done += len;
+            rest = later;
         }
     }
 
@@ -117,15 +116,8 @@ impl Run {
 
 // The words of two ranges, each with its bytes that count, in order of their numbers.
 fn words_of(pieces: &[Range<usize>; 2]) -> Vec<(usize, u8)> {
-    let mut words: Vec<(usize, u8)> = Vec::new();
-    for piece in pieces {
-        let mut at = piece.start;
-        while at < piece.end {
-            let len = (WORD - at % WORD).min(piece.end - at);
-            words.push((at / WORD, bits(at % WORD, len)));
-            at += len;
-        }
-    }
+    let mut words: Vec<(usize, u8)> =
+        pieces.iter().flat_map(words_in).map(|(word, within)| (word, bits(&within))).collect();
     // The ranges may meet in a word.
     words.sort_unstable_by_key(|(word, _)| *word);
     words.dedup_by(|(other, more), (word, mask)| {
@@ -140,15 +132,9 @@ fn words_of(pieces: &[Range<usize>; 2]) -> Vec<(usize, u8)> {
 
 fn bytes_of(pieces: &[Range<usize>; 2], words: &[(usize, u8)], values: &[Bytes], into: &mut Vec<u8>) {
     into.clear();
-    for piece in pieces {
-        let mut at = piece.start;
-        while at < piece.end {
-            let len = (WORD - at % WORD).min(piece.end - at);
-            let number =
-                words.binary_search_by_key(&(at / WORD), |(word, _)| *word).expect("a word of the ranges");
-            into.extend_from_slice(&values[number][at % WORD..at % WORD + len]);
-            at += len;
-        }
+    for (word, within) in pieces.iter().flat_map(words_in) {
+        let number = words.binary_search_by_key(&word, |(word, _)| *word).expect("a word of the ranges");
+        into.extend_from_slice(&values[number][within]);
     }
 }
 
@@ -162,11 +148,10 @@ impl Memory for Machine {
         self.within(at, into.len());
         let run = &mut *self.0.borrow_mut();
         let mut done = 0;
-        while done < into.len() {
-            let (word, first) = ((at + done) / WORD, (at + done) % WORD);
-            let len = (WORD - first).min(into.len() - done);
-            let bytes = run.read(word, bits(first, len), Location::caller());
-            into[done..done + len].copy_from_slice(&bytes[first..first + len]);
+        for (word, within) in words_in(&(at..at + into.len())) {
+            let bytes = run.read(word, bits(&within), Location::caller());
+            let len = within.len();
+            into[done..done + len].copy_from_slice(&bytes[within]);
             done += len;
         }
         run.note(Location::caller(), || What::Load(at, into.to_vec()));
