@@ -39,7 +39,7 @@ pub(crate) struct Explorer<'c, P, R> {
 }
 
 /// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less done.
-pub(crate) type Size = (usize, usize, usize, usize);
+type Size = (usize, usize, usize, usize);
 
 struct Found {
     size: Size,

@@ -1,10 +1,8 @@
 //! What would mend a violation: one more flush, fence, or both, right behind one operation of the source.
 
-use std::fmt;
-use std::panic::Location;
-
-use crate::event::Kind;
+use crate::event::{At, Kind};
 use crate::profile::Profile;
+use std::fmt;
 
 /// An operation, as a place in the source may do several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,7 +17,7 @@ pub(crate) enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub op: Op,
-    pub at: &'static Location<'static>,
+    pub at: At,
     /// A flush of all that the operation stored to.
     pub flush: bool,
     pub fence: bool,
@@ -28,7 +26,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    pub(crate) fn concerns(&self, op: Op, at: &'static Location<'static>) -> bool {
+    pub(crate) fn concerns(&self, op: Op, at: At) -> bool {
         self.op == op && self.at == at
     }
 }
@@ -62,7 +60,7 @@ pub struct Fix {
 
 impl Fix {
     /// The place in the source behind which the instructions are missing.
-    pub fn after(&self) -> &'static Location<'static> {
+    pub fn after(&self) -> &'static std::panic::Location<'static> {
         self.edit.at
     }
 }

@@ -45,6 +45,7 @@ mod run;
 mod shrink;
 mod story;
 mod uncovered;
+mod ways;
 
 pub use check::{Check, Report, Violation, check};
 pub use event::{Event, Kind, WORD, Write};

@@ -1,10 +1,8 @@
 //! What a checksum that did not fit says of the bytes it was asked for.
 
-use smallvec::SmallVec;
-
-use crate::content::{Bytes, masked, overlay};
-use crate::event::WORD;
-use crate::remains::{Outcome, Remains};
+use crate::content::{Bytes, masked};
+use crate::remains::Remains;
+use crate::ways::{settle, values, ways};
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,58 +30,6 @@ pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
     })
 }
 
-/// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
-/// what is decided by it, and no more decided than shows. With a `target` only those in which they are that.
-pub(crate) fn ways(
-    layers: &[Remains],
-    mut depth: usize,
-    word: usize,
-    wanted: u8,
-    over: (Bytes, u8),
-    target: Option<Bytes>,
-) -> Vec<(Vec<Remains>, Bytes)> {
-    let (mut bytes, mut known) = over;
-    let fits = |bytes: Bytes, mask: u8| {
-        target.is_none_or(|target| masked(bytes, mask & wanted) == masked(target, mask & wanted))
-    };
-    while depth > 0 && wanted & !known != 0 {
-        depth -= 1;
-        if let Some((below, mask)) = layers[depth].plain(word) {
-            overlay(&mut bytes, below, mask & !known);
-            known |= mask;
-            continue;
-        }
-        let mut all: Vec<(Vec<Remains>, Bytes)> = Vec::new();
-        let mut outcomes = layers[depth].outcomes(word);
-        // Where non-temporal stores alone show, nothing else hangs on them, and what lies below stays open: another
-        // way to the same bytes that decides more can be left out. So those come first.
-        let alone = |outcome: &Outcome| outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0;
-        outcomes.sort_by_key(|outcome| !alone(outcome));
-        let mut found: SmallVec<[Bytes; 4]> = SmallVec::new();
-        for outcome in outcomes {
-            let mut bytes = bytes;
-            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-            let below = known | outcome.mask;
-            if fits(bytes, below) {
-                let mut layers = layers.to_vec();
-                if layers[depth].decide(&outcome) {
-                    let ways = ways(&layers, depth, word, wanted, (bytes, below), target).into_iter();
-                    if alone(&outcome) {
-                        found.push(masked(bytes, wanted));
-                        all.extend(ways);
-                    } else if outcome.touches_no_group() {
-                        all.extend(ways.filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))));
-                    } else {
-                        all.extend(ways);
-                    }
-                }
-            }
-        }
-        return all;
-    }
-    if fits(bytes, 0xff) { vec![(layers.to_vec(), bytes)] } else { Vec::new() }
-}
-
 /// Every way in which words came out just so, and the others do not contradict `nots`.
 pub(crate) fn solutions(
     mut layers: Vec<Remains>,
@@ -107,81 +53,4 @@ pub(crate) fn solutions(
     if refutable(&layers, nots) {
         into.push(layers);
     }
-}
-
-// Settles in place that a word came out just so, where one layer decides it and in one way: whether it can.
-fn settle(layers: &mut [Remains], word: usize, wanted: u8, target: Bytes) -> Option<bool> {
-    let layer = layers.iter().rposition(|layer| layer.plain(word) != Some(([0; WORD], 0)))?;
-    let mut outcomes = layers[layer].outcomes(word);
-    if layer > 0 && outcomes.iter().any(|outcome| wanted & !outcome.mask != 0) {
-        return None;
-    }
-    outcomes.retain(|outcome| masked(outcome.bytes, wanted) == masked(target, wanted));
-    match &outcomes[..] {
-        [] => Some(false),
-        [one] => Some(layers[layer].decide(one)),
-        _ => None,
-    }
-}
-
-/// What the wanted bytes of a word can be, over all layers and under a run's own; in order.
-pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u8)) -> SmallVec<[Bytes; 4]> {
-    let mut all: SmallVec<[(Bytes, u8); 4]> = SmallVec::from_elem(own, 1);
-    for layer in layers.iter().rev() {
-        if all.iter().all(|(_, known)| known & wanted == wanted) {
-            break;
-        }
-        let over = |(mut bytes, known): (Bytes, u8), below: Bytes, mask: u8| {
-            overlay(&mut bytes, below, mask & !known);
-            (bytes, known | mask)
-        };
-        match layer.plain(word) {
-            Some((below, mask)) => all.iter_mut().for_each(|one| *one = over(*one, below, mask)),
-            None => {
-                let values = layer.values(word);
-                all = all
-                    .into_iter()
-                    .flat_map(|one| values.iter().map(move |(below, mask)| over(one, *below, *mask)))
-                    .collect();
-                all.sort_unstable();
-                all.dedup();
-            }
-        }
-    }
-    let mut all: SmallVec<_> = all.into_iter().map(|(bytes, _)| masked(bytes, wanted)).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// The wanted bytes of a word, if they can be nothing else.
-pub(crate) fn certain(layers: &[Remains], word: usize, wanted: u8) -> Option<Bytes> {
-    let mut found = None;
-    only_one(layers, word, wanted, Default::default(), &mut found).then_some(found).flatten()
-}
-
-// Whether all ways are like the one that was found first.
-fn only_one(
-    mut layers: &[Remains],
-    word: usize,
-    wanted: u8,
-    over: (Bytes, u8),
-    found: &mut Option<Bytes>,
-) -> bool {
-    let (mut bytes, mut known) = over;
-    while let Some((layer, below)) = layers.split_last().filter(|_| wanted & !known != 0) {
-        layers = below;
-        if let Some((below, mask)) = layer.plain(word) {
-            overlay(&mut bytes, below, mask & !known);
-            known |= mask;
-            continue;
-        }
-        return layer.all_values(word, &mut |below, mask| {
-            let mut bytes = bytes;
-            overlay(&mut bytes, below, mask & !known);
-            only_one(layers, word, wanted, (bytes, known | mask), found)
-        });
-    }
-    let bytes = masked(bytes, wanted);
-    *found.get_or_insert(bytes) == bytes
 }

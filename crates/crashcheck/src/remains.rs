@@ -118,9 +118,7 @@ impl Outcome {
             _ => false,
         }
     }
-}
 
-impl Outcome {
     /// Whether it says nothing of ordinary stores, whose order binds other words.
     pub(crate) fn touches_no_group(&self) -> bool {
         self.interval.is_none()

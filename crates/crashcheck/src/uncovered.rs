@@ -1,16 +1,12 @@
 //! Fields that recovery reads beside a checksum that does not cover them.
 
-use std::panic::Location;
-
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::content::Bytes;
-use crate::event::WORD;
+use crate::event::{At, WORD};
 use crate::lint::{self, Lint};
 use crate::run::Run;
-
-type At = &'static Location<'static>;
 
 /// Words that came out one way or the other while a checksum made with them was found to fit.
 #[derive(Debug, Default)]

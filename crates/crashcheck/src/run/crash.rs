@@ -8,8 +8,8 @@ use rustc_hash::FxBuildHasher;
 use super::{Ended, Run, State};
 use crate::content::{Bytes, overlay};
 use crate::event::{Event, WORD};
-use crate::nots::certain;
 use crate::remains::Remains;
+use crate::ways::certain;
 
 impl State {
     /// Says what the run did that ended in this state.

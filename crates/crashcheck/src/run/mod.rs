@@ -13,9 +13,10 @@ use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
 use crate::event::{At, Event, Kind, WORD};
 use crate::fix::Edit;
-use crate::nots::{self, Not, values};
+use crate::nots::{self, Not};
 use crate::profile::Profile;
 use crate::remains::{Outcome, Remains};
+use crate::ways;
 
 /// What a crash leaves: something of which much may be open.
 #[derive(Debug)]
@@ -219,7 +220,7 @@ impl Run {
             Some(Err(bytes)) => bytes,
             None => {
                 let own = self.content.own(word);
-                let mut ways = nots::ways(&self.layers, self.layers.len(), word, wanted, own, None);
+                let mut ways = ways::ways(&self.layers, self.layers.len(), word, wanted, own, None);
                 if !self.nots.is_empty() {
                     ways.retain(|(layers, _)| nots::refutable(layers, &self.nots));
                 }
@@ -269,7 +270,7 @@ impl Run {
 
     fn learn(&mut self, word: usize) {
         if self.content.below(word).is_none()
-            && let Some(bytes) = nots::certain(&self.layers, word, 0xff)
+            && let Some(bytes) = ways::certain(&self.layers, word, 0xff)
         {
             self.content.learn(word, bytes);
         }
@@ -288,7 +289,7 @@ impl Run {
         for (number, (word, mask)) in words.iter().enumerate() {
             let mut known = self.content.read(*word, *mask);
             if known.is_none() {
-                let values = values(&self.layers, *word, *mask, self.content.own(*word));
+                let values = ways::values(&self.layers, *word, *mask, self.content.own(*word));
                 known = only(&values);
                 if known.is_none() {
                     open.push(number);
