@@ -262,7 +262,7 @@ impl Report {
         assert!(!self.bounded || self.seed.is_some(), "{self}");
     }
 
-    fn lints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn tell_lints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A store that nothing ever flushes is not flushed before the acknowledgement either.
         let told = |lint: &&Lint| {
             let never = |other: &Lint| {
@@ -320,7 +320,7 @@ impl fmt::Display for Report {
                 crash_points - looked_at
             )?;
         }
-        self.lints(f)
+        self.tell_lints(f)
     }
 }
 
