@@ -29,13 +29,11 @@
 
 pub mod clock;
 pub mod counters;
-pub mod cpulist;
 pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod probe;
-pub mod root;
 pub mod targets;
 pub mod topology;
 pub mod units;
@@ -43,6 +41,7 @@ pub mod units;
 mod machine;
 
 pub use machine::Machine;
+pub use ringfence_kernel::{cpulist, root};
 
 /// The example in the README runs as a test.
 #[cfg(doctest)]
