@@ -1,0 +1,421 @@
+//! A group: its ways and bandwidth, its tasks and CPUs, and what it uses.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ringfence_kernel::cpulist::CpuSet;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Error, Refused};
+use crate::fs::{Answer, Failed, Resctrl, Says};
+use crate::kernel::{Thread, WriteError};
+use crate::monitor::{self, Reading};
+use crate::schemata::{Schemata, Setting};
+
+/// Which group: the default one, one of control, or a monitor group below either. Printed as its path
+/// below the mount: ``, `a`, `a/mon_groups/m`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GroupId {
+    control: Option<String>,
+    monitor: Option<String>,
+}
+
+impl GroupId {
+    /// A group of control by name.
+    pub fn control(name: &str) -> Self {
+        Self { control: Some(name.to_owned()), monitor: None }
+    }
+
+    /// A monitor group below this group.
+    pub fn with_monitor(&self, name: &str) -> Self {
+        Self { monitor: Some(name.to_owned()), ..self.clone() }
+    }
+
+    /// The group of control that a monitor group is below; otherwise the group itself.
+    pub fn parent(&self) -> Self {
+        Self { monitor: None, ..self.clone() }
+    }
+
+    /// Whether it is the default group.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it is a monitor group.
+    pub fn is_monitor(&self) -> bool {
+        self.monitor.is_some()
+    }
+
+    /// Its name: the last part of its path.
+    pub fn name(&self) -> &str {
+        self.monitor.as_deref().or(self.control.as_deref()).unwrap_or_default()
+    }
+
+    /// Its path below the mount.
+    pub fn path(&self) -> PathBuf {
+        let mut path = PathBuf::from(self.control.as_deref().unwrap_or_default());
+        if let Some(monitor) = &self.monitor {
+            path.push("mon_groups");
+            path.push(monitor);
+        }
+        path
+    }
+
+    /// Why a name cannot be that of a group, if so.
+    fn unfit(name: &str) -> Option<&'static str> {
+        match name {
+            "" => Some("it is empty"),
+            "." | ".." => Some("it names a folder that is there"),
+            "info" | "mon_groups" | "mon_data" => Some("the kernel has a folder of that name"),
+            _ if name.len() > 255 => Some("it is longer than 255 bytes"),
+            _ if name.contains(['/', '\n', '\0']) => Some("it holds '/', a newline or NUL"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() { f.write_str("default group") } else { write!(f, "{}", self.path().display()) }
+    }
+}
+
+impl FromStr for GroupId {
+    type Err = Error;
+
+    /// From a path below the mount; `.` and the empty text are the default group.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts: Vec<&str> = text.trim_end_matches('/').split('/').collect();
+        let id = match *parts {
+            ["" | "."] => Self::default(),
+            ["mon_groups", monitor] => Self::default().with_monitor(monitor),
+            [control] => Self::control(control),
+            [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
+            _ => {
+                return Err(Error::Usage(format!("'{text}' is no group: write NAME or NAME/mon_groups/NAME")));
+            }
+        };
+        id.check()?;
+        Ok(id)
+    }
+}
+
+impl GroupId {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for name in self.control.iter().chain(&self.monitor) {
+            if let Some(why) = Self::unfit(name) {
+                return Err(Error::Usage(format!("'{name}' cannot be the name of a group: {why}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for GroupId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.path().display())
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// How a group shares what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Others may use the same ways.
+    Shareable,
+    /// Nobody else may.
+    Exclusive,
+    /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
+    PseudoLocksetup,
+    /// Stands for a pseudo-locked region.
+    PseudoLocked,
+}
+
+impl Mode {
+    /// The kernel's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Shareable => "shareable",
+            Mode::Exclusive => "exclusive",
+            Mode::PseudoLocksetup => "pseudo-locksetup",
+            Mode::PseudoLocked => "pseudo-locked",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Mode::Shareable, Mode::Exclusive, Mode::PseudoLocksetup, Mode::PseudoLocked]
+            .into_iter()
+            .find(|mode| mode.word() == word)
+    }
+}
+
+/// A group. It may have been removed since: then operations are refused with `ENOENT`.
+///
+/// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it is
+/// put back.
+#[derive(Debug, Clone)]
+pub struct Group {
+    fs: Resctrl,
+    id: GroupId,
+}
+
+impl Group {
+    pub(crate) fn new(fs: &Resctrl, id: GroupId) -> Self {
+        Self { fs: fs.clone(), id }
+    }
+
+    /// Which group.
+    pub fn id(&self) -> &GroupId {
+        &self.id
+    }
+
+    /// Whether it exists.
+    pub fn exists(&self) -> bool {
+        self.fs.kernel().exists(&self.id.path().join("tasks"))
+    }
+
+    /// Where one of its files lies.
+    pub fn place(&self, file: &str) -> String {
+        let path = self.id.path().join(file);
+        format!("{}/{}", self.fs.place(), path.display()).trim_end_matches('/').to_owned()
+    }
+
+    fn read(&self, file: &str) -> Result<String, Error> {
+        let read = self.fs.kernel().read(&self.id.path().join(file));
+        read.map_err(|source| Refused::new(format!("reading {}", self.place(file)), source, None).into())
+    }
+
+    fn read_if_there(&self, file: &str) -> Result<Option<String>, Error> {
+        if self.fs.kernel().exists(&self.id.path().join(file)) { self.read(file).map(Some) } else { Ok(None) }
+    }
+
+    fn content(&self, file: &str, text: &str, why: impl fmt::Display) -> Error {
+        let text = text.trim().chars().take(80).collect();
+        Error::Content { path: self.place(file).into(), text, why: why.to_string() }
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), Error> {
+        self.id.check()?;
+        let path = self.id.path().join(file);
+        let tried = || {
+            let text = text.trim_end().replace('\n', " ");
+            format!("writing '{text}' to {}", self.place(file))
+        };
+        self.fs.run(tried, |kernel| match kernel.write(&path, text) {
+            Ok(()) => Ok(Answer),
+            Err(WriteError { opened, source }) => {
+                // A group that was removed is not found before the status is replaced.
+                let about = opened && source.kind() != io::ErrorKind::NotFound;
+                Err(Failed { says: if about { Says::Anew } else { Says::Nothing }, source })
+            }
+        })
+    }
+
+    /// Makes it. A group of control gets the ways that are not exclusive to others.
+    ///
+    /// # Errors
+    /// The kernel's refusal: out of CLOSIDs or RMIDs, no ways left, or the name is taken.
+    pub fn create(&self) -> Result<(), Error> {
+        self.id.check()?;
+        if self.id.is_default() {
+            return Err(Error::Usage("the default group is always there".into()));
+        }
+        self.fs.run(
+            || format!("making {}", self.place("")),
+            |kernel| {
+                let made = kernel.make_dir(&self.id.path());
+                made.map(|()| Answer).map_err(|source| Failed { says: Says::More, source })
+            },
+        )
+    }
+
+    /// Removes it, with its monitor groups; its tasks and CPUs go to the default group, or from a
+    /// monitor group to the group above.
+    ///
+    /// # Errors
+    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use.
+    pub fn remove(&self) -> Result<(), Error> {
+        self.id.check()?;
+        if self.id.is_default() {
+            return Err(Error::Usage("the default group cannot be removed".into()));
+        }
+        self.refuse_while_mapped(&format!("removing {}", self.place("")))?;
+        self.fs.run(
+            || format!("removing {}", self.place("")),
+            |kernel| {
+                let removed = kernel.remove_dir(&self.id.path());
+                removed.map(|()| Answer).map_err(|source| Failed { says: Says::Nothing, source })
+            },
+        )
+    }
+
+    /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed whose device
+    /// was open.
+    pub(crate) fn refuse_while_mapped(&self, tried: &str) -> Result<(), Error> {
+        if self.id.is_monitor() || self.mode()? != Some(Mode::PseudoLocked) {
+            return Ok(());
+        }
+        let device = self.device();
+        let users = self.fs.kernel().users_of(&device);
+        if users.is_empty() {
+            return Ok(());
+        }
+        let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        Err(Error::Busy(format!(
+            "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when a region goes \
+             that is still mapped; end it first",
+            device.display()
+        )))
+    }
+
+    /// The device of the pseudo-locked region that it stands for.
+    pub fn device(&self) -> PathBuf {
+        Path::new("/dev/pseudo_lock").join(self.id.name())
+    }
+
+    /// How it shares; `None` for monitor groups, and where nothing is shared out.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn mode(&self) -> Result<Option<Mode>, Error> {
+        let Some(text) = self.read_if_there("mode")? else { return Ok(None) };
+        let mode = Mode::of(text.trim()).ok_or_else(|| self.content("mode", &text, "an unknown mode"));
+        mode.map(Some)
+    }
+
+    /// Sets how it shares.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
+        self.write("mode", &format!("{}\n", mode.word()))
+    }
+
+    /// What it may use; empty for monitor groups.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn schemata(&self) -> Result<Schemata, Error> {
+        let Some(text) = self.read_if_there("schemata")? else { return Ok(Schemata::new()) };
+        text.parse().map_err(|error| self.content("schemata", &text, error))
+    }
+
+    /// Sets what it may use; what is not named stays as it is. All or nothing: lines are checked before
+    /// any takes effect.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_schemata(&self, schemata: &Schemata) -> Result<(), Error> {
+        if schemata.is_empty() {
+            return Ok(());
+        }
+        self.write("schemata", &schemata.to_string())
+    }
+
+    /// As [`Group::set_schemata`], and reads back what took effect: bandwidth is rounded up to the next
+    /// step.
+    ///
+    /// # Errors
+    /// As above; or where another mask is in effect than was asked for.
+    pub fn set_schemata_checked(&self, schemata: &Schemata) -> Result<Schemata, Error> {
+        self.set_schemata(schemata)?;
+        let found = self.schemata()?;
+        for (resource, domain, asked) in schemata.settings() {
+            let in_effect = found.get(resource, domain);
+            let rounded = match (asked, in_effect) {
+                (Setting::Amount(asked), Some(Setting::Amount(found))) => found >= asked,
+                (asked, found) => found == Some(asked),
+            };
+            if !rounded {
+                return Err(Error::NotInEffect {
+                    group: self.id.to_string(),
+                    asked: format!("{resource}:{domain}={asked}"),
+                    found: in_effect.map_or("nothing".into(), |found| format!("{resource}:{domain}={found}")),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The bytes of cache that its masks come to, in the form of its schemata; bandwidths as they are.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn size(&self) -> Result<Vec<(String, Vec<(u32, u64)>)>, Error> {
+        let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
+        let line = |line: &str| {
+            let (name, values) = line.split_once(':')?;
+            let pair = |part: &str| {
+                let (domain, value) = part.split_once('=')?;
+                Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
+            };
+            Some((name.trim().to_owned(), values.split(';').map(pair).collect::<Option<Vec<_>>>()?))
+        };
+        let lines = text.lines().filter(|text| !text.trim().is_empty());
+        let sizes: Option<Vec<_>> = lines.map(line).collect();
+        sizes.ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))
+    }
+
+    /// The CPUs whose tasks of the default group count as this group's.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn cpus(&self) -> Result<CpuSet, Error> {
+        let text = self.read("cpus_list")?;
+        text.trim().parse().map_err(|error| self.content("cpus_list", &text, error))
+    }
+
+    /// Sets them; CPUs that it had besides go to the default group.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_cpus(&self, cpus: &CpuSet) -> Result<(), Error> {
+        self.write("cpus_list", &format!("{cpus}\n"))
+    }
+
+    /// The ids of its threads as this process sees them. A list of a moment: others come and go.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn tasks(&self) -> Result<Vec<u32>, Error> {
+        let text = self.read("tasks")?;
+        let ids: Result<Vec<u32>, _> = text.lines().map(|line| line.trim().parse()).collect();
+        ids.map_err(|_| self.content("tasks", &text, "expected one number a line"))
+    }
+
+    /// The same with the time each was started; those that have ended in between are left out.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn threads(&self) -> Result<Vec<Thread>, Error> {
+        let kernel = self.fs.kernel();
+        let known = |tid: u32| kernel.started(tid).map(|start| Thread { tid, start });
+        Ok(self.tasks()?.into_iter().filter_map(known).collect())
+    }
+
+    /// Moves one thread into it. What it starts from now on is born here.
+    ///
+    /// # Errors
+    /// The kernel's refusal: there is no such thread, or it is somebody else's.
+    pub fn add_thread(&self, tid: u32) -> Result<(), Error> {
+        self.write("tasks", &format!("{tid}\n"))
+    }
+
+    /// What its tasks use, by domain and event; empty where nothing is monitored.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn monitored(&self) -> Result<Vec<Reading>, Error> {
+        monitor::read(self.fs.kernel(), &self.id.path()).map_err(|source| {
+            Refused::new(format!("reading {}", self.place("mon_data")), source, None).into()
+        })
+    }
+}

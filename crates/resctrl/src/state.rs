@@ -1,0 +1,67 @@
+//! Everything that resctrl is set to, as a value: what a transaction puts back.
+
+use std::collections::BTreeMap;
+
+use ringfence_kernel::cpulist::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::fs::Resctrl;
+use crate::group::{GroupId, Mode};
+use crate::kernel::Thread;
+use crate::schemata::Schemata;
+
+/// A group at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupState {
+    /// How it shares; `None` for monitor groups.
+    pub mode: Option<Mode>,
+    /// What it may use; empty for monitor groups.
+    pub schemata: Schemata,
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// Its threads. For the default group none are named: it has all that no other has.
+    pub threads: Vec<Thread>,
+}
+
+/// All groups at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct State {
+    /// By group.
+    pub groups: BTreeMap<GroupId, GroupState>,
+}
+
+impl State {
+    /// The present state. A group that goes while it is read is left out.
+    ///
+    /// # Errors
+    /// Where a file cannot be read or understood.
+    pub fn read(fs: &Resctrl) -> Result<Self, Error> {
+        let mut groups = BTreeMap::new();
+        for group in fs.groups()? {
+            let read = || -> Result<GroupState, Error> {
+                let threads = if group.id().is_default() { Vec::new() } else { group.threads()? };
+                Ok(GroupState {
+                    mode: group.mode()?,
+                    schemata: group.schemata()?,
+                    cpus: group.cpus()?,
+                    threads,
+                })
+            };
+            match read() {
+                Ok(state) => {
+                    groups.insert(group.id().clone(), state);
+                }
+                Err(_) if !group.exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { groups })
+    }
+
+    /// The group of control that has a thread, as far as it is named here: the default one otherwise.
+    pub fn control_of(&self, thread: Thread) -> GroupId {
+        let found = self.groups.iter().find(|(_, state)| state.threads.contains(&thread));
+        found.map_or_else(GroupId::default, |(id, _)| id.parent())
+    }
+}
