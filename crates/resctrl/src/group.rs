@@ -94,7 +94,9 @@ impl FromStr for GroupId {
             [control] => Self::control(control),
             [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
             _ => {
-                return Err(Error::Usage(format!("'{text}' is no group: write NAME or NAME/mon_groups/NAME")));
+                return Err(Error::Usage(format!(
+                    "'{text}' is no group: write NAME or NAME/mon_groups/NAME"
+                )));
             }
         };
         id.check()?;
