@@ -1,5 +1,6 @@
 //! A group: its ways and bandwidth, its tasks and CPUs, and what it uses.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::error::{Error, Refused};
 use crate::fs::{Answer, Failed, Resctrl, Says};
 use crate::kernel::{Thread, WriteError};
 use crate::monitor::{self, Reading};
-use crate::schemata::{Schemata, Setting};
+use crate::schemata::{Domain, Schemata, Setting};
 
 /// Which group: the default one, one of control, or a monitor group below either. Printed as its path
 /// below the mount: ``, `a`, `a/mon_groups/m`.
@@ -158,6 +159,9 @@ impl Mode {
             .find(|mode| mode.word() == word)
     }
 }
+
+/// What the masks of a group come to, in bytes of cache, and bandwidths as they are: by resource and domain.
+pub type Sizes = BTreeMap<String, BTreeMap<Domain, u64>>;
 
 /// A group. It may have been removed since: then operations are refused with `ENOENT`.
 ///
@@ -351,18 +355,18 @@ impl Group {
     ///
     /// # Errors
     /// Where it cannot be read or makes no sense.
-    pub fn size(&self) -> Result<Vec<(String, Vec<(u32, u64)>)>, Error> {
-        let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
+    pub fn size(&self) -> Result<Sizes, Error> {
+        let Some(text) = self.read_if_there("size")? else { return Ok(Sizes::new()) };
         let line = |line: &str| {
             let (name, values) = line.split_once(':')?;
             let pair = |part: &str| {
                 let (domain, value) = part.split_once('=')?;
                 Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
             };
-            Some((name.trim().to_owned(), values.split(';').map(pair).collect::<Option<Vec<_>>>()?))
+            Some((name.trim().to_owned(), values.split(';').map(pair).collect::<Option<_>>()?))
         };
         let lines = text.lines().filter(|text| !text.trim().is_empty());
-        let sizes: Option<Vec<_>> = lines.map(line).collect();
+        let sizes: Option<Sizes> = lines.map(line).collect();
         sizes.ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))
     }
 
