@@ -8,5 +8,6 @@ mod machine;
 mod pages;
 mod pair;
 mod reproduce;
+mod resctrl;
 mod sensitivity;
 mod survey;
