@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use ringfence_machine::Machine;
 
 use crate::dataset::{self, DatasetError, Histogram, Recorder};
-use crate::engine::host::HostEngine;
+use crate::engine::fenced::FencedEngine;
 use crate::engine::{EngineError, latencies};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
@@ -64,7 +64,7 @@ pub fn measure(
         });
     }
     progress_can_be_seen(&plan)?;
-    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
     if samples.is_empty() {
         match ended {
@@ -77,8 +77,9 @@ pub fn measure(
     }
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
-    let histograms = histograms(&plan, |role| engine.histogram(role));
+    let histograms = histograms(&plan, |role| engine.host().histogram(role));
     dataset::write_histograms(dir, &histograms)?;
+    engine.end()?;
     Ok(Measurement { samples, ended, histograms, plan, steps_before: 0 })
 }
 

@@ -161,6 +161,7 @@ impl Question {
             baseline: None,
             set: BTreeMap::new(),
             only: [(TASK.to_string(), OneOrMany::Many(first.into_iter().collect()))].into(),
+            resctrl: BTreeMap::new(),
         };
         let beside = pairs.into_iter().map(|(a, b)| Arm {
             name: format!("{} beside {}", letter(a), letter(b)),
@@ -170,6 +171,7 @@ impl Question {
             only: [(TASK, a), (NEIGHBOUR, b)]
                 .map(|(role, kind)| (role.to_string(), OneOrMany::One(kind as u32 + 1)))
                 .into(),
+            resctrl: BTreeMap::new(),
         });
         Experiment {
             schema: SCHEMA,

@@ -23,6 +23,7 @@ impl HostEngine<'_> {
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
+        self.wait_out_drift(&running)?;
         let counts_before = self.counts(&running);
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
@@ -51,6 +52,7 @@ impl HostEngine<'_> {
         self.switch(&others)?;
         let beside = self.running();
         self.settle(&beside)?;
+        self.wait_out_drift(&beside)?;
         let counts_before = self.counts(&beside);
         let begun = self.reports(&beside)?;
         let begun_at = self.clock.now();
@@ -118,7 +120,7 @@ impl HostEngine<'_> {
     }
 
     // The present report of each worker; those that report on demand are asked first.
-    fn reports(&mut self, workers: &[usize]) -> Result<Vec<(u64, Report)>, EngineError> {
+    pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<(u64, Report)>, EngineError> {
         let asked: Vec<Option<u32>> = workers
             .iter()
             .map(|&worker| self.workers[worker].on_demand.then(|| self.slot(worker).ask()))
