@@ -43,7 +43,7 @@ pub use doctor::{doctor, doctor_brief};
 pub use explain::explain;
 pub use histogram::histogram;
 pub use pair::pair;
-pub use prove::prove;
+pub use prove::{kept, prove};
 pub use reproduce::{reproduced, reproduced_summary, title};
 pub use sensitivity::sensitivity;
 pub use style::{NARROWEST, Style};

@@ -14,9 +14,11 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction, transaction};
+use serde::Serialize;
 
 use super::host::HostEngine;
 use super::{Engine, EngineError, Measured};
+use crate::experiment::Experiment;
 use crate::plan::{Active, Plan};
 use settings::Settings;
 
@@ -81,10 +83,13 @@ impl Fences {
         if plan.experiment.arms.iter().all(|arm| arm.resctrl.is_empty()) {
             return Ok(None);
         }
+        Self::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))
+    }
+
+    fn begin(experiment: &Experiment, purpose: &str) -> Result<Option<Self>, EngineError> {
         let fs = Resctrl::find(&FsRoot::host()).map_err(ringfence_resctrl::Error::from)?;
-        let purpose = format!("experiment '{}'", plan.experiment.name);
-        let mut transaction = Transaction::begin(&fs, &purpose, &Options::default())?;
-        let settings = Settings::of(&plan.experiment, transaction.before()).map_err(EngineError::Usage)?;
+        let mut transaction = Transaction::begin(&fs, purpose, &Options::default())?;
+        let settings = Settings::of(experiment, transaction.before()).map_err(EngineError::Usage)?;
         let Some(settings) = settings else { return Ok(None) };
         for group in settings.roles.values() {
             transaction.apply(Step::Create { group: group.clone() })?;
@@ -151,6 +156,36 @@ impl Engine for FencedEngine<'_> {
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         self.host.window(active)
     }
+}
+
+/// What was left in place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// The groups that were made, by role.
+    pub groups: BTreeMap<String, GroupId>,
+    /// What every group that was touched may use now.
+    pub settings: BTreeMap<GroupId, Schemata>,
+    /// Where resctrl is mounted.
+    pub place: String,
+}
+
+/// Sets what an arm of an experiment wants and leaves it in place, until
+/// [`ringfence_resctrl::transaction::undo_kept`].
+///
+/// # Errors
+/// As [`FencedEngine::new`]; and where something is kept already.
+pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, EngineError> {
+    let nothing =
+        || EngineError::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
+    let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
+    let mut fences = Fences::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
+    fences.set(number)?;
+    let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
+    let groups = fences.settings.roles.iter().map(role).collect();
+    let settings = fences.settings.arms[number].clone();
+    let place = fences.transaction.resctrl().place();
+    fences.transaction.keep()?;
+    Ok(Kept { groups, settings, place })
 }
 
 /// Puts back what a supervisor has left behind that was killed; for its guardian. Whatever fails is left
