@@ -9,10 +9,10 @@ use ringfence_kernel::cpulist::CpuSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Refused};
-use crate::fs::{Answer, Failed, Resctrl, Says};
+use crate::fs::{Failed, Resctrl, Says};
 use crate::kernel::{Thread, WriteError};
 use crate::monitor::{self, Reading};
-use crate::schemata::{Schemata, Setting};
+use crate::schemata::{Domain, Resource, Schemata, Setting};
 
 /// Which group: the default one, one of control, or a monitor group below either. Printed as its path
 /// below the mount: ``, `a`, `a/mon_groups/m`.
@@ -94,7 +94,9 @@ impl FromStr for GroupId {
             [control] => Self::control(control),
             [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
             _ => {
-                return Err(Error::Usage(format!("'{text}' is no group: write NAME or NAME/mon_groups/NAME")));
+                return Err(Error::Usage(format!(
+                    "'{text}' is no group: write NAME or NAME/mon_groups/NAME"
+                )));
             }
         };
         id.check()?;
@@ -157,6 +159,17 @@ impl Mode {
     }
 }
 
+/// What a group's mask in one cache comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// Of which resource.
+    pub resource: Resource,
+    /// In which cache, or of which memory.
+    pub domain: Domain,
+    /// Bytes; for bandwidth, the amount in its unit. 0 while a group is set up for pseudo-locking.
+    pub amount: u64,
+}
+
 /// A group. It may have been removed since: then operations are refused with `ENOENT`.
 ///
 /// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it is
@@ -209,13 +222,14 @@ impl Group {
             let text = text.trim_end().replace('\n', " ");
             format!("writing '{text}' to {}", self.place(file))
         };
-        self.fs.run(tried, |kernel| match kernel.write(&path, text) {
-            Ok(()) => Ok(Answer),
-            Err(WriteError { opened, source }) => {
-                // A group that was removed is not found before the status is replaced.
-                let about = opened && source.kind() != io::ErrorKind::NotFound;
-                Err(Failed { says: if about { Says::Anew } else { Says::Nothing }, source })
-            }
+        let says = if file.starts_with("cpus") { Says::More } else { Says::Anew };
+        self.fs.run(tried, says, |kernel| {
+            kernel.write(&path, text).map_err(|WriteError { opened, source }| {
+                // A group that was removed is not found, and a text past a page is not looked at, before the
+                // status is cleared.
+                let heard = opened && source.kind() != io::ErrorKind::NotFound && text.len() <= 4096;
+                Failed { heard, source }
+            })
         })
     }
 
@@ -230,10 +244,8 @@ impl Group {
         }
         self.fs.run(
             || format!("making {}", self.place("")),
-            |kernel| {
-                let made = kernel.make_dir(&self.id.path());
-                made.map(|()| Answer).map_err(|source| Failed { says: Says::More, source })
-            },
+            Says::More,
+            |kernel| kernel.make_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
         )
     }
 
@@ -250,10 +262,8 @@ impl Group {
         self.refuse_while_mapped(&format!("removing {}", self.place("")))?;
         self.fs.run(
             || format!("removing {}", self.place("")),
-            |kernel| {
-                let removed = kernel.remove_dir(&self.id.path());
-                removed.map(|()| Answer).map_err(|source| Failed { says: Says::Nothing, source })
-            },
+            Says::Nothing,
+            |kernel| kernel.remove_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
         )
     }
 
@@ -345,23 +355,29 @@ impl Group {
         Ok(found)
     }
 
-    /// The bytes of cache that its masks come to, in the form of its schemata; bandwidths as they are.
+    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group, its region.
     ///
     /// # Errors
     /// Where it cannot be read or makes no sense.
-    pub fn size(&self) -> Result<Vec<(String, Vec<(u32, u64)>)>, Error> {
+    pub fn size(&self) -> Result<Vec<Size>, Error> {
         let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
-        let line = |line: &str| {
-            let (name, values) = line.split_once(':')?;
-            let pair = |part: &str| {
-                let (domain, value) = part.split_once('=')?;
-                Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
+        let mut sizes = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let read = || -> Option<Vec<Size>> {
+                let (name, values) = line.split_once(':')?;
+                let resource = Resource::of(name.trim());
+                let size = |part: &str| {
+                    let (domain, amount) = part.split_once('=')?;
+                    let (domain, amount) = (domain.trim().parse().ok()?, amount.trim().parse().ok()?);
+                    Some(Size { resource: resource.clone(), domain, amount })
+                };
+                values.split(';').map(size).collect()
             };
-            Some((name.trim().to_owned(), values.split(';').map(pair).collect::<Option<Vec<_>>>()?))
-        };
-        let lines = text.lines().filter(|text| !text.trim().is_empty());
-        let sizes: Option<Vec<_>> = lines.map(line).collect();
-        sizes.ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))
+            sizes.extend(
+                read().ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))?,
+            );
+        }
+        Ok(sizes)
     }
 
     /// The CPUs whose tasks of the default group count as this group's.

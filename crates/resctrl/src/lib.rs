@@ -43,7 +43,7 @@ mod state;
 
 pub use error::{Absent, Error, Refused};
 pub use fs::{MountOptions, Resctrl};
-pub use group::{Group, GroupId, Mode};
+pub use group::{Group, GroupId, Mode, Size};
 pub use info::Info;
 pub use kernel::Thread;
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
