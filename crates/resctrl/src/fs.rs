@@ -44,6 +44,7 @@ pub struct Resctrl {
     kernel: Arc<dyn Kernel>,
     options: MountOptions,
     amd: bool,
+    mounted_here: bool,
 }
 
 impl fmt::Debug for Resctrl {
@@ -71,7 +72,12 @@ impl Resctrl {
         if let Some((at, options)) = found {
             let amd =
                 cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));
-            return Ok(Self { kernel: Arc::new(HostKernel::new(root, at)), options, amd });
+            return Ok(Self {
+                kernel: Arc::new(HostKernel::new(root, at)),
+                options,
+                amd,
+                mounted_here: false,
+            });
         }
         let known = root.read_opt("/proc/filesystems").unwrap_or_default();
         let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
@@ -86,7 +92,7 @@ impl Resctrl {
 
     /// One that is asked for through something else than this machine's files.
     pub fn with_kernel(kernel: Arc<dyn Kernel>, options: MountOptions) -> Self {
-        Self { kernel, options, amd: false }
+        Self { kernel, options, amd: false, mounted_here: false }
     }
 
     /// Mounts it on this machine at [`DEFAULT_MOUNT`], where it is not mounted yet.
@@ -101,7 +107,7 @@ impl Resctrl {
         }
         mount(&options.text())
             .map_err(|source| Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}"), source, None))?;
-        Ok(Self::find(&root)?)
+        Ok(Self { mounted_here: true, ..Self::find(&root)? })
     }
 
     /// Unmounts it from this machine. Every group goes, and all tasks are as if there had been none.
@@ -115,6 +121,11 @@ impl Resctrl {
         }
         let place = self.kernel.place();
         unmount(&place).map_err(|source| Refused::new(format!("unmounting {place}"), source, None).into())
+    }
+
+    /// Whether [`Resctrl::mount`] has mounted it, rather than found it mounted.
+    pub fn mounted_here(&self) -> bool {
+        self.mounted_here
     }
 
     /// How it is mounted.

@@ -37,9 +37,11 @@ mod group;
 pub mod info;
 pub mod kernel;
 pub mod monitor;
+pub mod plan;
 mod remedy;
 mod schemata;
 mod state;
+pub mod transaction;
 
 pub use error::{Absent, Error, Refused};
 pub use fs::{MountOptions, Resctrl};
@@ -48,3 +50,4 @@ pub use info::Info;
 pub use kernel::Thread;
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
 pub use state::{GroupState, State};
+pub use transaction::{Options, Step, Transaction};

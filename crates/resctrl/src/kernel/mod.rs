@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostKernel;
+pub(crate) use host::flock;
 
 /// A thread that is known again: its number alone may be somebody else's later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
