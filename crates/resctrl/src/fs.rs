@@ -105,8 +105,20 @@ impl Resctrl {
             Err(Absent::NotMounted) => {}
             other => return Ok(other?),
         }
-        mount(&options.text())
-            .map_err(|source| Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}"), source, None))?;
+        let text = options.text();
+        mount(&text).map_err(|source| {
+            let with = if text.is_empty() { String::new() } else { format!(" with {text}") };
+            let remedy = |errno| match errno {
+                libc::EINVAL => Some(
+                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data prioritization, \
+                     mba_MBps linear bandwidth allocation and mbm_local_bytes"
+                        .to_owned(),
+                ),
+                libc::EBUSY => Some("it is mounted elsewhere: look for it in /proc/mounts of other namespaces".into()),
+                _ => None,
+            };
+            Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}{with}"), source, None).unless_said(remedy)
+        })?;
         Ok(Self { mounted_here: true, ..Self::find(&root)? })
     }
 
@@ -120,7 +132,13 @@ impl Resctrl {
             group.refuse_while_mapped("unmounting resctrl")?;
         }
         let place = self.kernel.place();
-        unmount(&place).map_err(|source| Refused::new(format!("unmounting {place}"), source, None).into())
+        let busy = |errno| {
+            (errno == libc::EBUSY)
+                .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
+        };
+        let refused =
+            |source| Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into();
+        unmount(&place).map_err(refused)
     }
 
     /// Whether [`Resctrl::mount`] has mounted it, rather than found it mounted.
@@ -215,7 +233,7 @@ impl Resctrl {
         tried: impl Fn() -> String,
         says: Says,
         operation: impl FnOnce(&dyn Kernel) -> Result<(), Failed>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Refused> {
         let mut before = if says == Says::More { self.status_lines() } else { Vec::new() };
         // It takes 512 bytes, and nothing more until it is cleared. Moving a task of a number that no task
         // can have clears it and does nothing else.
@@ -235,7 +253,7 @@ impl Resctrl {
                 Some(more) => joined(more),
             },
         };
-        Err(Refused::new(tried(), source, status).into())
+        Err(Refused::new(tried(), source, status))
     }
 }
 

@@ -34,6 +34,7 @@
 mod error;
 mod fs;
 mod group;
+mod id;
 pub mod info;
 pub mod kernel;
 pub mod monitor;

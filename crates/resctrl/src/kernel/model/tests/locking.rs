@@ -17,6 +17,8 @@ fn a_region_is_locked() {
         assert_eq!(bench.model.read(&Path::new("a").join(file)).unwrap_err().raw_os_error(), Some(EACCES));
         assert_eq!(bench.write(&format!("a/{file}"), "1\n").unwrap_err().0, EACCES);
     }
+    let said = group.add_thread(1).unwrap_err().to_string();
+    assert!(said.contains("takes no tasks") && !said.contains("run as root"), "{said}");
     refused(bench.group("a/mon_groups/m").create(), EINVAL, "Pseudo-locking in progress");
     refused(set(&group, "MB:0=50"), EINVAL, "Cannot pseudo-lock MBA resource");
     refused(set(&group, "L3:0=1f"), EINVAL, "Overlaps with other group");

@@ -46,8 +46,16 @@ fn only_ones_own_tasks() {
     refused(group.add_thread(other), EPERM, &format!("No permission to move task {other}"));
     bench.model.ask_as(1000, false);
     refused(group.add_thread(own), EACCES, "");
-    refused(bench.group("b").create(), EACCES, "");
-    refused(group.remove(), EACCES, "");
+    for (refusal, file) in [
+        (group.add_thread(own), "/sys/fs/resctrl/a/tasks"),
+        (set(&group, "L3:0=f"), "/sys/fs/resctrl/a/schemata"),
+        (bench.group("b").create(), "/sys/fs/resctrl"),
+        (bench.group("a/mon_groups/m").create(), "/sys/fs/resctrl/a/mon_groups"),
+        (group.remove(), "/sys/fs/resctrl"),
+    ] {
+        let said = refusal.unwrap_err().to_string();
+        assert!(said.ends_with(&format!(" {file}: chown YOU {file}")), "{said}");
+    }
 }
 
 #[test]
