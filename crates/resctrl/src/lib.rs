@@ -34,6 +34,7 @@
 mod error;
 mod fs;
 mod group;
+mod id;
 pub mod info;
 pub mod kernel;
 pub mod monitor;
@@ -45,7 +46,7 @@ pub mod transaction;
 
 pub use error::{Absent, Error, Refused};
 pub use fs::{MountOptions, Resctrl};
-pub use group::{Group, GroupId, Mode};
+pub use group::{Group, GroupId, Mode, Size};
 pub use info::Info;
 pub use kernel::Thread;
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
