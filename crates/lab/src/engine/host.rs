@@ -57,12 +57,6 @@ impl<'a> HostEngine<'a> {
         Ok(Self { plan, stop, shared, guardian, workers, clock, origin: clock.now(), life: None })
     }
 
-    /// The latencies of single operations that a role's first instance has counted in this life.
-    pub fn histogram(&self, role: usize) -> Option<Vec<u64>> {
-        let worker = self.workers.iter().find(|worker| worker.role == role)?;
-        Some(self.shared.slot(worker.slot).histogram())
-    }
-
     fn slot(&self, worker: usize) -> &Slot {
         self.shared.slot(self.workers[worker].slot)
     }
@@ -227,6 +221,14 @@ impl<'a> HostEngine<'a> {
             }
         }
         Ok(())
+    }
+
+    // Whether the task that a worker is ordered to run counts latencies.
+    fn counts_latencies(&self, worker: usize) -> bool {
+        let Worker { role, ordered, .. } = self.workers[worker];
+        let variant =
+            ordered.checked_sub(order::RUN).map(|variant| &self.plan.variants[role][variant as usize]);
+        variant.is_some_and(|variant| variant.task.counts_latencies())
     }
 
     fn running(&self) -> Vec<usize> {
