@@ -70,12 +70,6 @@ impl<'a> HostEngine<'a> {
         })
     }
 
-    /// The latencies of single operations that a role's first instance has counted in this life.
-    pub fn histogram(&self, role: usize) -> Option<Vec<u64>> {
-        let worker = self.workers.iter().find(|worker| worker.role == role)?;
-        Some(self.shared.slot(worker.slot).histogram())
-    }
-
     /// The processes of a role that run now: its workers, and whatever they have started.
     pub fn processes(&self, role: usize) -> Vec<u32> {
         let workers = self.workers.iter().filter(|worker| worker.role == role);
@@ -257,6 +251,14 @@ impl<'a> HostEngine<'a> {
             }
         }
         Ok(())
+    }
+
+    // Whether the task that a worker is ordered to run counts latencies.
+    fn counts_latencies(&self, worker: usize) -> bool {
+        let Worker { role, ordered, .. } = self.workers[worker];
+        let variant =
+            ordered.checked_sub(order::RUN).map(|variant| &self.plan.variants[role][variant as usize]);
+        variant.is_some_and(|variant| variant.task.counts_latencies())
     }
 
     fn running(&self) -> Vec<usize> {

@@ -15,6 +15,7 @@ pub mod worker;
 
 use ringfence_machine::cpulist::CpuId;
 
+use crate::latency::Histogram;
 use crate::plan::Active;
 
 /// What one task did in one window.
@@ -36,6 +37,8 @@ pub struct Measured {
     pub units: u64,
     /// Hardware counters, where there are any.
     pub counts: Option<Counts>,
+    /// Latencies of single units, where the task counts them and there were any: as many as `units`.
+    pub latencies: Option<Histogram>,
 }
 
 /// Hardware counters of one window.
@@ -61,12 +64,6 @@ pub enum EngineError {
     /// Somebody asked for an end while something long was under way.
     #[error("interrupted")]
     Interrupted,
-}
-
-/// The buckets of a histogram of latencies that hold anything, as (least latency in ns, count).
-pub fn latencies(buckets: &[u64]) -> Vec<(u64, u64)> {
-    let floors = buckets.iter().enumerate().map(|(bucket, count)| (shm::bucket_floor(bucket), *count));
-    floors.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Runs tasks and measures them.

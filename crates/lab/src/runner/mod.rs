@@ -237,6 +237,7 @@ fn sample(
         cycles: counts.cycles,
         instructions: counts.instructions,
         llc_misses: counts.llc_misses,
+        latencies: task.latencies.clone(),
     }
 }
 

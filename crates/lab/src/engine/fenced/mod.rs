@@ -57,11 +57,6 @@ impl<'a> FencedEngine<'a> {
         Ok(Self { fences, host, arm_of })
     }
 
-    /// The engine that runs the tasks.
-    pub fn host(&self) -> &HostEngine<'a> {
-        &self.host
-    }
-
     /// Puts resctrl back as it was.
     ///
     /// # Errors

@@ -23,7 +23,8 @@ impl HostEngine<'_> {
             std::thread::sleep(SLICE);
             let now = self.reports(running)?;
             let mut still = true;
-            for ((drift, (_, from)), (_, to)) in drifts.iter_mut().zip(&last).zip(&now) {
+            for ((drift, from), to) in drifts.iter_mut().zip(&last).zip(&now) {
+                let (from, to) = (from.report, to.report);
                 let ticks = to.ticks.saturating_sub(from.ticks).saturating_sub(to.untimed - from.untimed);
                 still &= drift.stands_still((to.units - from.units) as f64 / ticks.max(1) as f64);
             }
