@@ -26,6 +26,16 @@ impl Refused {
         Self { tried: tried.into(), source, status, remedy }
     }
 
+    /// The same with this remedy, where the kernel had no words of its own.
+    pub(crate) fn unless_said(mut self, remedy: impl FnOnce(i32) -> Option<String>) -> Self {
+        if let (None, Some(errno)) = (&self.status, self.errno())
+            && let Some(remedy) = remedy(errno)
+        {
+            self.remedy = remedy;
+        }
+        self
+    }
+
     /// The errno, if the kernel gave one.
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()

@@ -107,8 +107,20 @@ impl Resctrl {
             Err(Absent::NotMounted) => {}
             other => return Ok(other?),
         }
-        mount(&options.text())
-            .map_err(|source| Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}"), source, None))?;
+        let text = options.text();
+        mount(&text).map_err(|source| {
+            let with = if text.is_empty() { String::new() } else { format!(" with {text}") };
+            let remedy = |errno| match errno {
+                libc::EINVAL => Some(
+                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data prioritization, \
+                     mba_MBps linear bandwidth allocation and mbm_local_bytes"
+                        .to_owned(),
+                ),
+                libc::EBUSY => Some("it is mounted elsewhere: look for it in /proc/mounts of other namespaces".into()),
+                _ => None,
+            };
+            Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}{with}"), source, None).unless_said(remedy)
+        })?;
         Ok(Self { mounted_here: true, ..Self::find(&root)? })
     }
 
@@ -122,7 +134,13 @@ impl Resctrl {
             group.refuse_while_mapped("unmounting resctrl")?;
         }
         let place = self.kernel.place();
-        unmount(&place).map_err(|source| Refused::new(format!("unmounting {place}"), source, None).into())
+        let busy = |errno| {
+            (errno == libc::EBUSY)
+                .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
+        };
+        let refused =
+            |source| Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into();
+        unmount(&place).map_err(refused)
     }
 
     /// Whether [`Resctrl::mount`] has mounted it, rather than found it mounted.
@@ -199,57 +217,67 @@ impl Resctrl {
     /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read. Lines are
     /// joined by `; `.
     pub fn last_status(&self) -> Option<String> {
-        let text = self.kernel.read(Path::new("info/last_cmd_status")).ok()?;
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "ok").collect();
-        (!lines.is_empty()).then(|| lines.join("; "))
+        joined(&self.status_lines())
+    }
+
+    fn status_lines(&self) -> Vec<String> {
+        let text = self.kernel.read(Path::new("info/last_cmd_status")).unwrap_or_default();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "ok");
+        lines.map(str::to_owned).collect()
     }
 
     /// Runs an operation; a failure gets what the kernel says of it.
     ///
-    /// The status is not about the operation just because it is there. Writing to a control file replaces
-    /// it, once the file has been opened and the group found; making a group only adds to it, and removing
-    /// one does neither (Linux 6.1, `rdt_last_cmd_clear` and its callers).
+    /// The status is not about the operation just because it is there (Linux 6.1, `rdt_last_cmd_clear` and
+    /// its callers): [`Says`] tells how the two belong together.
     pub(crate) fn run(
         &self,
         tried: impl Fn() -> String,
-        operation: impl FnOnce(&dyn Kernel) -> Result<Answer, Failed>,
-    ) -> Result<(), Error> {
-        let before = self.last_status();
-        let Err(Failed { says, source }) = operation(&*self.kernel) else { return Ok(()) };
-        let after = self.last_status();
-        let status = match says {
-            Says::Nothing => None,
-            Says::Anew => after,
-            Says::More => match (before, after) {
-                (Some(before), Some(after)) => {
-                    let more =
-                        after.strip_prefix(&*before).map(|rest| rest.trim_start_matches("; ").to_owned());
-                    more.map_or(Some(after), |rest| (!rest.is_empty()).then_some(rest))
-                }
-                (_, after) => after,
+        says: Says,
+        operation: impl FnOnce(&dyn Kernel) -> Result<(), Failed>,
+    ) -> Result<(), Refused> {
+        let mut before = if says == Says::More { self.status_lines() } else { Vec::new() };
+        // It takes 512 bytes, and nothing more until it is cleared. Moving a task of a number that no task
+        // can have clears it and does nothing else.
+        if before.iter().map(|line| line.len() + 1).sum::<usize>() > 256 {
+            let _ = self.kernel.write(Path::new("tasks"), &format!("{}\n", i32::MAX));
+            before = self.status_lines();
+        }
+        let Err(Failed { heard, source }) = operation(&*self.kernel) else { return Ok(()) };
+        let after = self.status_lines();
+        let status = match (heard, says) {
+            (false, _) | (_, Says::Nothing) => None,
+            (true, Says::Anew) => joined(&after),
+            (true, Says::More) => match after.strip_prefix(&before[..]) {
+                // Nothing was added: the kernel had nothing to say, or cleared it and said the same again.
+                Some([]) if source.raw_os_error() != Some(libc::EINVAL) => None,
+                Some([]) | None => joined(&after),
+                Some(more) => joined(more),
             },
         };
-        Err(Refused::new(tried(), source, status).into())
+        Err(Refused::new(tried(), source, status))
     }
 }
 
-/// That an operation was carried out.
-pub(crate) struct Answer;
+fn joined(lines: &[String]) -> Option<String> {
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
 
 /// What `last_cmd_status` has to do with a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Says {
-    /// Nothing: the operation did not get that far.
+    /// Nothing: the operation leaves it as it is (`rmdir`).
     Nothing,
-    /// All of it is about this operation.
+    /// All of it is about this operation, which clears it first (`tasks`, `schemata`, `mode`).
     Anew,
-    /// What was added is.
+    /// What was added is (`mkdir`, `cpus`, `cpus_list`).
     More,
 }
 
 /// An operation that was refused.
 pub(crate) struct Failed {
-    pub says: Says,
+    /// Whether resctrl itself refused, rather than what lies above it.
+    pub heard: bool,
     pub source: io::Error,
 }
 

@@ -1,132 +1,19 @@
 //! A group: its ways and bandwidth, its tasks and CPUs, and what it uses.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use ringfence_kernel::cpulist::CpuSet;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Refused};
-use crate::fs::{Answer, Failed, Resctrl, Says};
+use crate::fs::{Failed, Resctrl, Says};
+pub use crate::id::GroupId;
 use crate::kernel::{Thread, WriteError};
 use crate::monitor::{self, Reading};
-use crate::schemata::{Domain, Schemata, Setting};
-
-/// Which group: the default one, one of control, or a monitor group below either. Printed as its path
-/// below the mount: ``, `a`, `a/mon_groups/m`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct GroupId {
-    control: Option<String>,
-    monitor: Option<String>,
-}
-
-impl GroupId {
-    /// A group of control by name.
-    pub fn control(name: &str) -> Self {
-        Self { control: Some(name.to_owned()), monitor: None }
-    }
-
-    /// A monitor group below this group.
-    pub fn with_monitor(&self, name: &str) -> Self {
-        Self { monitor: Some(name.to_owned()), ..self.clone() }
-    }
-
-    /// The group of control that a monitor group is below; otherwise the group itself.
-    pub fn parent(&self) -> Self {
-        Self { monitor: None, ..self.clone() }
-    }
-
-    /// Whether it is the default group.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether it is a monitor group.
-    pub fn is_monitor(&self) -> bool {
-        self.monitor.is_some()
-    }
-
-    /// Its name: the last part of its path.
-    pub fn name(&self) -> &str {
-        self.monitor.as_deref().or(self.control.as_deref()).unwrap_or_default()
-    }
-
-    /// Its path below the mount.
-    pub fn path(&self) -> PathBuf {
-        let mut path = PathBuf::from(self.control.as_deref().unwrap_or_default());
-        if let Some(monitor) = &self.monitor {
-            path.push("mon_groups");
-            path.push(monitor);
-        }
-        path
-    }
-
-    /// Why a name cannot be that of a group, if so.
-    fn unfit(name: &str) -> Option<&'static str> {
-        match name {
-            "" => Some("it is empty"),
-            "." | ".." => Some("it names a folder that is there"),
-            "info" | "mon_groups" | "mon_data" => Some("the kernel has a folder of that name"),
-            _ if name.len() > 255 => Some("it is longer than 255 bytes"),
-            _ if name.contains(['/', '\n', '\0']) => Some("it holds '/', a newline or NUL"),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for GroupId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_default() { f.write_str("default group") } else { write!(f, "{}", self.path().display()) }
-    }
-}
-
-impl FromStr for GroupId {
-    type Err = Error;
-
-    /// From a path below the mount; `.` and the empty text are the default group.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let parts: Vec<&str> = text.trim_end_matches('/').split('/').collect();
-        let id = match *parts {
-            ["" | "."] => Self::default(),
-            ["mon_groups", monitor] => Self::default().with_monitor(monitor),
-            [control] => Self::control(control),
-            [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
-            _ => {
-                return Err(Error::Usage(format!(
-                    "'{text}' is no group: write NAME or NAME/mon_groups/NAME"
-                )));
-            }
-        };
-        id.check()?;
-        Ok(id)
-    }
-}
-
-impl GroupId {
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        for name in self.control.iter().chain(&self.monitor) {
-            if let Some(why) = Self::unfit(name) {
-                return Err(Error::Usage(format!("'{name}' cannot be the name of a group: {why}")));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Serialize for GroupId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.path().display())
-    }
-}
-
-impl<'de> Deserialize<'de> for GroupId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+use crate::remedy;
+use crate::schemata::{Domain, Resource, Schemata, Setting};
 
 /// How a group shares what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,8 +47,16 @@ impl Mode {
     }
 }
 
-/// What the masks of a group come to, in bytes of cache, and bandwidths as they are: by resource and domain.
-pub type Sizes = BTreeMap<String, BTreeMap<Domain, u64>>;
+/// What a group's mask in one cache comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// Of which resource.
+    pub resource: Resource,
+    /// In which cache, or of which memory.
+    pub domain: Domain,
+    /// Bytes; for bandwidth, the amount in its unit. 0 while a group is set up for pseudo-locking.
+    pub amount: u64,
+}
 
 /// A group. It may have been removed since: then operations are refused with `ENOENT`.
 ///
@@ -196,7 +91,31 @@ impl Group {
 
     fn read(&self, file: &str) -> Result<String, Error> {
         let read = self.fs.kernel().read(&self.id.path().join(file));
-        read.map_err(|source| Refused::new(format!("reading {}", self.place(file)), source, None).into())
+        read.map_err(|source| {
+            let refused = Refused::new(format!("reading {}", self.place(file)), source, None);
+            refused.unless_said(|errno| self.forbidden(errno, "read", file)).into()
+        })
+    }
+
+    // Files of tasks and CPUs lose every permission while a region is being locked, and resctrl checks
+    // them for root too.
+    fn forbidden(&self, errno: i32, what: &str, file: &str) -> Option<String> {
+        if errno != libc::EACCES {
+            return None;
+        }
+        let kept = matches!(file, "tasks" | "cpus" | "cpus_list") && !self.id.is_monitor();
+        let mode = if kept { self.mode().ok().flatten() } else { None };
+        Some(match mode {
+            Some(Mode::PseudoLocksetup | Mode::PseudoLocked) => remedy::LOCKED.to_owned(),
+            _ => remedy::forbidden(what, &self.place(file)),
+        })
+    }
+
+    // The folder that a group is made in and removed from.
+    fn forbidden_above(&self, errno: i32) -> Option<String> {
+        let place = self.place("");
+        let above = place.rsplit_once('/').map_or("", |(above, _)| above);
+        (errno == libc::EACCES).then(|| remedy::forbidden("write to", above))
     }
 
     fn read_if_there(&self, file: &str) -> Result<Option<String>, Error> {
@@ -215,14 +134,22 @@ impl Group {
             let text = text.trim_end().replace('\n', " ");
             format!("writing '{text}' to {}", self.place(file))
         };
-        self.fs.run(tried, |kernel| match kernel.write(&path, text) {
-            Ok(()) => Ok(Answer),
-            Err(WriteError { opened, source }) => {
-                // A group that was removed is not found before the status is replaced.
-                let about = opened && source.kind() != io::ErrorKind::NotFound;
-                Err(Failed { says: if about { Says::Anew } else { Says::Nothing }, source })
-            }
-        })
+        let says = if file.starts_with("cpus") { Says::More } else { Says::Anew };
+        let written = self.fs.run(tried, says, |kernel| {
+            kernel.write(&path, text).map_err(|WriteError { opened, source }| {
+                // A group that was removed is not found, and a text past a page is not looked at, before the
+                // status is cleared.
+                let heard = opened && source.kind() != io::ErrorKind::NotFound && text.len() <= 4096;
+                Failed { heard, source }
+            })
+        });
+        let remedy = |errno| match (errno, file) {
+            (libc::EINVAL, "schemata") => Some(
+                "name only caches and memories that the group's schemata lists for that resource".to_owned(),
+            ),
+            _ => self.forbidden(errno, "write", file),
+        };
+        written.map_err(|refused| refused.unless_said(remedy).into())
     }
 
     /// Makes it. A group of control gets the ways that are not exclusive to others.
@@ -234,13 +161,19 @@ impl Group {
         if self.id.is_default() {
             return Err(Error::Usage("the default group is always there".into()));
         }
-        self.fs.run(
+        let made = self.fs.run(
             || format!("making {}", self.place("")),
-            |kernel| {
-                let made = kernel.make_dir(&self.id.path());
-                made.map(|()| Answer).map_err(|source| Failed { says: Says::More, source })
-            },
-        )
+            Says::More,
+            |kernel| kernel.make_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+        );
+        let remedy = |errno| match errno {
+            libc::EPERM if self.id.is_monitor() => {
+                Some("this machine monitors nothing: make a group of control".into())
+            }
+            libc::EPERM => Some("this machine shares nothing out: make a monitor group".to_owned()),
+            _ => self.forbidden_above(errno),
+        };
+        made.map_err(|refused| refused.unless_said(remedy).into())
     }
 
     /// Removes it, with its monitor groups; its tasks and CPUs go to the default group, or from a
@@ -254,13 +187,12 @@ impl Group {
             return Err(Error::Usage("the default group cannot be removed".into()));
         }
         self.refuse_while_mapped(&format!("removing {}", self.place("")))?;
-        self.fs.run(
+        let removed = self.fs.run(
             || format!("removing {}", self.place("")),
-            |kernel| {
-                let removed = kernel.remove_dir(&self.id.path());
-                removed.map(|()| Answer).map_err(|source| Failed { says: Says::Nothing, source })
-            },
-        )
+            Says::Nothing,
+            |kernel| kernel.remove_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+        );
+        removed.map_err(|refused| refused.unless_said(|errno| self.forbidden_above(errno)).into())
     }
 
     /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed whose device
@@ -351,23 +283,29 @@ impl Group {
         Ok(found)
     }
 
-    /// The bytes of cache that its masks come to, in the form of its schemata; bandwidths as they are.
+    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group, its region.
     ///
     /// # Errors
     /// Where it cannot be read or makes no sense.
-    pub fn size(&self) -> Result<Sizes, Error> {
-        let Some(text) = self.read_if_there("size")? else { return Ok(Sizes::new()) };
-        let line = |line: &str| {
-            let (name, values) = line.split_once(':')?;
-            let pair = |part: &str| {
-                let (domain, value) = part.split_once('=')?;
-                Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
+    pub fn size(&self) -> Result<Vec<Size>, Error> {
+        let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
+        let mut sizes = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let read = || -> Option<Vec<Size>> {
+                let (name, values) = line.split_once(':')?;
+                let resource = Resource::of(name.trim());
+                let size = |part: &str| {
+                    let (domain, amount) = part.split_once('=')?;
+                    let (domain, amount) = (domain.trim().parse().ok()?, amount.trim().parse().ok()?);
+                    Some(Size { resource: resource.clone(), domain, amount })
+                };
+                values.split(';').map(size).collect()
             };
-            Some((name.trim().to_owned(), values.split(';').map(pair).collect::<Option<_>>()?))
-        };
-        let lines = text.lines().filter(|text| !text.trim().is_empty());
-        let sizes: Option<Sizes> = lines.map(line).collect();
-        sizes.ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))
+            sizes.extend(
+                read().ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))?,
+            );
+        }
+        Ok(sizes)
     }
 
     /// The CPUs whose tasks of the default group count as this group's.

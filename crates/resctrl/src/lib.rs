@@ -34,6 +34,7 @@
 mod error;
 mod fs;
 mod group;
+mod id;
 pub mod info;
 pub mod kernel;
 pub mod monitor;
@@ -46,10 +47,10 @@ pub mod transaction;
 
 pub use error::{Absent, Error, Refused};
 pub use fs::{MountOptions, Resctrl};
-pub use group::{Group, GroupId, Mode, Sizes};
+pub use group::{Group, GroupId, Mode, Size};
 pub use info::Info;
 pub use kernel::Thread;
-pub use overview::{GroupOverview, Overview};
+pub use overview::{GroupOverview, Overview, Sizes};
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
 pub use state::{GroupState, State};
 pub use transaction::{Options, Step, Transaction};

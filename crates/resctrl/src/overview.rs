@@ -1,11 +1,13 @@
 //! Everything that resctrl shows, as a value: for those who look and change nothing.
 
+use std::collections::BTreeMap;
+
 use ringfence_kernel::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::fs::{MountOptions, Resctrl};
-use crate::group::{Group, GroupId, Mode, Sizes};
+use crate::group::{Group, GroupId, Mode};
 use crate::info::Info;
 use crate::monitor::Reading;
 use crate::schemata::{Domain, Schemata};
@@ -82,6 +84,17 @@ impl Overview {
     }
 }
 
+/// What the masks of a group come to, in bytes of cache, and bandwidths as they are: by resource and domain.
+pub type Sizes = BTreeMap<String, BTreeMap<Domain, u64>>;
+
+fn sizes(group: &Group) -> Result<Sizes, Error> {
+    let mut sizes = Sizes::new();
+    for size in group.size()? {
+        sizes.entry(size.resource.to_string()).or_default().insert(size.domain, size.amount);
+    }
+    Ok(sizes)
+}
+
 impl GroupOverview {
     fn read(group: &Group) -> Result<Self, Error> {
         let mode = group.mode()?;
@@ -92,7 +105,7 @@ impl GroupOverview {
             group: group.id().clone(),
             mode,
             schemata: group.schemata()?,
-            size: group.size()?,
+            size: sizes(group)?,
             cpus: if locked { cpus.unwrap_or_default() } else { cpus? },
             tasks: if locked { tasks.unwrap_or_default() } else { tasks? }.len(),
             readings: group.monitored()?,

@@ -18,7 +18,7 @@ pub struct GroupState {
     pub mode: Option<Mode>,
     /// What it may use; empty for monitor groups.
     pub schemata: Schemata,
-    /// Its CPUs.
+    /// Its CPUs; none of a group that is (being) pseudo-locked.
     pub cpus: CpuSet,
     /// Its threads. For the default group none are named: it has all that no other has.
     pub threads: Vec<Thread>,
@@ -40,13 +40,13 @@ impl State {
         let mut groups = BTreeMap::new();
         for group in fs.groups()? {
             let read = || -> Result<GroupState, Error> {
+                let (mode, schemata) = (group.mode()?, group.schemata()?);
+                // It has none, and its files of them cannot be read, by root neither, or name others' CPUs.
+                if matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked)) {
+                    return Ok(GroupState { mode, schemata, cpus: CpuSet::new(), threads: Vec::new() });
+                }
                 let threads = if group.id().is_default() { Vec::new() } else { group.threads()? };
-                Ok(GroupState {
-                    mode: group.mode()?,
-                    schemata: group.schemata()?,
-                    cpus: group.cpus()?,
-                    threads,
-                })
+                Ok(GroupState { mode, schemata, cpus: group.cpus()?, threads })
             };
             match read() {
                 Ok(state) => {
