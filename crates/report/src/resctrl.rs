@@ -185,9 +185,9 @@ fn facts(group: &GroupOverview) -> Vec<Cell> {
 }
 
 fn rows(seen: &Overview, group: &GroupOverview) -> Vec<Row> {
-    let mut readings: BTreeMap<(&str, Domain), Vec<&Reading>> = BTreeMap::new();
+    let mut readings: BTreeMap<(String, Domain), Vec<&Reading>> = BTreeMap::new();
     for reading in &group.readings {
-        readings.entry((&reading.resource, reading.domain)).or_default().push(reading);
+        readings.entry((reading.resource.clone(), reading.domain)).or_default().push(reading);
     }
     let mut rows = Vec::new();
     for (resource, domain, setting) in group.schemata.settings() {
@@ -206,7 +206,7 @@ fn rows(seen: &Overview, group: &GroupOverview) -> Vec<Row> {
             Setting::Text(text) => row.ways = text.clone(),
         }
         if let Some(level) = resource.cache_level() {
-            monitored(&mut row, readings.remove(&(format!("L{level}").as_str(), domain)));
+            monitored(&mut row, readings.remove(&(format!("L{level}"), domain)));
         }
         rows.push(row);
     }
