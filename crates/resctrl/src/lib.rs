@@ -39,6 +39,7 @@ pub mod info;
 pub mod kernel;
 pub mod monitor;
 pub mod plan;
+pub mod pseudo;
 mod remedy;
 mod schemata;
 mod state;
