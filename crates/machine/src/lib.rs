@@ -21,6 +21,7 @@
 //! - [`features`]: flush instructions, vector widths, TSC, RDT
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
+//! - [`resctrl`]: which parts of caches and bandwidth can be fenced off, and what they are set to
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!
@@ -34,6 +35,7 @@ pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod probe;
+pub mod resctrl;
 pub mod targets;
 pub mod topology;
 pub mod units;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_kernel::root::FsRoot;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Absent, Error, Refused};
 use crate::group::{Group, GroupId};
@@ -16,7 +17,7 @@ use crate::kernel::{HostKernel, Kernel};
 pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
 
 /// How resctrl is mounted (kernel documentation, x86/resctrl, "mount options").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MountOptions {
     /// Ways of their own for code and data in the L3.
     pub cdp: bool,
@@ -32,7 +33,8 @@ impl MountOptions {
         Self { cdp: has("cdp"), cdpl2: has("cdpl2"), mba_mbps: has("mba_MBps") }
     }
 
-    fn text(self) -> String {
+    /// As `mount -o` takes them; empty for none.
+    pub fn text(self) -> String {
         let all = [(self.cdp, "cdp"), (self.cdpl2, "cdpl2"), (self.mba_mbps, "mba_MBps")];
         all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect::<Vec<_>>().join(",")
     }

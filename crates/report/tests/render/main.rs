@@ -4,6 +4,7 @@ mod cases;
 mod compare;
 mod golden;
 mod html;
+mod latencies;
 mod machine;
 mod pages;
 mod pair;

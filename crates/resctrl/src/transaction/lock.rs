@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ringfence_kernel::root::FsRoot;
+
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::kernel::{Held, flock};
@@ -13,6 +15,28 @@ use crate::kernel::{Held, flock};
 const STEP: Duration = Duration::from_millis(20);
 // Other programs hold the kernel's lock for as long as they read or write.
 const SHORT: Duration = Duration::from_secs(10);
+
+const DEFAULT: &str = "/run/ringfence";
+
+fn of_session() -> Option<PathBuf> {
+    std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"))
+}
+
+/// Where journals may lie, as seen below a root; nothing is made.
+pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
+    match wanted {
+        Some(wanted) => vec![wanted.to_owned()],
+        None => {
+            let session = of_session().filter(|_| root.is_host());
+            std::iter::once(root.path(DEFAULT)).chain(session).collect()
+        }
+    }
+}
+
+/// Whether a transaction is under way that uses this folder, as far as this user may see it.
+pub fn is_held(dir: &Path) -> bool {
+    File::open(dir.join(LOCK)).and_then(|file| flock(&file, false)).is_ok_and(|free| !free)
+}
 
 /// The folder for journal and lock.
 pub fn folder(wanted: Option<&Path>) -> Result<PathBuf, Error> {
@@ -22,14 +46,13 @@ pub fn folder(wanted: Option<&Path>) -> Result<PathBuf, Error> {
             Err(source) => Err(unusable(wanted, source)),
         };
     }
-    let own = Path::new("/run/ringfence");
+    let own = Path::new(DEFAULT);
     let usable = |dir: &Path| {
         fs::create_dir_all(dir)?;
         OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(LOCK)).map(|_| ())
     };
     let Err(source) = usable(own) else { return Ok(own.to_owned()) };
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"));
-    session.filter(|dir| usable(dir).is_ok()).ok_or_else(|| unusable(own, source))
+    of_session().filter(|dir| usable(dir).is_ok()).ok_or_else(|| unusable(own, source))
 }
 
 fn unusable(dir: &Path, source: io::Error) -> Error {

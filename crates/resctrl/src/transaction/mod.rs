@@ -26,6 +26,7 @@
 //! ```
 
 mod journal;
+mod left;
 mod lock;
 mod step;
 #[cfg(test)]
@@ -45,10 +46,8 @@ use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Journal, Record};
 
+pub use left::{Left, Pending, forget, left, pending, preview};
 pub use step::Step;
-
-const JOURNAL: &str = "resctrl.journal";
-const KEPT: &str = "resctrl.kept";
 
 /// Where a transaction stands; steps are counted from 0 over the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +121,7 @@ impl Transaction {
         let dir = lock::folder(options.folder.as_deref())?;
         let lock = lock::own(&dir, options.wait)?;
         let _held = lock::shared_with_others(fs)?;
-        let path = dir.join(JOURNAL);
+        let path = dir.join(Pending::Unfinished.file());
         let (recovered, was_mounted) = match put_back(fs, &path, options)? {
             Some((restored, mounted)) => (Some(restored), mounted),
             None => (None, false),
@@ -231,7 +230,7 @@ impl Transaction {
     /// # Errors
     /// Where something is kept already.
     pub fn keep(mut self) -> Result<(), Error> {
-        let kept = self.path.with_file_name(KEPT);
+        let kept = self.path.with_file_name(Pending::Kept.file());
         if kept.exists() {
             self.restore()?;
             return Err(Error::Usage(
@@ -370,7 +369,7 @@ fn unmount(fs: &Resctrl, restored: &mut Restored) {
 /// # Errors
 /// As [`Transaction::begin`] and [`Transaction::restore`].
 pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, JOURNAL, options)
+    end(fs, Pending::Unfinished, options)
 }
 
 /// Puts back what [`Transaction::keep`] has left; `None` where nothing is kept.
@@ -378,51 +377,19 @@ pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Erro
 /// # Errors
 /// As [`recover`].
 pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, KEPT, options)
+    end(fs, Pending::Kept, options)
 }
 
-fn end(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
+fn end(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
     let dir = lock::folder(options.folder.as_deref())?;
     let _lock = lock::own(&dir, options.wait)?;
     let held = lock::shared_with_others(fs)?;
-    let Some((mut restored, mounted)) = put_back(fs, &dir.join(name), options)? else { return Ok(None) };
+    let Some((mut restored, mounted)) = put_back(fs, &dir.join(what.file()), options)? else {
+        return Ok(None);
+    };
     drop(held);
     if mounted {
         unmount(fs, &mut restored);
     }
     Ok(Some(restored))
-}
-
-/// Removes the journal of a transaction that was killed, with everything left as it is: for when it
-/// cannot be put back. Returns whether there was one.
-///
-/// # Errors
-/// Where a transaction is under way, or the journal cannot be removed.
-pub fn forget(options: &Options) -> Result<bool, Error> {
-    let dir = lock::folder(options.folder.as_deref())?;
-    let _lock = lock::own(&dir, options.wait)?;
-    let path = dir.join(JOURNAL);
-    if !path.exists() {
-        return Ok(false);
-    }
-    Journal::go_on(&path)?.end().map(|()| true)
-}
-
-/// What is left behind or kept, as far as this user may see it, in words: (what it is, what it was for).
-pub fn pending(options: &Options) -> Vec<(Pending, String)> {
-    let Ok(dir) = lock::folder(options.folder.as_deref()) else { return Vec::new() };
-    let read = |name: &str| journal::read(&dir.join(name)).ok().flatten().map(|record| record.header.purpose);
-    [(Pending::Unfinished, JOURNAL), (Pending::Kept, KEPT)]
-        .into_iter()
-        .filter_map(|(what, name)| Some((what, read(name)?)))
-        .collect()
-}
-
-/// Why a journal is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pending {
-    /// A transaction is under way, or was killed.
-    Unfinished,
-    /// A setting is kept.
-    Kept,
 }
