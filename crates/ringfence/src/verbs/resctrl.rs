@@ -80,7 +80,7 @@ fn nothing(what: Pending) -> &'static str {
 // Where such a journal lies: root's and one's own can be in different folders.
 fn folder(root: &FsRoot, wanted: Option<&PathBuf>, what: Pending) -> Option<PathBuf> {
     let left = transaction::left(root, wanted.map(PathBuf::as_path));
-    left.into_iter().find(|left| left.what == what).map(|left| left.folder)
+    left.into_iter().find(|left| left.what == what && left.name.is_none()).map(|left| left.folder)
 }
 
 fn forget(asked: &Forget) -> Result<(), Failure> {
