@@ -133,6 +133,9 @@ pub struct Forget {
     /// Forget what is kept, instead of what a run that was killed has left behind
     #[arg(long)]
     pub kept: bool,
+    /// Use the kernel's files below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub journal: JournalFolder,

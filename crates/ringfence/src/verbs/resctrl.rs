@@ -85,7 +85,7 @@ fn folder(root: &FsRoot, wanted: Option<&PathBuf>, what: Pending) -> Option<Path
 
 fn forget(asked: &Forget) -> Result<(), Failure> {
     let what = if asked.kept { Pending::Kept } else { Pending::Unfinished };
-    let Some(folder) = folder(&FsRoot::host(), asked.journal.folder.as_ref(), what) else {
+    let Some(folder) = folder(&FsRoot::at(&asked.root), asked.journal.folder.as_ref(), what) else {
         return output::print("Nothing to forget: there is no such journal.\n");
     };
     let options = Options { folder: Some(folder), ..Options::default() };
