@@ -7,15 +7,21 @@ use serde_json::Value;
 fn explain(testbed: &Testbed, prepare: &str, paths: &[&str]) -> Vec<(i32, Value, String)> {
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
     let each = "for path in $PATHS; do echo \"@@\"; ./ringfence explain --json $path; echo \"@ $?\"; ./ringfence explain $path; done";
-    let output: Output =
-        testbed.copy(program.path()).run(&format!("set -e; {prepare}; set +e; PATHS='{}'; {each}", paths.join(" ")));
+    let output: Output = testbed
+        .copy(program.path())
+        .run(&format!("set -e; {prepare}; set +e; PATHS='{}'; {each}", paths.join(" ")));
     assert_eq!(output.code, 0, "{output}");
-    let said: Vec<_> = output.stdout.split("@@\n").skip(1).map(|said| {
-        let (json, rest) = said.split_once("@ ").unwrap_or_else(|| panic!("{output}"));
-        let (code, text) = rest.split_once('\n').unwrap();
-        let json = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {output}"));
-        (code.parse().unwrap(), json, text.split_whitespace().collect::<Vec<_>>().join(" "))
-    }).collect();
+    let said: Vec<_> = output
+        .stdout
+        .split("@@\n")
+        .skip(1)
+        .map(|said| {
+            let (json, rest) = said.split_once("@ ").unwrap_or_else(|| panic!("{output}"));
+            let (code, text) = rest.split_once('\n').unwrap();
+            let json = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {output}"));
+            (code.parse().unwrap(), json, text.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
+        .collect();
     assert_eq!(said.len(), paths.len(), "{output}");
     said
 }
@@ -28,6 +34,13 @@ fn persistent_memory_is_known_for_what_it_is() {
         mkdir -p /mnt/plain /mnt/inode; /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem2; mount -t ext4 /dev/pmem2 /mnt/plain; \
         fsdax 3 /mnt/inode; umount /mnt/inode; mount -t ext4 -o dax=inode /dev/pmem3 /mnt/inode";
     for domain in ["adr", "eadr", "none"] {
-        println!("{:#?}", explain(&testbed.pmem_domain(domain), prepare, &["/mnt/dax", "/mnt/dax/file", "/dev/dax1.0", "/mnt/plain", "/mnt/inode", "/tmp"]));
+        println!(
+            "{:#?}",
+            explain(
+                &testbed.pmem_domain(domain),
+                prepare,
+                &["/mnt/dax", "/mnt/dax/file", "/dev/dax1.0", "/mnt/plain", "/mnt/inode", "/tmp"]
+            )
+        );
     }
 }
