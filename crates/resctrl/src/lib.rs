@@ -40,6 +40,7 @@ pub mod kernel;
 pub mod monitor;
 mod overview;
 pub mod plan;
+pub mod pseudo;
 mod remedy;
 mod schemata;
 mod state;

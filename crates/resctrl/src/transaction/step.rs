@@ -70,7 +70,7 @@ impl Step {
         }
     }
 
-    pub(super) fn execute(&self, fs: &Resctrl) -> Result<(), Error> {
+    pub(crate) fn execute(&self, fs: &Resctrl) -> Result<(), Error> {
         let group = fs.group(self.group());
         match self {
             Step::Create { .. } => group.create(),
