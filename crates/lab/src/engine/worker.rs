@@ -436,6 +436,52 @@ mod tests {
         assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
     }
 
+    struct Rests(u64);
+    impl Workload for Rests {
+        fn work(&mut self, _: u64, latencies: &dyn Latencies) -> Work {
+            (0..3).for_each(|_| latencies.count(0));
+            self.0 += 1;
+            Work { units: 3, untimed: 0 }
+        }
+        fn rest_until(&self) -> Option<u64> {
+            // After the second time for longer than anybody waits.
+            (self.0 == 2).then_some(u64::MAX)
+        }
+    }
+
+    #[test]
+    fn a_resting_task_answers_and_obeys() {
+        let shared = Shared::create(1).unwrap();
+        let slot = shared.slot(0);
+        slot.give(order::RUN);
+        let report = std::thread::scope(|scope| {
+            let resting = scope.spawn(|| {
+                let (mut tally, counted) = (Tally::default(), Counted::new(Clock::host()));
+                let ended = steady(slot, order::RUN, &mut Rests(0), None, &mut 1, &mut tally, &counted);
+                ended.map(|()| tally.report)
+            });
+            let mut last = Report::default();
+            // The first answers may come before the rest.
+            while last.units < 6 {
+                let number = slot.ask();
+                assert!(slot.wait_answer(number, Duration::from_secs(60)));
+                let (report, latencies) = slot.marked();
+                assert_eq!(latencies.iter().sum::<u64>(), report.units, "those of its units");
+                last = report;
+            }
+            let number = slot.ask();
+            assert!(slot.wait_answer(number, Duration::from_secs(60)));
+            let (later, _) = slot.marked();
+            assert_eq!(later.units, 6);
+            assert!(later.untimed > last.untimed, "a rest is no work: {later:?}");
+            slot.give(order::PAUSE);
+            resting.join().unwrap()
+        });
+        let report = report.unwrap();
+        assert_eq!(report.units, 6);
+        assert_eq!(slot.latest().1, report);
+    }
+
     #[test]
     fn only_variants_that_are_not_pinned_leave_their_cpu() {
         let before = pin::affinity().unwrap();

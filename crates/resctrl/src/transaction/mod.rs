@@ -29,8 +29,6 @@ mod journal;
 mod left;
 mod lock;
 mod step;
-#[cfg(test)]
-mod tests;
 mod undo;
 
 use std::collections::BTreeSet;

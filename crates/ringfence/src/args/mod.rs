@@ -306,7 +306,7 @@ pub struct Write {
 A TASK is a built-in workload with its parameters, each a value or a list separated by commas, or a
 program's command line:
   write instruction=clwb,nt block=4KiB    chase footprint=4MiB    mcf footprint=8MiB
-  stream size=192MiB    alu    idle    'stress-ng --cache 1'
+  stream size=192MiB    alu    idle    'stress-ng --cache 1'    read size=256KiB interval=10ms
   ring variant=ringfence,repaired entry=4KiB    (also naive, optimised)
 
 Examples:

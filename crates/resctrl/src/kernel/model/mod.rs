@@ -2,8 +2,8 @@
 //!
 //! It refuses what Linux 6.1 refuses, with the same errno and words, in the same order (`rdtgroup.c`,
 //! `ctrlmondata.c`, `pseudo_lock.c`, `monitor.c` of `arch/x86/kernel/cpu/resctrl`; the functions are named
-//! beside what stands for them). Left out: CPUs that go on- and offline while it is mounted. Masks have no
-//! effect, since there is no cache; counters are invented.
+//! beside what stands for them). Left out: caches whose last CPU goes offline. Masks have no effect, since there
+//! is no cache; counters are invented.
 //!
 //! ```
 //! use ringfence_resctrl::GroupId;
@@ -200,6 +200,12 @@ impl Model {
     /// A process has a locked region's device open, or no longer.
     pub fn use_device(&self, group: &str, pids: &[u32]) {
         self.machine().device_users.insert(group.to_owned(), pids.to_vec());
+    }
+
+    /// A CPU goes offline, which takes it from every group, or online, into the default group. The last
+    /// one of a cache stays.
+    pub fn set_online(&self, cpu: u32, online: bool) {
+        self.machine().set_online(cpu, online);
     }
 
     /// Whether the kernel finds memory for regions.

@@ -111,6 +111,23 @@ impl Machine {
         }
     }
 
+    /// `resctrl_online_cpu` and `resctrl_offline_cpu`.
+    pub fn set_online(&mut self, cpu: u32, online: bool) {
+        if online {
+            self.hardware.offline.remove(cpu);
+            let default = self.default_place();
+            self.groups[default].cpus.insert(cpu);
+            return;
+        }
+        self.hardware.offline.insert(cpu);
+        for group in &mut self.groups {
+            group.cpus.remove(cpu);
+            for monitor in &mut group.monitors {
+                monitor.cpus.remove(cpu);
+            }
+        }
+    }
+
     /// `cpus_ctrl_write`.
     fn control_cpus(&mut self, place: usize, new: CpuSet) -> Result<(), i32> {
         let default = self.default_place();
