@@ -46,7 +46,7 @@ pub use doctor::{doctor, doctor_brief};
 pub use explain::explain;
 pub use histogram::histogram;
 pub use latencies::latencies;
-pub use lock::{lock_created, lock_misses, locked};
+pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
 pub use prove::{kept, prove};
 pub use reproduce::{reproduced, reproduced_summary, title};

@@ -1,10 +1,12 @@
 //! Regions that are locked into caches.
 
-use ringfence_lab::lock::{Misses, Region};
+use ringfence_lab::latency::CaseLatencies;
+use ringfence_lab::lock::{FLUSHES, Misses, Region, parts};
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::RegionPlan;
 
-use crate::numbers::count;
+use crate::histogram::time;
+use crate::numbers::{NO_FIGURE, count, percent};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, hanging, heading, paragraph, plural};
@@ -68,6 +70,50 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
         table.row(cells.map(Cell::new).into());
     }
     table.render(style)
+}
+
+/// How reads fared by what is read and under which condition: the share that missed, or where hits and
+/// misses cannot be told apart, the median and the 99th percentile. Empty where nothing was counted.
+pub fn lock_table(all: &[CaseLatencies], style: &Style) -> String {
+    let conditions = ["idle", "noise"].into_iter().chain(FLUSHES);
+    let conditions: Vec<&str> =
+        conditions.filter(|condition| all.iter().any(|one| parts(&one.arm).1 == *condition)).collect();
+    let mut rows: Vec<&str> = Vec::new();
+    for one in all {
+        let row = parts(&one.arm).0;
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let told = all.iter().any(|one| one.misses.is_some());
+    let mut out = String::new();
+    if rows.is_empty() {
+        return out;
+    }
+    heading(&mut out, if told { "Reads that missed" } else { "Reads: median, p99" }, style);
+    let columns = std::iter::once(Column::text("read from", 14));
+    let mut table = Table::new(columns.chain(conditions.iter().map(|name| Column::right(*name))).collect());
+    for row in rows {
+        let cell = |condition: &&str| {
+            let one = all.iter().find(|one| parts(&one.arm) == (row, *condition));
+            Cell::new(one.map_or_else(|| NO_FIGURE.into(), figure))
+        };
+        let cells = std::iter::once(Cell::new(row)).chain(conditions.iter().map(cell));
+        table.row(cells.collect());
+    }
+    out += &table.render(style);
+    out.push('\n');
+    out
+}
+
+fn figure(one: &CaseLatencies) -> String {
+    match &one.misses {
+        Some(misses) => percent(misses.value),
+        None => {
+            let at = |share: f64| one.histogram.quantile(share).map_or(NO_FIGURE.into(), time);
+            format!("{}, {}", at(0.5), at(0.99))
+        }
+    }
 }
 
 /// What the kernel counted in passes over regions of several sizes.

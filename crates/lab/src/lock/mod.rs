@@ -158,6 +158,26 @@ fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: 
     arm
 }
 
+/// What an arm's name is made of: what is read, and under which condition (`idle`, `noise`, or the flush
+/// instruction).
+///
+/// ```
+/// use ringfence_lab::lock::parts;
+/// assert_eq!(parts("own ways, preloaded, noise"), ("own ways, preloaded", "noise"));
+/// assert_eq!(parts("locked, after clwb"), ("locked, after clwb", "idle"));
+/// ```
+pub fn parts(arm: &str) -> (&str, &str) {
+    match arm.rsplit_once(", ") {
+        Some((row, last)) if last == NOISE || FLUSHES.contains(&last) => (row, last),
+        _ => (arm, "idle"),
+    }
+}
+
+/// Whether an experiment is one of [`experiment`] or [`after`].
+pub fn is_one(experiment: &Experiment) -> bool {
+    experiment.name == EXPERIMENT || experiment.name.starts_with(&format!("{EXPERIMENT}-after-"))
+}
+
 fn reader(asked: &Question) -> Table {
     let mut table = Table::new();
     table.insert("workload".into(), "read".into());

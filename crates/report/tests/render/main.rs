@@ -5,6 +5,7 @@ mod compare;
 mod golden;
 mod html;
 mod latencies;
+mod lock;
 mod machine;
 mod pages;
 mod pair;

@@ -8,6 +8,7 @@ use ringfence_lab::dataset;
 use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_lab::latency::{self, CaseLatencies, Scale};
+use ringfence_lab::lock;
 use ringfence_lab::measure::{self, Measurement};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{self, CaseResult};
@@ -189,7 +190,12 @@ pub fn latencies(
     style: &ringfence_report::Style,
 ) -> Result<String, Failure> {
     let all = case_latencies(plan, samples, scale)?;
-    let text = ringfence_report::latencies(&all, scale, style);
+    let brief = if lock::is_one(&plan.experiment) {
+        ringfence_report::lock_table(&all, style)
+    } else {
+        String::new()
+    };
+    let text = brief + &ringfence_report::latencies(&all, scale, style);
     Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
