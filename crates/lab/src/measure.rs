@@ -10,7 +10,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::dataset::{DatasetError, Recorder};
 use crate::engine::EngineError;
-use crate::engine::host::HostEngine;
+use crate::engine::fenced::FencedEngine;
 use crate::experiment::Experiment;
 use crate::latency::Scale;
 use crate::plan::Plan;
@@ -68,7 +68,7 @@ pub fn measure(
     progress_can_be_seen(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(Scale::measure);
-    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
     if samples.is_empty() {
         match ended {
@@ -82,6 +82,7 @@ pub fn measure(
     let scale = recording.scale;
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
+    engine.end()?;
     Ok(Measurement { samples, ended, scale, plan, steps_before: 0 })
 }
 

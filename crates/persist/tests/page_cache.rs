@@ -1,5 +1,6 @@
 //! Where memory is a file in the page cache, fences are msync, and what it says is not lost.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ringfence_persist::ring::layout::HEAD;
@@ -21,7 +22,8 @@ impl Folder {
         }
         let found = region.explain().verdict();
         assert!(std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none(), "no page cache to test on: {found}");
-        println!("skipped: this wants a file in the page cache, and found {found}");
+        // Past the test harness, which keeps what passing tests print.
+        _ = writeln!(std::io::stderr(), "skipped: this wants a file in the page cache, and found {found}");
         None
     }
 }

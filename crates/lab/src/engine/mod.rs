@@ -5,6 +5,7 @@
 
 pub(crate) mod cgroup;
 mod crew;
+pub mod fenced;
 pub mod guardian;
 pub mod host;
 pub(crate) mod process;
@@ -79,6 +80,15 @@ pub trait Engine {
     /// # Errors
     /// Where a task does not pause.
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
+
+    /// Arranges what a case wants besides its tasks, before its window.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        let _ = case;
+        Ok(())
+    }
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
     ///

@@ -9,7 +9,7 @@ use ringfence_machine::Machine;
 use super::{Measurement, Recording, decided, progress_can_be_seen};
 use crate::dataset::{self, Dataset, Lock, Recorder};
 use crate::engine::EngineError;
-use crate::engine::host::HostEngine;
+use crate::engine::fenced::FencedEngine;
 use crate::experiment::Experiment;
 use crate::runner::{self, Earlier, Ended, Progress};
 use crate::units::Span;
@@ -51,7 +51,7 @@ pub fn resume(
     if budget.is_some() {
         plan.experiment.measure.budget = budget;
     }
-    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
     let mut recording = Recording {
         plan: &dataset.plan,
@@ -64,6 +64,7 @@ pub fn resume(
     let (samples, ended) = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording)?;
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
+    engine.end()?;
     Ok(Measurement { samples, ended, scale: dataset.manifest.scale, plan: dataset.plan, steps_before })
 }
 

@@ -19,10 +19,10 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(2);
 
 /// What a worker had done at an end of a window.
-struct Point {
+pub(super) struct Point {
     /// The number of its last report.
     number: u64,
-    report: Report,
+    pub(super) report: Report,
     /// The latencies of all units until then, where it counts them.
     latencies: Option<[u64; BUCKETS]>,
 }
@@ -33,6 +33,7 @@ impl HostEngine<'_> {
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
+        self.wait_out_drift(&running)?;
         let counts_before = self.counts(&running);
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
@@ -61,6 +62,7 @@ impl HostEngine<'_> {
         self.switch(&others)?;
         let beside = self.running();
         self.settle(&beside)?;
+        self.wait_out_drift(&beside)?;
         let counts_before = self.counts(&beside);
         let begun = self.reports(&beside)?;
         let begun_at = self.clock.now();
@@ -139,7 +141,7 @@ impl HostEngine<'_> {
 
     // The present report of each worker; those that report on demand are asked first, and so are those
     // that count latencies, since these must be those of the report's units.
-    fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
+    pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
         let is_asked = |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
         let asked: Vec<Option<u32>> =
             workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect();
