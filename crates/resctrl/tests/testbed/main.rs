@@ -62,7 +62,7 @@ fn cascade_lake() -> Hardware {
 
 machine!(
     broadwell_x,
-    |testbed| testbed.profile("broadwell").rdt("rdt-mba-clos=8").mount("-").time(600),
+    |testbed| testbed.profile("broadwell").rdt("rdt-mba-clos=8").mount("-").time(240),
     broadwell(vec![0]),
     [
         masks::a_mask_of_no_way,
@@ -186,7 +186,7 @@ machine!(
 
 machine!(
     two_sockets,
-    |testbed| testbed.profile("sockets").mount("-").time(600),
+    |testbed| testbed.profile("sockets").mount("-").time(240),
     broadwell(vec![0, 1]),
     [machines::exclusive_in_one_socket_alone, machines::a_region_in_each_socket]
 );
