@@ -164,7 +164,10 @@ fn table(seen: &Overview) -> Table {
         };
         cache.bit_usage.iter().map(row)
     });
-    put(vec![Cell::painted("all together", Paint::Faint)], used.collect());
+    let used: Vec<Row> = used.collect();
+    if !used.is_empty() {
+        put(vec![Cell::painted("all together", Paint::Faint)], used);
+    }
     for group in &seen.groups {
         put(facts(group), rows(seen, group));
     }

@@ -71,15 +71,11 @@ fn what_was_put_back_by_hand_needs_no_step() {
 #[test]
 fn what_cannot_be_put_back_can_be_forgotten() {
     let tree = fenced("resctrl.journal");
-    let folder = tree.root().path("/run/ringfence");
-    let folder = folder.to_str().unwrap();
     // A folder with files in it is not removed as the kernel's groups are.
     let refused = run(&tree, &["recover"]);
     assert_eq!(refused.code(), Some(1), "{}", refused.stdout);
     assert!(refused.stderr.contains("removing"), "{}", refused.stderr);
-    let forget = |args: &[&str]| {
-        ringfence(&[&["resctrl", "forget", "--folder", folder], args].concat()).ok().to_owned()
-    };
+    let forget = |args: &[&str]| run(&tree, &[&["forget"], args].concat()).ok().to_owned();
     assert!(forget(&["--kept"]).starts_with("Nothing to forget"));
     assert!(forget(&[]).starts_with("Forgotten"));
     assert!(forget(&[]).starts_with("Nothing to forget"));

@@ -12,7 +12,7 @@ fn look(tree: &FixtureTree) -> Overview {
 }
 
 fn left(what: Pending, purpose: &str, under_way: bool) -> Left {
-    Left { what, purpose: purpose.into(), steps: 4, under_way, folder: "/run/ringfence".into() }
+    Left { what, name: None, purpose: purpose.into(), steps: 4, under_way, folder: "/run/ringfence".into() }
 }
 
 #[test]
@@ -26,7 +26,11 @@ fn groups_and_what_is_left_of_changes() {
     tree.write("/sys/fs/resctrl/quiet/mon_data/mon_L3_01/mbm_total_bytes", "Unavailable\n");
     tree.write("/sys/fs/resctrl/quiet/mon_data/mon_L3_01/mbm_local_bytes", "Error\n");
     tree.write("/sys/fs/resctrl/info/L3/bit_usage", "0=XXSSSSSSEEE;1=XXSSSSSSEEE\n");
-    let left = [left(Pending::Unfinished, "prove", false), left(Pending::Kept, "prove --keep", false)];
+    let left = [
+        left(Pending::Unfinished, "prove", false),
+        left(Pending::Kept, "prove --keep", false),
+        Left { name: Some("hot".into()), ..left(Pending::Kept, "lock create hot", false) },
+    ];
     check("resctrl-groups", |style| ringfence_report::resctrl(&look(&tree), &left, style));
 }
 

@@ -1,10 +1,15 @@
 //! What can be asked.
 
 mod answers;
+mod lock;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub use lock::{
+    Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
+};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 
@@ -34,6 +39,8 @@ pub enum Verb {
     Doctor(Look),
     /// Show who may use which cache ways and how much bandwidth; put back what was left behind or kept
     Resctrl(Resctrl),
+    /// Keep a region in a cache: measure what does, lock one, list and remove them
+    Lock(Lock),
     /// Say how durable a store to a file, directory or device can become, and why
     Explain(Explain),
     /// Measure what durable writes cost, over any combination of ways to write
@@ -126,6 +133,9 @@ pub struct Forget {
     /// Forget what is kept, instead of what a run that was killed has left behind
     #[arg(long)]
     pub kept: bool,
+    /// Use the kernel's files below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub journal: JournalFolder,

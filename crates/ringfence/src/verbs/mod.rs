@@ -4,6 +4,7 @@ mod aa;
 mod compare;
 mod experiment;
 mod explain;
+mod lock;
 mod look;
 mod neighbours;
 mod pair;
@@ -37,6 +38,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
+        Verb::Lock(lock) => lock::run(&lock),
         Verb::Explain(explain) => explain::run(&explain),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),

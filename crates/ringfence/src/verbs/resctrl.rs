@@ -80,12 +80,12 @@ fn nothing(what: Pending) -> &'static str {
 // Where such a journal lies: root's and one's own can be in different folders.
 fn folder(root: &FsRoot, wanted: Option<&PathBuf>, what: Pending) -> Option<PathBuf> {
     let left = transaction::left(root, wanted.map(PathBuf::as_path));
-    left.into_iter().find(|left| left.what == what).map(|left| left.folder)
+    left.into_iter().find(|left| left.what == what && left.name.is_none()).map(|left| left.folder)
 }
 
 fn forget(asked: &Forget) -> Result<(), Failure> {
     let what = if asked.kept { Pending::Kept } else { Pending::Unfinished };
-    let Some(folder) = folder(&FsRoot::host(), asked.journal.folder.as_ref(), what) else {
+    let Some(folder) = folder(&FsRoot::at(&asked.root), asked.journal.folder.as_ref(), what) else {
         return output::print("Nothing to forget: there is no such journal.\n");
     };
     let options = Options { folder: Some(folder), ..Options::default() };
