@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 cycles: Some(60_000_000 + draw(5_000_000)),
                 instructions: Some(30_000_000 + draw(5_000_000)),
                 llc_misses: step.is_multiple_of(2).then(|| draw(200_000)),
+                latencies: None,
             };
             (0..4).map(sample).collect()
         })

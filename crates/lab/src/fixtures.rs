@@ -203,6 +203,7 @@ fn window(
             cycles: None,
             instructions: None,
             llc_misses: None,
+            latencies: None,
         }
     };
     active.iter().map(|active| sample(active.role, active.variant)).collect()

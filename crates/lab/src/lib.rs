@@ -12,6 +12,7 @@ pub mod experiment;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod frontier;
+pub mod latency;
 pub mod measure;
 pub mod pair;
 pub mod placement;

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuId;
 
-use crate::dataset::{self, DatasetError, Histogram, Recorder};
-use crate::engine::host::HostEngine;
-use crate::engine::{EngineError, latencies};
+use crate::dataset::{DatasetError, Recorder};
+use crate::engine::EngineError;
+use crate::engine::fenced::FencedEngine;
 use crate::experiment::Experiment;
+use crate::latency::Scale;
 use crate::plan::Plan;
 use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
@@ -27,9 +29,8 @@ pub struct Measurement {
     pub samples: Vec<Sample>,
     /// Why it ended.
     pub ended: Ended,
-    /// The latencies that the first instance of each role counted in its last life, where it did; also in
-    /// the dataset.
-    pub histograms: Vec<Histogram>,
+    /// What tells hits from misses, where a task counted latencies; also in the dataset.
+    pub scale: Option<Scale>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
 }
@@ -51,20 +52,23 @@ pub fn measure(
         Plan::on(&decided(experiment), machine).map_err(|error| EngineError::Usage(error.to_string()))?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
-    let mut recording = Recording { plan: &plan, machine, dir: dir.into(), recorder: None, progress };
+    let mut recording =
+        Recording { plan: &plan, machine, dir: dir.into(), recorder: None, scale: None, progress };
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
         recording.finish(&Ended::Complete).map_err(EngineError::Failed)?;
         return Ok(Measurement {
             samples: Vec::new(),
             ended: Ended::Complete,
-            histograms: Vec::new(),
+            scale: None,
             plan,
             steps_before: 0,
         });
     }
     progress_can_be_seen(&plan)?;
-    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    // While nothing runs yet.
+    recording.scale = counts_latencies_on(&plan).and_then(Scale::measure);
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
     if samples.is_empty() {
         match ended {
@@ -75,22 +79,19 @@ pub fn measure(
             Ended::Complete | Ended::Precise | Ended::Budget => {}
         }
     }
+    let scale = recording.scale;
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
-    let histograms = histograms(&plan, |role| engine.histogram(role));
-    dataset::write_histograms(dir, &histograms)?;
-    Ok(Measurement { samples, ended, histograms, plan, steps_before: 0 })
+    engine.end()?;
+    Ok(Measurement { samples, ended, scale, plan, steps_before: 0 })
 }
 
-fn histograms(plan: &Plan, of_role: impl Fn(usize) -> Option<Vec<u64>>) -> Vec<Histogram> {
-    let roles = plan.experiment.roles.iter().enumerate();
-    roles
-        .filter_map(|(number, role)| {
-            let buckets = latencies(&of_role(number)?);
-            let what = "latency of single loads, last life".into();
-            (!buckets.is_empty()).then(|| Histogram { role: role.name.clone(), what, buckets })
-        })
-        .collect()
+// The CPU of the first role that counts latencies in a case that is measured.
+fn counts_latencies_on(plan: &Plan) -> Option<CpuId> {
+    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+    let mut active = measured.flatten().flat_map(|case| &plan.cases[case].active);
+    let counts = active.find(|a| plan.variants[a.role][a.variant].task.counts_latencies())?;
+    plan.placed.cpus[counts.role].first().copied()
 }
 
 // What a program's work is counted in is decided here, and so stands in the dataset.
@@ -141,6 +142,7 @@ struct Recording<'a> {
     machine: &'a Machine,
     dir: PathBuf,
     recorder: Option<Recorder>,
+    scale: Option<Scale>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -148,8 +150,11 @@ impl Recording<'_> {
     fn begin(&mut self) -> Result<&mut Recorder, String> {
         if self.recorder.is_none() {
             let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
-            let recorder =
+            let mut recorder =
                 Recorder::create(&self.dir, self.plan, &machine).map_err(|error| error.to_string())?;
+            if let Some(scale) = self.scale {
+                recorder.note_scale(scale).map_err(|error| error.to_string())?;
+            }
             self.recorder = Some(recorder);
         }
         Ok(self.recorder.as_mut().expect("made above"))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::Class;
+use crate::latency::Histogram;
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
 /// `life`, `block`, `step` and `position`.
@@ -48,6 +49,10 @@ pub struct Sample {
     pub instructions: Option<u64>,
     /// Last-level cache misses, where there are counters.
     pub llc_misses: Option<u64>,
+    /// Latencies of single units, where the task counts them and there were any: as many as `units`. In
+    /// a dataset they are kept apart from the other fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Histogram>,
 }
 
 impl Sample {

@@ -184,6 +184,7 @@ mod tests {
             cycles: None,
             instructions: None,
             llc_misses: None,
+            latencies: None,
         }
     }
 

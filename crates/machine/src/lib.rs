@@ -21,6 +21,7 @@
 //! - [`features`]: flush instructions, vector widths, TSC, RDT
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
+//! - [`resctrl`]: which parts of caches and bandwidth can be fenced off, and what they are set to
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!
@@ -29,13 +30,12 @@
 
 pub mod clock;
 pub mod counters;
-pub mod cpulist;
 pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod probe;
-pub mod root;
+pub mod resctrl;
 pub mod targets;
 pub mod topology;
 pub mod units;
@@ -43,6 +43,7 @@ pub mod units;
 mod machine;
 
 pub use machine::Machine;
+pub use ringfence_kernel::{cpulist, root};
 
 /// The example in the README runs as a test.
 #[cfg(doctest)]

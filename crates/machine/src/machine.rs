@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::TscEvidence;
 use crate::doctor::{self, Finding};
 use crate::features::{Features, Identity};
+use crate::resctrl::{self, Offered};
 use crate::root::{FsRoot, RootError};
 use crate::targets::{self, Target};
 use crate::topology::Topology;
@@ -26,6 +27,10 @@ pub struct Machine {
     pub topology: Topology,
     /// Memory to write to.
     pub targets: Vec<Target>,
+    /// What resctrl offers and is set to; `None` where it is not mounted, and in files written before it
+    /// was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resctrl: Option<Offered>,
     /// What spoils a measurement, the worst first.
     pub findings: Vec<Finding>,
 }
@@ -49,6 +54,7 @@ impl Machine {
             tsc: TscEvidence::gather(root),
             topology,
             targets,
+            resctrl: resctrl::offered(root),
             findings,
         })
     }
@@ -62,12 +68,26 @@ mod tests {
     #[test]
     fn json_round_trip() {
         let tree = fixtures::cxl_node();
-        for root in [FsRoot::host(), tree.root()] {
+        let fenced = fixtures::xeon_2s64t();
+        for root in [FsRoot::host(), tree.root(), fenced.root()] {
             let machine = Machine::examine(&root).unwrap();
             let json = serde_json::to_string_pretty(&machine).unwrap();
             assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);
             assert_eq!(machine.features.is_some(), root.is_host());
         }
+    }
+
+    #[test]
+    fn what_resctrl_offers_is_kept_and_may_be_missing() {
+        let tree = fixtures::xeon_2s64t();
+        let machine = Machine::examine(&tree.root()).unwrap();
+        let offered = machine.resctrl.as_ref().unwrap();
+        assert_eq!((offered.closids_free, offered.groups), (Some(15), 0));
+        assert_eq!(offered.default.to_string(), "L3:0=7ff;1=7ff\nMB:0=100;1=100\n");
+        let mut json = serde_json::to_value(&machine).unwrap();
+        json.as_object_mut().unwrap().remove("resctrl");
+        let older: Machine = serde_json::from_value(json).unwrap();
+        assert_eq!(older, Machine { resctrl: None, ..machine });
     }
 
     #[test]

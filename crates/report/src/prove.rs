@@ -1,7 +1,7 @@
 //! The answer of `prove`: what was seen, what was tried, the verdict and how to keep it.
 
 use ringfence_lab::estimate::Estimate;
-use ringfence_lab::prove::{ATTEMPTS, Confirmation, Price, Proof, Tried, Verdict};
+use ringfence_lab::prove::{ATTEMPTS, Confirmation, Kept, Price, Proof, Tried, Verdict};
 use ringfence_lab::task::text as task_text;
 
 use crate::numbers::{NO_FIGURE, percent, slowdown_estimate, slowdown_figure};
@@ -47,6 +47,32 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     }
     out.push('\n');
     verdict(&mut out, proof, style);
+    out
+}
+
+/// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told elsewhere.
+pub fn kept(kept: Result<&Option<Kept>, String>, style: &Style) -> String {
+    let mut out = String::from("\n");
+    match kept {
+        Err(_) => return String::new(),
+        Ok(None) => paragraph(&mut out, 0, "Nothing is kept: no setting of resctrl was confirmed.", style),
+        Ok(Some(kept)) => {
+            heading(&mut out, "Kept, until 'ringfence resctrl undo'", style);
+            for (group, schemata) in &kept.settings {
+                let schemata = schemata.to_string();
+                let text = format!("{group} may use {}", schemata.trim_end().replace('\n', ", "));
+                hanging(&mut out, "  • ", None, &text, style);
+            }
+            for (role, group) in &kept.groups {
+                let text = format!(
+                    "start the {role} in its group: sh -c 'echo $$ > {}/{}/tasks; exec COMMAND'",
+                    kept.place,
+                    group.path().display()
+                );
+                hanging(&mut out, "  • ", None, &text, style);
+            }
+        }
+    }
     out
 }
 

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringfence_lab::dataset::{Histogram, write_histograms};
 use ringfence_lab::fixtures::survey_in;
 use ringfence_lab::task::Instruction;
 use serde_json::Value;
@@ -130,21 +129,18 @@ fn a_survey_opens_in_a_browser() {
     let folder = Folder::new();
     let dir = folder.path().join("survey");
     survey_in(&dir, zen);
-    let histogram =
-        Histogram { role: "victim".into(), what: "loads".into(), buckets: vec![(64, 5), (512, 1)] };
-    write_histograms(&dir.join("neighbours-chase"), &[histogram]).unwrap();
     let said = ringfence_in(folder.path(), &["report", "survey"]);
     assert_eq!(said.ok().trim(), "report: survey/report.html");
     let page = dir.join("report.html");
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Which flush should I use here"));
-    // Three frontiers, three heat maps, two matrices, seven time lines, reloads, one histogram.
-    assert_eq!(text.matches("<div class=\"chart\"").count(), 17);
+    // Three frontiers, three heat maps, two matrices, seven time lines, reloads.
+    assert_eq!(text.matches("<div class=\"chart\"").count(), 16);
     let shown = ringfence_in(folder.path(), &["show", "survey"]);
     assert!(shown.ok().contains("On this machine:"));
     let Some(browser) = browser() else { return skip("there is no Chromium") };
     let dom = sound(&browser, &page);
-    assert_eq!(dom.matches("<div class=\"tip\">").count(), 17, "hovering shows numbers");
+    assert_eq!(dom.matches("<div class=\"tip\">").count(), 16, "hovering shows numbers");
     broken_pages_are_noticed(&browser, &page);
 }
 
@@ -247,7 +243,7 @@ fn hostile_names_of_a_real_run_are_inert() {
     fs::write(folder.path().join("hostile.toml"), experiment).unwrap();
     ringfence_in(folder.path(), &["run", "hostile.toml", "--out", "data", "--quiet"]).ok();
     if support::cpus().len() > 1 {
-        assert!(folder.path().join("data/histograms.json").exists());
+        assert!(folder.path().join("data/latencies.parquet").exists());
     }
     ringfence_in(folder.path(), &["report", "data", "--out", "page.html"]).ok();
     let page = folder.path().join("page.html");

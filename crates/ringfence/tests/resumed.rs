@@ -13,7 +13,7 @@ use support::{Folder, Running, cpus, ringfence_in, skip, wait_for};
 
 const BEGIN: [&str; 16] = [
     "neighbours",
-    "--victim=chase footprint=64KiB",
+    "--victim=chase footprint=64KiB histogram=true",
     "--aggressor=write size=256KiB instruction=nt,none",
     "--aggressor=alu",
     "--lives",
@@ -70,6 +70,11 @@ fn assert_complete(dataset: &Dataset, round: u64) {
     assert_eq!(dataset.manifest.state, State::Complete, "round {round}");
     let steps = Earlier::new(&dataset.plan, dataset.samples.clone(), 0).unwrap().steps();
     assert_eq!(steps, STEPS, "round {round}");
+    // Every load that was measured is in the histogram of its window, also across the cuts.
+    for sample in dataset.samples.iter().filter(|sample| &*sample.role == "victim") {
+        let counted = sample.latencies.as_ref().map_or(0, |latencies| latencies.total());
+        assert_eq!(counted, sample.units, "round {round}");
+    }
     // Later steps were measured later, also across the cuts.
     let starts: Vec<u64> = dataset.samples.iter().map(|sample| sample.start_ns).collect();
     let ends = dataset.samples.iter().map(|sample| sample.start_ns + sample.length_ns);

@@ -71,6 +71,7 @@ fn dataset(text: &str, tree: &FixtureTree, seed: u32, ns: impl Fn(&str, &str) ->
                             cycles: None,
                             instructions: None,
                             llc_misses: None,
+                            latencies: None,
                         }
                     })
                     .collect();

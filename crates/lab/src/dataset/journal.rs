@@ -1,7 +1,8 @@
 //! `samples.journal`: what has been measured so far, one line of JSON per step.
 //!
 //! The first line says the version and the columns. Each later one is a step: an array of samples, each
-//! an array in the columns' order. A step is written with one system call, so a program that is killed
+//! an array in the columns' order; where latencies were counted, an array of them as `[floor_ns, count]`
+//! follows the last column. A step is written with one system call, so a program that is killed
 //! leaves at most the last line torn, and no step by half.
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use super::columns::{COLUMNS, Known};
 use super::error::DatasetError;
 use super::{SCHEMA, files};
 use crate::estimate::Class;
+use crate::latency::Histogram;
 use crate::sample::Sample;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,8 @@ struct Row<'a>(
     Option<u64>,
     Option<u64>,
     Option<u64>,
+    // No column, and only where there are any: so older journals are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<Histogram>,
 );
 
 fn row(s: &Sample) -> Row<'_> {
@@ -75,6 +79,7 @@ fn row(s: &Sample) -> Row<'_> {
         s.cycles,
         s.instructions,
         s.llc_misses,
+        s.latencies.clone(),
     )
 }
 
@@ -99,6 +104,7 @@ fn sample(row: Row<'_>, known: &Known) -> Result<Sample, String> {
         cycles: row.16,
         instructions: row.17,
         llc_misses: row.18,
+        latencies: row.19,
     })
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::date::Date;
 use super::error::DatasetError;
 use super::{MANIFEST, SCHEMA, files};
+use crate::latency::Scale;
 use crate::placement::Placed;
 use crate::plan::{Case, NotRun, Plan};
 use crate::runner::Ended;
@@ -51,6 +52,12 @@ pub struct Manifest {
     pub placed: Placed,
     /// What the Parquet file must be; `None` while unfinished.
     pub samples: Option<SamplesFile>,
+    /// What `latencies.parquet` must be; absent where no task counted latencies, and while unfinished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<SamplesFile>,
+    /// What tells hits from misses in them; absent where no task counts latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
 }
 
 /// That measuring went on after it had been cut short.
@@ -104,10 +111,10 @@ pub struct CaseEntry {
     pub case: Case,
 }
 
-/// What `samples.parquet` must be.
+/// What a Parquet file must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplesFile {
-    /// How many samples it holds.
+    /// How many rows it holds.
     pub count: u64,
     /// How long it is, bytes.
     pub bytes: u64,
@@ -151,6 +158,8 @@ impl Manifest {
             not_run: plan.not_run.clone(),
             placed: plan.placed.clone(),
             samples: None,
+            latencies: None,
+            scale: None,
         }
     }
 
@@ -161,6 +170,7 @@ impl Manifest {
         self.resumed.retain(|earlier| earlier.from_ns <= after_ns);
         self.resumed.push(Resumption { at, after_ns, from_ns });
         (self.state, self.ended, self.samples) = (State::Unfinished, None, None);
+        self.latencies = None;
         self
     }
 

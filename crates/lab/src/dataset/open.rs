@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::columns::Known;
 use super::error::DatasetError;
 use super::manifest::{self, Manifest, State};
-use super::{EXPERIMENT, JOURNAL, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file};
+use super::{
+    EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file,
+};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::runner::Ended;
@@ -100,7 +102,10 @@ fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>
     let (path, samples) = match (manifest.state, &manifest.samples) {
         (State::Complete, Some(expected)) => {
             let path = dir.join(SAMPLES);
-            let samples = parquet_file::read(&path, expected, known)?;
+            let mut samples = parquet_file::read(&path, expected, known)?;
+            if let Some(expected) = &manifest.latencies {
+                parquet_file::latencies::read(&dir.join(LATENCIES), expected, &mut samples)?;
+            }
             (path, samples)
         }
         (State::Complete, None) => {

@@ -4,6 +4,7 @@
 //! what may be missing is optional. Before it is parsed the file is compared with its checksum in the
 //! manifest, so that a damaged one is called that whatever the parser would make of it.
 
+pub mod latencies;
 mod read;
 mod write;
 

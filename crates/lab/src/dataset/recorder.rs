@@ -11,7 +11,9 @@ use super::journal::{self, Journal};
 use super::lock::Lock;
 use super::manifest::{Manifest, State};
 use super::open::Dataset;
-use super::{EXPERIMENT, JOURNAL, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
+use super::parquet_file::latencies::Counted;
+use super::{EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
+use crate::latency::Scale;
 use crate::plan::Plan;
 use crate::runner::Ended;
 use crate::sample::Sample;
@@ -76,7 +78,9 @@ impl Recorder {
         let manifest = dataset.manifest.clone().go_on(dataset.end_ns(), from_ns);
         manifest.write(&dir)?;
         // It is no longer read, and would be incomplete for others: should it stay, no harm is done.
-        let _ = fs::remove_file(dir.join(SAMPLES));
+        for file in [SAMPLES, LATENCIES] {
+            let _ = fs::remove_file(dir.join(file));
+        }
         Ok(Self { dir, manifest, known, journal, _lock: lock })
     }
 
@@ -98,6 +102,15 @@ impl Recorder {
         Ok(())
     }
 
+    /// Notes what tells hits from misses in the latencies that are to come.
+    ///
+    /// # Errors
+    /// Where the manifest cannot be written.
+    pub fn note_scale(&mut self, scale: Scale) -> Result<(), DatasetError> {
+        self.manifest.scale = Some(scale);
+        self.manifest.write(&self.dir)
+    }
+
     /// The folder.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -115,15 +128,25 @@ impl Recorder {
         self.journal.append(samples)
     }
 
-    /// Ends the dataset: the journal becomes `samples.parquet`.
+    /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` where there are any.
     ///
     /// # Errors
     /// Where that cannot be written. The journal stays, and the dataset can be read as an unfinished one.
     pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
         let path = self.dir.join(JOURNAL);
+        let (mut row, mut counted) = (0, Vec::new());
         let samples = parquet_file::write(&self.dir.join(SAMPLES), |step| {
-            journal::read(&path, &self.known, step).map(drop)
+            let take = |samples: Vec<Sample>| {
+                counted.extend((row..).zip(&samples).filter_map(|(row, sample)| Counted::of(row, sample)));
+                row += samples.len() as u64;
+                step(samples)
+            };
+            journal::read(&path, &self.known, take).map(drop)
         })?;
+        if !counted.is_empty() {
+            let path = self.dir.join(LATENCIES);
+            self.manifest.latencies = Some(parquet_file::latencies::write(&path, &counted)?);
+        }
         self.manifest.state = State::Complete;
         self.manifest.ended = Some(ended.clone());
         self.manifest.samples = Some(samples);

@@ -22,8 +22,8 @@ use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::{self, Cgroup};
-use super::process;
 use super::worker::Spec;
+use super::{fenced, process};
 use crate::task::Task;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
@@ -96,6 +96,7 @@ fn main(fd: RawFd) -> ! {
     }
     process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
     cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
+    fenced::recover();
     std::process::exit(0);
 }
 

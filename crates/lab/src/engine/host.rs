@@ -1,5 +1,6 @@
 //! The engine of this machine: a process per task, pinned, and a ping-pong between them.
 
+mod drift;
 mod windows;
 
 use std::sync::atomic::AtomicBool;
@@ -9,13 +10,14 @@ use ringfence_machine::clock::Clock;
 use ringfence_machine::counters::Counters;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe;
+use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Assigned, Failure, Spec};
-use super::{Engine, EngineError, Measured};
+use super::{Engine, EngineError, Measured, process};
 use crate::plan::{Active, Plan};
 use crate::task::axes::Variant;
 
@@ -35,6 +37,7 @@ pub struct HostEngine<'a> {
     clock: &'static Clock,
     origin: u64,
     life: Option<u32>,
+    drifting: bool,
 }
 
 impl<'a> HostEngine<'a> {
@@ -54,13 +57,34 @@ impl<'a> HostEngine<'a> {
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let plan = plan.clone();
-        Ok(Self { plan, stop, shared, guardian, workers, clock, origin: clock.now(), life: None })
+        Ok(Self {
+            plan,
+            stop,
+            shared,
+            guardian,
+            workers,
+            clock,
+            origin: clock.now(),
+            life: None,
+            drifting: false,
+        })
     }
 
-    /// The latencies of single operations that a role's first instance has counted in this life.
-    pub fn histogram(&self, role: usize) -> Option<Vec<u64>> {
-        let worker = self.workers.iter().find(|worker| worker.role == role)?;
-        Some(self.shared.slot(worker.slot).histogram())
+    /// The processes of a role that run now: its workers, and whatever they have started.
+    pub fn processes(&self, role: usize) -> Vec<u32> {
+        let workers = self.workers.iter().filter(|worker| worker.role == role);
+        let mut all = Vec::new();
+        for pid in workers.filter_map(|worker| worker.pid) {
+            all.push(pid);
+            all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
+        }
+        all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    /// Something was changed that takes effect slowly: before the next window the tasks run until their
+    /// rates stand still.
+    pub fn let_drift(&mut self) {
+        self.drifting = true;
     }
 
     fn slot(&self, worker: usize) -> &Slot {
@@ -227,6 +251,14 @@ impl<'a> HostEngine<'a> {
             }
         }
         Ok(())
+    }
+
+    // Whether the task that a worker is ordered to run counts latencies.
+    fn counts_latencies(&self, worker: usize) -> bool {
+        let Worker { role, ordered, .. } = self.workers[worker];
+        let variant =
+            ordered.checked_sub(order::RUN).map(|variant| &self.plan.variants[role][variant as usize]);
+        variant.is_some_and(|variant| variant.task.counts_latencies())
     }
 
     fn running(&self) -> Vec<usize> {

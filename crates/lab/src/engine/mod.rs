@@ -5,6 +5,7 @@
 
 pub(crate) mod cgroup;
 mod crew;
+pub mod fenced;
 pub mod guardian;
 pub mod host;
 pub(crate) mod process;
@@ -14,6 +15,7 @@ pub mod worker;
 
 use ringfence_machine::cpulist::CpuId;
 
+use crate::latency::Histogram;
 use crate::plan::Active;
 
 /// What one task did in one window.
@@ -35,6 +37,8 @@ pub struct Measured {
     pub units: u64,
     /// Hardware counters, where there are any.
     pub counts: Option<Counts>,
+    /// Latencies of single units, where the task counts them and there were any: as many as `units`.
+    pub latencies: Option<Histogram>,
 }
 
 /// Hardware counters of one window.
@@ -62,12 +66,6 @@ pub enum EngineError {
     Interrupted,
 }
 
-/// The buckets of a histogram of latencies that hold anything, as (least latency in ns, count).
-pub fn latencies(buckets: &[u64]) -> Vec<(u64, u64)> {
-    let floors = buckets.iter().enumerate().map(|(bucket, count)| (shm::bucket_floor(bucket), *count));
-    floors.filter(|(_, count)| *count > 0).collect()
-}
-
 /// Runs tasks and measures them.
 pub trait Engine {
     /// Starts the metric's role anew, and everybody else if they do not run yet; all are paused.
@@ -82,6 +80,15 @@ pub trait Engine {
     /// # Errors
     /// Where a task does not pause.
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
+
+    /// Arranges what a case wants besides its tasks, before its window.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        let _ = case;
+        Ok(())
+    }
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
     ///

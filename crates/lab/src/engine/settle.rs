@@ -46,6 +46,32 @@ impl Settling {
     }
 }
 
+// Slices in each of the two stretches that are compared.
+const STRETCH: usize = 8;
+const SMALL: f64 = 0.02;
+
+/// Follows a rate, slice by slice, until it stands still: its mean over the last stretch and over the one
+/// before differ by less than two percent, or by less than the noise lets tell.
+#[derive(Debug, Clone, Default)]
+pub struct Drift {
+    rates: Vec<f64>,
+}
+
+impl Drift {
+    /// Takes a slice's rate; whether it stands still.
+    pub fn stands_still(&mut self, rate: f64) -> bool {
+        self.rates.push(rate);
+        let Some(start) = self.rates.len().checked_sub(2 * STRETCH) else { return false };
+        let (earlier, later) = self.rates[start..].split_at(STRETCH);
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / STRETCH as f64;
+        let (a, b) = (mean(earlier), mean(later));
+        let squares = |of: &[f64], mean: f64| of.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+        let n = STRETCH as f64;
+        let error = ((squares(earlier, a) + squares(later, b)) / (n * (n - 1.0))).sqrt();
+        (b - a).abs() <= (SMALL * a.abs()).max(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +96,23 @@ mod tests {
         let mut swinging = Settling::new(1, report(0, 0));
         let rounds = (1..100).position(|n| swinging.settled(report(n, n * n * n))).unwrap() + 1;
         assert_eq!(rounds as u32, MOST_ROUNDS);
+    }
+
+    #[test]
+    fn a_drift_is_waited_out_and_noise_is_not() {
+        let after = |rate: &dyn Fn(usize) -> f64| {
+            let mut drift = Drift::default();
+            (0..10_000).position(|slice| drift.stands_still(rate(slice)))
+        };
+        let least = Some(2 * STRETCH - 1);
+        assert_eq!(after(&|_| 5.0), least);
+        assert_eq!(after(&|_| 0.0), least, "a task that does nothing");
+        let noisy = |slice: usize| 1.0 + 0.3 * if slice % 2 == 0 { 1.0 } else { -1.0 };
+        assert_eq!(after(&noisy), least);
+        // Towards its end by a half every 20 slices: within two percent over a stretch after some 60.
+        let drifting = |slice: usize| 1.0 - 0.8 * 0.5f64.powf(slice as f64 / 20.0);
+        let still = after(&drifting).unwrap();
+        assert!((60..160).contains(&still), "{still}");
+        assert!(drifting(still) > 0.9 * drifting(10_000), "{}", drifting(still));
     }
 }

@@ -3,11 +3,14 @@
 //! What the worker writes often (its reports) and what it reads often (its orders) lie on lines of
 //! their own, so that neither side disturbs the other's measurement.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
+
+use crate::latency::BUCKETS;
 
 /// Orders from the supervisor.
 pub mod order {
@@ -51,11 +54,25 @@ struct ReportCell {
     untimed: AtomicU64,
 }
 
+impl ReportCell {
+    #[inline(always)]
+    fn store(&self, report: Report) {
+        self.units.store(report.units, Ordering::Relaxed);
+        self.ticks.store(report.ticks, Ordering::Relaxed);
+        self.untimed.store(report.untimed, Ordering::Relaxed);
+    }
+
+    fn load(&self) -> Report {
+        Report {
+            units: self.units.load(Ordering::Relaxed),
+            ticks: self.ticks.load(Ordering::Relaxed),
+            untimed: self.untimed.load(Ordering::Relaxed),
+        }
+    }
+}
+
 const REPORTS: usize = 4;
 const MESSAGE: usize = 2048;
-
-/// Buckets of a latency histogram: eight per power of two of ns.
-pub const BUCKETS: usize = 256;
 
 /// One worker's slot.
 #[repr(C)]
@@ -71,6 +88,7 @@ pub struct Slot {
     reports: [OwnLine<ReportCell>; REPORTS],
     message_len: OwnLine<AtomicU32>,
     message: [AtomicU8; MESSAGE],
+    marked: OwnLine<ReportCell>,
     histogram: [AtomicU64; BUCKETS],
 }
 
@@ -82,9 +100,6 @@ impl Slot {
         self.settle_units.0.store(0, Ordering::Relaxed);
         self.message_len.0.store(0, Ordering::Relaxed);
         self.answer.0.store(self.question.0.load(Ordering::Relaxed), Ordering::Relaxed);
-        for bucket in &self.histogram {
-            bucket.store(0, Ordering::Relaxed);
-        }
         fence(Ordering::SeqCst);
     }
 
@@ -168,10 +183,7 @@ impl Slot {
     /// Worker: publishes report number `number`, counting from 1 without gaps.
     #[inline(always)]
     pub fn publish(&self, number: u64, report: Report) {
-        let cell = &self.reports[number as usize % REPORTS].0;
-        cell.units.store(report.units, Ordering::Relaxed);
-        cell.ticks.store(report.ticks, Ordering::Relaxed);
-        cell.untimed.store(report.untimed, Ordering::Relaxed);
+        self.reports[number as usize % REPORTS].0.store(report);
         self.published.0.store(number, Ordering::Release);
     }
 
@@ -181,12 +193,7 @@ impl Slot {
     pub fn latest(&self) -> (u64, Report) {
         loop {
             let number = self.published.0.load(Ordering::Acquire);
-            let cell = &self.reports[number as usize % REPORTS].0;
-            let report = Report {
-                units: cell.units.load(Ordering::Relaxed),
-                ticks: cell.ticks.load(Ordering::Relaxed),
-                untimed: cell.untimed.load(Ordering::Relaxed),
-            };
+            let report = self.reports[number as usize % REPORTS].0.load();
             fence(Ordering::Acquire);
             let now = self.published.0.load(Ordering::Relaxed);
             if now - number < REPORTS as u64 - 1 {
@@ -212,31 +219,19 @@ impl Slot {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Worker: counts one latency.
-    #[inline(always)]
-    pub fn count_latency(&self, ns: u64) {
-        let bucket = &self.histogram[bucket_of(ns)];
-        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// Worker: puts down a report and the latencies counted until then, for the supervisor to read once
+    /// its question has been answered.
+    pub fn mark(&self, report: Report, latencies: &[Cell<u64>; BUCKETS]) {
+        self.marked.0.store(report);
+        for (bucket, count) in self.histogram.iter().zip(latencies) {
+            bucket.store(count.get(), Ordering::Relaxed);
+        }
     }
 
-    /// The histogram so far.
-    pub fn histogram(&self) -> Vec<u64> {
-        self.histogram.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect()
+    /// Supervisor: what was put down before the last answer. The answer orders the two.
+    pub fn marked(&self) -> (Report, [u64; BUCKETS]) {
+        (self.marked.0.load(), std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)))
     }
-}
-
-/// The bucket of a latency: eight per power of two, the last one open.
-pub fn bucket_of(ns: u64) -> usize {
-    if ns < 8 {
-        return ns as usize;
-    }
-    let power = ns.ilog2();
-    (((power - 2) << 3) as usize + (ns >> (power - 3) & 7) as usize).min(BUCKETS - 1)
-}
-
-/// The least latency of a bucket, ns.
-pub fn bucket_floor(bucket: usize) -> u64 {
-    if bucket < 8 { bucket as u64 } else { (8 + bucket as u64 % 8) << (bucket / 8 - 1) }
 }
 
 /// The shared memory: an array of slots.
@@ -354,15 +349,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_ordered_and_hold_their_floor() {
-        for bucket in 0..BUCKETS - 1 {
-            assert_eq!(bucket_of(bucket_floor(bucket)), bucket);
-            assert_eq!(bucket_of(bucket_floor(bucket + 1) - 1), bucket);
-        }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-    }
-
-    #[test]
     fn a_report_is_never_torn() {
         let shared = Shared::create(2).unwrap();
         let slot = shared.slot(1);
@@ -393,7 +379,12 @@ mod tests {
             scope.spawn(|| {
                 loop {
                     let seen = slot.bell();
-                    slot.answer_if_asked(|| slot.publish(1, Report { units: 9, ..Report::default() }));
+                    slot.answer_if_asked(|| {
+                        let report = Report { units: 9, ..Report::default() };
+                        slot.publish(1, report);
+                        let nine = |bucket| Cell::new(if bucket == 17 { 9 } else { 0 });
+                        slot.mark(report, &std::array::from_fn(nine));
+                    });
                     if slot.order() == order::RUN {
                         slot.set_state(state::RUNNING);
                         return;
@@ -404,6 +395,8 @@ mod tests {
             let number = slot.ask();
             assert!(slot.wait_answer(number, Duration::from_secs(10)));
             assert_eq!(slot.latest().1.units, 9);
+            let (report, latencies) = slot.marked();
+            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>()), (9, 9, 9));
             slot.give(order::RUN);
             assert!(slot.wait_state(state::RUNNING, Duration::from_secs(10)));
         });

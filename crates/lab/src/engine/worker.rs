@@ -3,6 +3,7 @@
 //! It holds every variant of its role ready, runs the one that is ordered, and sleeps on its bell
 //! when paused. It dies with the guardian that started it.
 
+use std::cell::Cell;
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::{Cgroup, PERIOD_US};
 use super::shm::{Report, Shared, Slot, order, state};
+use crate::latency::{BUCKETS, bucket_of};
 use crate::task::{ProgramUnit, Task};
 use crate::units::Share;
 use crate::workload::command::Program;
 use crate::workload::command::whole_run::WholeRun;
-use crate::workload::write::Regions;
-use crate::workload::{self, Latencies, Workload};
+use crate::workload::{self, Latencies, Regions, Workload};
 
 /// What a worker is told at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -187,6 +188,7 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
     let clock = Clock::host();
     let mut tally = Tally::default();
     let mut amounts = vec![1u64; runners.len()];
+    let counted = Counted::new(clock);
     loop {
         let seen = slot.bell();
         let ordered = slot.order();
@@ -211,7 +213,8 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
                 let amount = &mut amounts[variant];
-                if let Err(text) = steady(slot, ordered, workload.as_mut(), *quota, amount, &mut tally) {
+                let workload = workload.as_mut();
+                if let Err(text) = steady(slot, ordered, workload, *quota, amount, &mut tally, &counted) {
                     return Failure { usage: false, text };
                 }
             }
@@ -259,11 +262,29 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
     }
 }
 
-struct Histogram<'a>(&'a Slot, &'a Clock);
+/// The latencies that a worker has counted, all of its variants together. In its own memory, so that
+/// counting disturbs nobody.
+struct Counted {
+    counts: [Cell<u64>; BUCKETS],
+    clock: &'static Clock,
+}
 
-impl Latencies for Histogram<'_> {
+impl Counted {
+    fn new(clock: &'static Clock) -> Self {
+        Self { counts: std::array::from_fn(|_| Cell::new(0)), clock }
+    }
+
+    // Answers a question with the last report that was published and all latencies of its units.
+    fn answer(&self, slot: &Slot, tally: &Tally) {
+        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts));
+    }
+}
+
+impl Latencies for Counted {
+    #[inline]
     fn count(&self, ticks: u64) {
-        self.0.count_latency(self.1.ns(ticks) as u64);
+        let count = &self.counts[bucket_of(self.clock.ns(ticks) as u64)];
+        count.set(count.get() + 1);
     }
 }
 
@@ -293,20 +314,27 @@ fn steady(
     quota: Option<Share>,
     amount: &mut u64,
     tally: &mut Tally,
+    counted: &Counted,
 ) -> Result<(), String> {
     let clock = Clock::host();
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
-    let latencies = Histogram(slot, clock);
     let mut turn = quota.filter(|quota| quota.0 < 1.0).map(|quota| Turn::new(quota, clock));
     while slot.order() == ordered {
+        if let Some(until) = workload.rest_until() {
+            rest(slot, ordered, until, clock, tally, counted);
+            if slot.order() != ordered {
+                break;
+            }
+        }
         let before = tally.report.ticks;
-        let work = workload.work(*amount, &latencies);
+        let work = workload.work(*amount, counted);
         if let Some(text) = workload.failure() {
             return Err(text.into());
         }
         tally.report.units += work.units;
         tally.report.untimed += work.untimed;
         tally.publish(slot, clock);
+        counted.answer(slot, tally);
         let took = tally.report.ticks - before;
         if took < target / 2 {
             *amount = (*amount * 2).min(1 << 20);
@@ -316,10 +344,28 @@ fn steady(
         if let Some(turn) = &mut turn
             && turn.is_over(tally.report.ticks)
         {
-            turn.rest(slot, ordered, clock, tally);
+            turn.rest(slot, ordered, clock, tally, counted);
         }
     }
     Ok(())
+}
+
+// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.
+fn rest(slot: &Slot, ordered: u32, until: u64, clock: &Clock, tally: &mut Tally, counted: &Counted) {
+    loop {
+        let seen = slot.bell();
+        let now = clock.now();
+        if now >= until || slot.order() != ordered {
+            return;
+        }
+        let left = Duration::from_nanos(clock.ns(until - now) as u64);
+        slot.wait_bell(seen, Some(left));
+        let before = tally.report.ticks;
+        let now = clock.now();
+        tally.report.untimed += now - before;
+        tally.publish_at(slot, now);
+        counted.answer(slot, tally);
+    }
 }
 
 // A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
@@ -344,7 +390,7 @@ impl Turn {
         now >= self.until
     }
 
-    fn rest(&mut self, slot: &Slot, ordered: u32, clock: &Clock, tally: &mut Tally) {
+    fn rest(&mut self, slot: &Slot, ordered: u32, clock: &Clock, tally: &mut Tally, counted: &Counted) {
         let next = self.until - self.run + self.period;
         loop {
             let seen = slot.bell();
@@ -355,6 +401,7 @@ impl Turn {
             let left = Duration::from_nanos(clock.ns(next - now) as u64);
             slot.wait_bell(seen, Some(left.min(REST_REPORT)));
             tally.publish(slot, clock);
+            counted.answer(slot, tally);
         }
         // A turn that a long piece of work has used up is left out.
         let now = clock.now().max(next);
@@ -383,10 +430,56 @@ mod tests {
         let shared = Shared::create(1).unwrap();
         let slot = shared.slot(0);
         slot.give(order::RUN);
-        let (mut workload, mut tally) = (Breaks(0), Tally::default());
-        let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally);
+        let (mut workload, mut tally, counted) = (Breaks(0), Tally::default(), Counted::new(Clock::host()));
+        let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally, &counted);
         assert_eq!(ended, Err("it broke".into()));
         assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
+    }
+
+    struct Rests(u64);
+    impl Workload for Rests {
+        fn work(&mut self, _: u64, latencies: &dyn Latencies) -> Work {
+            (0..3).for_each(|_| latencies.count(0));
+            self.0 += 1;
+            Work { units: 3, untimed: 0 }
+        }
+        fn rest_until(&self) -> Option<u64> {
+            // After the second time for longer than anybody waits.
+            (self.0 == 2).then_some(u64::MAX)
+        }
+    }
+
+    #[test]
+    fn a_resting_task_answers_and_obeys() {
+        let shared = Shared::create(1).unwrap();
+        let slot = shared.slot(0);
+        slot.give(order::RUN);
+        let report = std::thread::scope(|scope| {
+            let resting = scope.spawn(|| {
+                let (mut tally, counted) = (Tally::default(), Counted::new(Clock::host()));
+                let ended = steady(slot, order::RUN, &mut Rests(0), None, &mut 1, &mut tally, &counted);
+                ended.map(|()| tally.report)
+            });
+            let mut last = Report::default();
+            // The first answers may come before the rest.
+            while last.units < 6 {
+                let number = slot.ask();
+                assert!(slot.wait_answer(number, Duration::from_secs(60)));
+                let (report, latencies) = slot.marked();
+                assert_eq!(latencies.iter().sum::<u64>(), report.units, "those of its units");
+                last = report;
+            }
+            let number = slot.ask();
+            assert!(slot.wait_answer(number, Duration::from_secs(60)));
+            let (later, _) = slot.marked();
+            assert_eq!(later.units, 6);
+            assert!(later.untimed > last.untimed, "a rest is no work: {later:?}");
+            slot.give(order::PAUSE);
+            resting.join().unwrap()
+        });
+        let report = report.unwrap();
+        assert_eq!(report.units, 6);
+        assert_eq!(slot.latest().1, report);
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Interval {
 
 /// The quantile of Student's t that leaves `level` between itself and its negative, for this many lives (>=
 /// 2).
-pub(super) fn t_two_sided(level: f64, lives: u32) -> f64 {
+pub(crate) fn t_two_sided(level: f64, lives: u32) -> f64 {
     t_quantile(0.5 + level / 2.0, lives)
 }
 

@@ -53,6 +53,7 @@ pub use class::{APART_ABOVE_NS, Class, MOVED_BY, SHARING_BELOW_NS, classify};
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
 pub(crate) use interval::serialize_estimate;
+pub(crate) use interval::t_two_sided;
 pub use interval::{Estimate, Interval, NotEstimable};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};

@@ -36,11 +36,13 @@
 //! `placement` of its own: with `placement = "smt"` it runs on the victim's SMT sibling while others run
 //! elsewhere.
 
+mod fences;
 pub mod nearest;
 
 use std::collections::BTreeMap;
 
 use ringfence_machine::cpulist::CpuSet;
+use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -105,6 +107,9 @@ pub struct Measure {
     /// Least time between a change of tasks and the window; longer where a task needs longer to
     /// refill its caches (a chase is given one round).
     pub settle: Span,
+    /// The longest that is waited after a change of `resctrl` until rates stand still: masks evict
+    /// nothing, and what is cached where changes over seconds.
+    pub fence_settle: Span,
     /// Length of the ping-pong between the CPUs in use, before and after each pair; `0ms` for none.
     pub probe: Span,
     /// A change smaller than this does not matter.
@@ -129,6 +134,7 @@ impl Default for Measure {
             blocks: 2,
             window: Span::ms(20),
             settle: Span::ms(2),
+            fence_settle: Span::ms(10_000),
             probe: Span::ms(2),
             margin: Share(0.01),
             precision: None,
@@ -211,6 +217,11 @@ pub struct Arm {
     /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, OneOrMany<u32>>,
+    /// What roles and existing groups may use of caches and bandwidth while this arm runs, as resctrl's
+    /// schemata: by role, or by group with a `/` in front (`/` itself is the default group). What is not
+    /// named is as before the experiment; afterwards everything is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resctrl: BTreeMap<String, Schemata>,
 }
 
 /// A value, or a list of them.
@@ -275,6 +286,7 @@ impl Arm {
             baseline: baseline.map(str::to_owned),
             set: BTreeMap::new(),
             only: BTreeMap::new(),
+            resctrl: BTreeMap::new(),
         }
     }
 }
@@ -361,6 +373,9 @@ impl Experiment {
                     ));
                 }
             }
+            if let Some(problem) = fences::problem(arm) {
+                return Some(format!("arm '{}': {problem}", arm.name));
+            }
             let mut values = arm.set.values().flatten();
             if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
                 return Some(format!(
@@ -433,6 +448,9 @@ impl Measure {
         }
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
             return Some(format!("window = {} must be between 1ms and 10min", self.window));
+        }
+        if self.fence_settle > Span::ms(600_000) {
+            return Some("fence_settle can be 10min at most".into());
         }
         if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
             return Some("settle can be 10min at most, and probe 10s".into());

@@ -55,6 +55,7 @@ fn sample(life: u32, position: u32, step_case: usize, case: usize, role: &str) -
         cycles: None,
         instructions: None,
         llc_misses: None,
+        latencies: None,
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 
-use super::{Measurement, Recording, decided, histograms, progress_can_be_seen};
+use super::{Measurement, Recording, decided, progress_can_be_seen};
 use crate::dataset::{self, Dataset, Lock, Recorder};
 use crate::engine::EngineError;
-use crate::engine::host::HostEngine;
+use crate::engine::fenced::FencedEngine;
 use crate::experiment::Experiment;
 use crate::runner::{self, Earlier, Ended, Progress};
 use crate::units::Span;
@@ -51,16 +51,21 @@ pub fn resume(
     if budget.is_some() {
         plan.experiment.measure.budget = budget;
     }
-    let mut engine = HostEngine::new(&plan, &machine.topology, stop)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
-    let mut recording =
-        Recording { plan: &dataset.plan, machine, dir: dir.into(), recorder: Some(recorder), progress };
+    let mut recording = Recording {
+        plan: &dataset.plan,
+        machine,
+        dir: dir.into(),
+        recorder: Some(recorder),
+        scale: None,
+        progress,
+    };
     let (samples, ended) = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording)?;
     let finished = recording.finish(&ended);
-    let histograms = histograms(&plan, |role| engine.histogram(role));
     finished.map_err(EngineError::Failed)?;
-    dataset::write_histograms(dir, &histograms)?;
-    Ok(Measurement { samples, ended, histograms, plan: dataset.plan, steps_before })
+    engine.end()?;
+    Ok(Measurement { samples, ended, scale: dataset.manifest.scale, plan: dataset.plan, steps_before })
 }
 
 /// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
@@ -92,14 +97,14 @@ pub fn continue_or_begin(
 }
 
 fn done(dataset: Dataset) -> Measurement {
-    let Dataset { dir, plan, samples, manifest, .. } = dataset;
+    let Dataset { plan, samples, manifest, .. } = dataset;
     let steps_before =
         samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)).count();
     Measurement {
         plan,
         samples,
         ended: manifest.ended.unwrap_or(Ended::Complete),
-        histograms: dataset::histograms(&dir).unwrap_or_default(),
+        scale: manifest.scale,
         steps_before: steps_before as u64,
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked: which tasks, how they are paired now, and how it is measured.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -156,20 +156,14 @@ impl Question {
         // A task that nobody is measured beside need not be measured alone.
         let first: BTreeSet<u32> = pairs.iter().map(|pair| pair.0 as u32 + 1).collect();
         let alone = Arm {
-            name: "alone".into(),
-            active: vec![TASK.into()],
-            baseline: None,
-            set: BTreeMap::new(),
             only: [(TASK.to_string(), OneOrMany::Many(first.into_iter().collect()))].into(),
+            ..Arm::new("alone", &[TASK], None)
         };
         let beside = pairs.into_iter().map(|(a, b)| Arm {
-            name: format!("{} beside {}", letter(a), letter(b)),
-            active: vec![TASK.into(), NEIGHBOUR.into()],
-            baseline: Some("alone".into()),
-            set: BTreeMap::new(),
             only: [(TASK, a), (NEIGHBOUR, b)]
                 .map(|(role, kind)| (role.to_string(), OneOrMany::One(kind as u32 + 1)))
                 .into(),
+            ..Arm::new(&format!("{} beside {}", letter(a), letter(b)), &[TASK, NEIGHBOUR], Some("alone"))
         });
         Experiment {
             schema: SCHEMA,

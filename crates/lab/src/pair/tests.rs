@@ -57,6 +57,7 @@ fn samples(plan: &Plan, lives: u32, harm: Harm) -> Vec<Sample> {
                         cycles: None,
                         instructions: None,
                         llc_misses: None,
+                        latencies: None,
                     }));
                 }
             }

@@ -7,6 +7,7 @@ use ringfence_machine::targets::TargetKind;
 use ringfence_machine::topology::Topology;
 
 use super::{NotRun, Plan};
+use crate::engine::fenced;
 use crate::experiment::{Experiment, ExperimentError};
 use crate::task::{Target, Task};
 
@@ -26,9 +27,15 @@ impl Plan {
             if plan.not_run.iter().any(|known| known.case == case) {
                 continue;
             }
-            let reason = what.active.iter().find_map(|active| {
-                lacks(&plan.variants[active.role][active.variant].task, machine, has_program)
-            });
+            let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
+            let fenced = arm.is_some_and(|arm| !arm.resctrl.is_empty());
+            let reason = what
+                .active
+                .iter()
+                .find_map(|active| {
+                    lacks(&plan.variants[active.role][active.variant].task, machine, has_program)
+                })
+                .or_else(|| fenced.then(fenced::missing).flatten());
             plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
         }
         Ok(plan)

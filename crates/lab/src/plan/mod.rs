@@ -63,6 +63,7 @@ impl Plan {
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
+        windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
         let arms: Vec<Vec<usize>> =
             experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
@@ -76,10 +77,7 @@ impl Plan {
                     if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
                         return Some(shortage);
                     }
-                    match &variants[active.role][active.variant].task {
-                        Task::Write(write) => write.missing(),
-                        _ => None,
-                    }
+                    variants[active.role][active.variant].task.missing()
                 })?;
                 Some(NotRun { case, reason })
             })
@@ -136,6 +134,24 @@ impl Plan {
         let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
         &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant].task
     }
+}
+
+fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<(), String> {
+    let window = experiment.measure.window;
+    let tasks = experiment
+        .roles
+        .iter()
+        .zip(variants)
+        .flat_map(|(role, all)| all.iter().map(move |v| (role, &v.task)));
+    for (role, task) in tasks {
+        if let Some(least) = task.least_window().filter(|least| *least > window) {
+            return Err(format!(
+                "window = {window} is shorter than an interval and a round of role '{}': use {least} at least, or a shorter interval",
+                role.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {

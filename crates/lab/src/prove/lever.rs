@@ -1,6 +1,8 @@
 //! What a lever is: something that can be done to the aggressor, or to where it runs.
 
+use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
+use ringfence_resctrl::{Info, Mode, Resctrl, State};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -40,6 +42,41 @@ pub struct Scene<'a> {
     pub bytes_per_s: Option<f64>,
     /// Environment variables that the user wants tried.
     pub try_env: &'a [(String, String)],
+    /// What resctrl shares out here, or why it does not.
+    pub resctrl: &'a Result<Shared, String>,
+}
+
+/// What resctrl shares out, and to whom at present.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Where it is mounted.
+    pub place: String,
+    /// What can be shared out.
+    pub info: Info,
+    /// The groups.
+    pub state: State,
+}
+
+impl Shared {
+    /// That of this machine.
+    ///
+    /// # Errors
+    /// Why there is none, to follow "because".
+    pub fn here() -> Result<Self, String> {
+        let fs = Resctrl::find(&FsRoot::host()).map_err(|why| why.to_string())?;
+        let read = || Ok(Self { place: fs.place(), info: fs.info()?, state: State::read(&fs)? });
+        read().map_err(|error: ringfence_resctrl::Error| error.to_string())
+    }
+
+    /// Groups that can still be made.
+    pub fn free_groups(&self) -> usize {
+        let control = self.state.groups.iter().filter(|(id, group)| {
+            // A pseudo-locked region has given its number back.
+            !id.is_monitor() && group.mode != Some(Mode::PseudoLocked)
+        });
+        let most = self.info.num_closids().unwrap_or(0) as usize;
+        most.saturating_sub(control.count())
+    }
 }
 
 /// One setting of a lever.

@@ -10,13 +10,16 @@
 
 mod choice;
 mod experiments;
+mod keep;
 pub mod lever;
 mod levers;
 mod proof;
 mod question;
 mod run;
 
+pub use crate::engine::fenced::Kept;
 pub use choice::{Price, Tried};
+pub use keep::keep;
 pub use proof::{Confirmation, Proof, Stage, Verdict};
 pub use question::{Files, Question, Record};
 pub use run::{Proved, plan_of_look, run};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 
-use super::lever::{Offer, Scene};
+use super::lever::{Offer, Scene, Shared};
 use super::proof::{Proof, Stage};
 use super::{AGGRESSOR, BESIDE, Files, Question, Record, experiments, levers};
 use crate::engine::EngineError;
@@ -156,6 +156,7 @@ fn offers(
         placement: present_placement(look, machine),
         bytes_per_s: bytes_per_s(look, measured, question.aggressors),
         try_env: &question.try_env,
+        resctrl: &Shared::here(),
     };
     let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);
     let (mut offers, mut refused) = (Vec::new(), Vec::new());

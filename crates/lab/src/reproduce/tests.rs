@@ -125,6 +125,7 @@ fn window(role: &str, life: u32, case: usize, units: u64) -> Sample {
         cycles: None,
         instructions: None,
         llc_misses: None,
+        latencies: None,
     }
 }
 

@@ -188,6 +188,7 @@ fn measure_step(
     };
     let mut windows: Vec<(usize, Vec<Measured>)> = Vec::new();
     for &case in &step.windows {
+        engine.arrange(case)?;
         windows.push((case, engine.window(&plan.cases[case].active)?));
     }
     let after = engine.probe(&cpus)?;
@@ -236,6 +237,7 @@ fn sample(
         cycles: counts.cycles,
         instructions: counts.instructions,
         llc_misses: counts.llc_misses,
+        latencies: task.latencies.clone(),
     }
 }
 

@@ -52,6 +52,7 @@ fn samples(plan: &Plan, slower: &dyn Fn(usize, &str, u64) -> f64) -> Vec<Sample>
                     cycles: None,
                     instructions: None,
                     llc_misses: None,
+                    latencies: None,
                 });
             }
         }

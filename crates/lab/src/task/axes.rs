@@ -134,7 +134,9 @@ fn concrete(table: Table) -> Result<Task, String> {
         Some(Value::String(name)) => name.clone(),
         Some(_) => return Err("workload must be a name, such as workload = \"write\"".into()),
         None => {
-            return Err("workload is missing: write, ring, chase, stream, alu, mcf, command or idle".into());
+            return Err(
+                "workload is missing: write, ring, chase, read, stream, alu, mcf, command or idle".into()
+            );
         }
     };
     let task =
@@ -221,6 +223,9 @@ mod tests {
             ("workload = 'write'\ntarget = 'disk'", "is no target"),
             ("workload = 'write'\npace = 'fast'", "is not a rate"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
+            ("workload = 'read'\naccess = '8B'", "must be 16B, 32B or 64B"),
+            ("workload = 'read'\nmemory = '/dev/pseudo_lock/a'", "is no memory to read"),
+            ("workload = 'read'\nflush = 'clflsh'", "did you mean `clflush`"),
             ("workload = 'ring'\nvariant = 'optimized'", "did you mean `optimised`"),
             ("workload = 'ring'\nsize = '512B'", "too small for entry"),
             ("workload = 'ring'\nvariant = 'naive'\nbatch = 2", "only with variant"),

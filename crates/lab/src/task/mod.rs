@@ -5,6 +5,7 @@
 
 pub mod axes;
 mod command;
+mod read;
 mod ring;
 mod target;
 pub mod text;
@@ -13,7 +14,10 @@ mod write;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::units::Span;
+
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use read::{FlushBetween, Memory, Read};
 pub use ring::{Ring, RingVariant};
 pub use target::Target;
 pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
@@ -28,6 +32,8 @@ pub enum Task {
     Ring(Ring),
     /// A random pointer chase; unit = loads.
     Chase(Chase),
+    /// Random reads at intervals, each timed; unit = reads.
+    Read(Read),
     /// Reads and writes memory in order; unit = bytes moved.
     Stream(Stream),
     /// Integer arithmetic in registers; unit = multiplications.
@@ -47,6 +53,7 @@ impl Task {
             Task::Write(_) => "write",
             Task::Ring(_) => "ring",
             Task::Chase(_) => "chase",
+            Task::Read(_) => "read",
             Task::Stream(_) => "stream",
             Task::Alu(_) => "alu",
             Task::Mcf(_) => "mcf",
@@ -61,6 +68,7 @@ impl Task {
             Task::Write(_) => "lines",
             Task::Ring(_) => "entries",
             Task::Chase(_) => "loads",
+            Task::Read(_) => "reads",
             Task::Stream(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
@@ -84,6 +92,28 @@ impl Task {
         !matches!(self, Task::Write(Write { pinned: false, .. }) | Task::Ring(Ring { pinned: false, .. }))
     }
 
+    /// Whether it counts the latencies of single units of its work.
+    pub fn counts_latencies(&self) -> bool {
+        matches!(self, Task::Read(_) | Task::Chase(Chase { histogram: true, .. }))
+    }
+
+    /// The shortest window that is sure to hold some of its work, where it does not work all the time.
+    pub fn least_window(&self) -> Option<Span> {
+        match self {
+            Task::Read(read) => Some(read.least_window()),
+            _ => None,
+        }
+    }
+
+    /// Why this processor cannot run it, if so.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Task::Write(write) => write.missing(),
+            Task::Read(read) => read.missing(),
+            _ => None,
+        }
+    }
+
     /// Checks what the types cannot: ranges and combinations.
     ///
     /// # Errors
@@ -93,6 +123,7 @@ impl Task {
             Task::Write(write) => write.check(),
             Task::Ring(ring) => ring.check(),
             Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
+            Task::Read(read) => read.check(),
             Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {
                 Err("instances must be between 1 and 4096".into())
             }
@@ -119,7 +150,7 @@ pub struct Chase {
     pub footprint: Bytes,
     /// The pages it lies in.
     pub pages: PageSize,
-    /// Whether to keep a histogram of single loads' latencies, which slows the chase down.
+    /// Whether to time every load alone and count the latencies, which slows the chase down.
     pub histogram: bool,
 }
 

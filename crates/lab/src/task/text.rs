@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::experiment::nearest;
 
-const WORKLOADS: [&str; 8] = ["write", "ring", "chase", "stream", "alu", "mcf", "command", "idle"];
+const WORKLOADS: [&str; 9] = ["write", "ring", "chase", "read", "stream", "alu", "mcf", "command", "idle"];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; any other text is a program
@@ -159,6 +159,7 @@ mod tests {
         for text in [
             "write instruction=clwb,nt block=4KiB batch=2",
             "ring variant=naive,ringfence entry=2KiB,4KiB",
+            "read size=256KiB,512KiB interval=1s flush=clwb memory=locked:/dev/pseudo_lock/a",
             "alu",
             "sh -c 'exit 1'",
         ] {

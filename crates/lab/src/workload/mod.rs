@@ -5,6 +5,7 @@ mod chase;
 pub mod command;
 pub mod mcf;
 mod pricer;
+pub mod read;
 pub mod ring;
 mod stream;
 pub mod write;
@@ -36,6 +37,13 @@ pub trait Workload {
 
     /// Called when it goes on after a pause.
     fn resumed(&mut self) {}
+
+    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
+    /// caller sleeps instead of calling [`Workload::work`], and that time is no work. `None` for those
+    /// that work all the time.
+    fn rest_until(&self) -> Option<u64> {
+        None
+    }
 
     /// What went wrong so far, in a sentence, where that spoils the work.
     fn failure(&self) -> Option<&str> {
@@ -69,21 +77,25 @@ impl SetupError {
     }
 }
 
+/// Memory already mapped, for tasks that differ in nothing that concerns it.
+#[derive(Default)]
+pub struct Regions {
+    written: write::Regions,
+    read: read::Regions,
+}
+
 /// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs) or
-/// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, so
-/// that their memory layout is no difference between them.
+/// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, and so
+/// do readers of equal memory, so that its layout is no difference between them.
 ///
 /// # Errors
 /// Where the memory cannot be had.
-pub fn build(
-    task: &Task,
-    seed: u64,
-    regions: &mut write::Regions,
-) -> Result<Option<Box<dyn Workload>>, SetupError> {
+pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box<dyn Workload>>, SetupError> {
     Ok(match task {
-        Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, regions)?)),
-        Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, regions)?)),
+        Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, &mut regions.written)?)),
+        Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
+        Task::Read(task) => Some(Box::new(read::Reader::new(task, seed, &mut regions.read)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
         Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
         Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
@@ -121,7 +133,7 @@ mod tests {
             ("workload = 'write'\nsize = '1MiB'", 0),
             ("workload = 'ring'\nsize = '1MiB'", 0),
         ];
-        let mut regions = write::Regions::default();
+        let mut regions = Regions::default();
         for (text, settle) in tables {
             let task = &crate::task::axes::expand(&text.parse().unwrap()).unwrap()[0].task;
             let mut workload = build(task, 7, &mut regions).unwrap().expect(text);

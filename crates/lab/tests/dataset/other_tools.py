@@ -1,4 +1,4 @@
-"""Reads a table with one tool and compares types and values: TOOL TABLE EXPECTED.json."""
+"""Reads a table with one tool and compares types and values: TOOL TABLE EXPECTED.json, an array of rows."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ expected = json.load(open(expected))
 names = list(expected[0])
 text = {"role", "class"}
 real = {"ping_before_ns", "ping_after_ns"}
-long = {"start_ns", "length_ns", "busy_ns", "units", "cycles", "instructions", "llc_misses"}
+long = {"start_ns", "length_ns", "busy_ns", "units", "cycles", "instructions", "llc_misses", "sample", "floor_ns", "count"}
 
 
 def of(kinds):

@@ -1,4 +1,4 @@
-//! DuckDB, polars, pandas and pyarrow read the table with no help from us.
+//! DuckDB, polars, pandas and pyarrow read the tables with no help from us.
 //!
 //! `PYTHON` may name an interpreter that has them.
 
@@ -9,6 +9,17 @@ use ringfence_lab::runner::Ended;
 
 use crate::common::{machine, plan, samples, skip};
 
+// A row of the latencies, in the order of the columns.
+#[derive(serde::Serialize)]
+struct Bucket {
+    sample: usize,
+    life: u32,
+    case: u32,
+    role: std::sync::Arc<str>,
+    floor_ns: u64,
+    count: u64,
+}
+
 #[test]
 fn other_tools_read_the_same_values() {
     let dir = tempfile::tempdir().unwrap();
@@ -16,8 +27,18 @@ fn other_tools_read_the_same_values() {
     let mut recorder = Recorder::create(&dataset, &plan(), &machine()).unwrap();
     recorder.append(&samples(2000)).unwrap();
     recorder.finish(&Ended::Complete).unwrap();
+    let (mut rows, mut counted) = (samples(2000), Vec::new());
+    for (number, sample) in rows.iter_mut().enumerate() {
+        let (life, case, role) = (sample.life, sample.case, sample.role.clone());
+        for (floor_ns, count) in sample.latencies.take().iter().flat_map(|latencies| latencies.buckets()) {
+            let role = role.clone();
+            counted.push(Bucket { sample: number, life, case, role, floor_ns: *floor_ns, count: *count });
+        }
+    }
+    assert!(!counted.is_empty());
+    let tables =
+        [("samples.parquet", serde_json::to_vec(&rows)), ("latencies.parquet", serde_json::to_vec(&counted))];
     let expected = dir.path().join("expected.json");
-    std::fs::write(&expected, serde_json::to_vec(&samples(2000)).unwrap()).unwrap();
 
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
     for tool in ["pyarrow", "duckdb", "polars", "pandas"] {
@@ -26,9 +47,12 @@ fn other_tools_read_the_same_values() {
             skip(&format!("{python} cannot import {tool}"));
             continue;
         }
-        let mut check = Command::new(&python);
-        check.args(["-c", include_str!("other_tools.py"), tool]);
-        let output = check.arg(dataset.join("samples.parquet")).arg(&expected).output().unwrap();
-        assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
+        for (name, rows) in &tables {
+            std::fs::write(&expected, rows.as_ref().unwrap()).unwrap();
+            let mut check = Command::new(&python);
+            check.args(["-c", include_str!("other_tools.py"), tool]);
+            let output = check.arg(dataset.join(name)).arg(&expected).output().unwrap();
+            assert!(output.status.success(), "{tool}, {name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
     }
 }

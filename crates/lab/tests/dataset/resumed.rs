@@ -67,16 +67,19 @@ fn killed_on_the_way_back_it_still_opens_with_everything() {
     let dir = tempfile::tempdir().unwrap();
     begun(dir.path(), 5).finish(&Ended::Interrupted).unwrap();
     let table = fs::read(dir.path().join("samples.parquet")).unwrap();
+    let latencies = fs::read(dir.path().join("latencies.parquet")).unwrap();
     let manifest = fs::read(dir.path().join("manifest.json")).unwrap();
     let journal_path = dir.path().join("samples.journal");
     drop(resume(dir.path()));
     let journal = fs::read(&journal_path).unwrap();
     let resumed = fs::read(dir.path().join("manifest.json")).unwrap();
-    // The journal is being written, is written, the manifest says to read it, the table is gone.
+    assert!(!dir.path().join("latencies.parquet").exists());
+    // The journal is being written, is written, the manifest says to read it, the tables are gone.
     for length in (0..journal.len()).step_by(97) {
         fs::write(dir.path().join("samples.journal.tmp"), &journal[..length]).unwrap();
         let _ = fs::remove_file(&journal_path);
         fs::write(dir.path().join("samples.parquet"), &table).unwrap();
+        fs::write(dir.path().join("latencies.parquet"), &latencies).unwrap();
         fs::write(dir.path().join("manifest.json"), &manifest).unwrap();
         assert_eq!(opened(dir.path()), (State::Complete, samples(5)));
     }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ringfence_lab::dataset::{Dataset, Recorder, State};
 use ringfence_lab::estimate::Class;
+use ringfence_lab::latency::{Histogram, Scale};
 use ringfence_lab::results;
 use ringfence_lab::runner::Ended;
 use ringfence_lab::sample::Sample;
@@ -22,10 +23,13 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     let classes = vec![Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed];
     let ping = || proptest::option::of(any::<f64>().prop_filter("a number", |ns| ns.is_finite()));
     let count = || proptest::option::of(big());
+    // Without any count there are none.
+    let buckets = || prop::collection::vec((big(), big()), 1..5).prop_map(Histogram::from);
+    let latencies = || proptest::option::of(buckets().prop_filter("counts", |all| all.total() > 0));
     (
         (number(), number(), number(), number(), 0..3_u32, 0..3_u32),
         (select(vec!["victim", "aggressor"]), number(), number(), select(classes), ping(), ping()),
-        (big(), big(), big(), big(), count(), count(), count()),
+        (big(), big(), big(), big(), count(), count(), count(), latencies()),
     )
         .prop_map(|(place, who, what)| Sample {
             life: place.0,
@@ -47,6 +51,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             cycles: what.4,
             instructions: what.5,
             llc_misses: what.6,
+            latencies: what.7,
         })
 }
 
@@ -92,6 +97,7 @@ fn everything_else_comes_back_too() {
     let mut names: Vec<_> = dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["experiment.toml", "machine.json", "manifest.json", "samples.parquet"]);
+    assert_eq!((dataset.manifest.latencies, dataset.manifest.scale), (None, None));
 }
 
 #[test]
@@ -118,4 +124,43 @@ fn many_samples() {
     }
     recorder.finish(&Ended::Complete).unwrap();
     assert!(Dataset::open(dir.path()).unwrap().samples == samples);
+}
+
+#[test]
+fn latencies_are_a_file_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
+    let scale = Scale { clock_ns: 18.5, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.25 };
+    recorder.note_scale(scale).unwrap();
+    recorder.append(&step(0)).unwrap();
+    recorder.append(&step(1)).unwrap();
+    let unfinished = Dataset::open(dir.path()).unwrap();
+    assert_eq!((unfinished.manifest.scale, unfinished.manifest.latencies), (Some(scale), None));
+    recorder.finish(&Ended::Complete).unwrap();
+    let dataset = Dataset::open(dir.path()).unwrap();
+    assert_eq!(dataset.samples, samples(2));
+    assert_eq!(dataset.manifest.scale, Some(scale));
+    // Two windows of the victim in step 1, two buckets in each.
+    assert_eq!(dataset.manifest.latencies.unwrap().count, 4);
+    assert!(!dir.path().join("samples.journal").exists());
+}
+
+// As a version without latencies left them.
+#[test]
+fn older_datasets_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
+    let old: Vec<Sample> = samples(5).into_iter().map(|s| Sample { latencies: None, ..s }).collect();
+    recorder.append(&old).unwrap();
+    let journal = std::fs::read_to_string(dir.path().join("samples.journal")).unwrap();
+    let first: Vec<serde_json::Value> = serde_json::from_str(journal.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(first[0].as_array().unwrap().len(), 19, "nothing follows the columns");
+    assert_eq!(Dataset::open(dir.path()).unwrap().samples, old);
+    recorder.finish(&Ended::Complete).unwrap();
+    let path = dir.path().join("manifest.json");
+    let manifest = std::fs::read_to_string(&path).unwrap();
+    assert!(!manifest.contains("latencies") && !manifest.contains("scale"), "{manifest}");
+    // What an earlier version wrote there besides is no part of it.
+    std::fs::write(dir.path().join("histograms.json"), "{}").unwrap();
+    assert_eq!(Dataset::open(dir.path()).unwrap().samples, old);
 }

@@ -24,9 +24,13 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         severity: Severity::Warning,
         title: "Idle CPUs sleep deeply".into(),
         cause: "the kernel may choose C-states that take long to leave".into(),
-        consequence: "a task that was paused wakes late and with cold caches; frequencies of others change"
-            .into(),
-        remedy: "hold /dev/cpu_dma_latency at 0 during the run (needs root), or cpupower idle-set -D 20"
+        // Kernel documentation, x86/resctrl, "Cache Pseudo-Locking": C-states may shrink or power off cache.
+        consequence:
+            "a task that was paused wakes late and with cold caches; frequencies of others change; a \
+                      cache that all its cores leave can shrink or go off, with what was to stay in it"
+                .into(),
+        remedy: "hold /dev/cpu_dma_latency at 0 during the run (--no-deep-idle, needs root), or cpupower \
+                 idle-set -D 20; for a pseudo-locked region the kernel does so itself"
             .into(),
         evidence,
     };

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::TscEvidence;
 use crate::counters::Unavailable;
+use crate::features::Identity;
 use crate::root::FsRoot;
 use crate::targets::Target;
 use crate::topology::Topology;
@@ -64,6 +65,7 @@ pub(crate) struct View<'a> {
     pub root: &'a FsRoot,
     pub topology: &'a Topology,
     pub targets: &'a [Target],
+    pub identity: Identity,
     pub tsc: TscEvidence,
     pub counters: Result<(), Unavailable>,
 }
@@ -80,8 +82,14 @@ pub(crate) struct View<'a> {
 /// }
 /// ```
 pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Finding> {
-    let view =
-        View { root, topology, targets, tsc: TscEvidence::gather(root), counters: counters::ask(root) };
+    let view = View {
+        root,
+        topology,
+        targets,
+        identity: Identity::from_cpuinfo(root),
+        tsc: TscEvidence::gather(root),
+        counters: counters::ask(root),
+    };
     let themes: [fn(&View) -> Vec<Finding>; 12] = [
         smt::find,
         frequency::find,

@@ -25,8 +25,14 @@ fn fires(there: &[String], id: &str, elsewhere: &[String]) {
 }
 
 #[test]
-fn a_machine_prepared_for_measurements_has_one_remark() {
-    assert_eq!(ids(&fixtures::xeon_2s64t()), ["smt-on"]);
+fn a_machine_prepared_for_measurements_has_remarks_only() {
+    let found = findings(&fixtures::xeon_2s64t());
+    let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        ["smt-on", "resctrl", "cache-shared-with-io", "mba-throttles-siblings", "mbm-unreliable"]
+    );
+    assert!(found.iter().all(|finding| finding.severity == Severity::Info), "{found:?}");
 }
 
 #[test]
@@ -55,6 +61,12 @@ fn each_fires_where_it_should() {
     fires(&container, "topology-incomplete", &vm);
     fires(&laptop, "swap-on", &vm);
     fires(&cxl, "no-persistent-memory", &xeon);
+    fires(&xeon, "resctrl", &zen);
+    fires(&zen, "resctrl-not-mounted", &xeon);
+    fires(&cxl, "no-resctrl", &zen);
+    fires(&vm, "no-resctrl", &xeon);
+    fires(&xeon, "mba-throttles-siblings", &vm);
+    fires(&xeon, "cache-shared-with-io", &zen);
 }
 
 #[test]
@@ -63,18 +75,6 @@ fn the_worst_comes_first() {
         findings(&fixtures::one_cpu()).iter().map(|finding| finding.severity).collect();
     assert_eq!(severities[0], Severity::Serious);
     assert!(severities.is_sorted());
-}
-
-#[test]
-fn groups_in_resctrl() {
-    let (xeon, clean) = (fixtures::xeon_2s64t(), fixtures::xeon_2s64t());
-    for tree in [&xeon, &clean] {
-        tree.write("/sys/fs/resctrl/tasks", "1\n")
-            .folder("/sys/fs/resctrl/info")
-            .folder("/sys/fs/resctrl/mon_groups");
-    }
-    xeon.write("/sys/fs/resctrl/left-over/tasks", "");
-    fires(&ids(&xeon), "stale-resctrl", &ids(&clean));
 }
 
 #[test]

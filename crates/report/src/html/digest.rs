@@ -1,9 +1,10 @@
 //! What a page needs of a dataset: its figures without its samples, so that a page over many datasets
 //! holds one of them at a time.
 
-use ringfence_lab::dataset::{Dataset, Histogram, Manifest};
+use ringfence_lab::dataset::{Dataset, Manifest};
 use ringfence_lab::estimate::{AaSummary, Estimate, Looks};
 use ringfence_lab::frontier::{self, Frontier};
+use ringfence_lab::latency::{self, CaseLatencies};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{self, CaseResult};
 use ringfence_lab::sensitivity::{self, Sensitivity};
@@ -40,13 +41,13 @@ pub struct Digest {
     pub sensitivity: Option<Sensitivity>,
     /// Windows over time.
     pub timeline: Timeline,
-    /// Latencies that were counted.
-    pub histograms: Vec<Histogram>,
+    /// Latencies that were counted, case by case.
+    pub latencies: Vec<CaseLatencies>,
 }
 
 impl Digest {
     /// The figures of a dataset, every interval at the level that its looks leave to each, as everywhere.
-    pub fn new(dataset: &Dataset, histograms: Vec<Histogram>) -> Self {
+    pub fn new(dataset: &Dataset) -> Self {
         let (plan, samples) = (&dataset.plan, &dataset.samples);
         let measure = &plan.experiment.measure;
         let level = Looks::new(measure.looks.clone(), measure.confidence.0)
@@ -67,7 +68,7 @@ impl Digest {
                 .then(|| Sensitivity::new(plan, samples))
                 .flatten(),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
-            histograms,
+            latencies: latency::cases(plan, samples, dataset.manifest.scale.as_ref(), level),
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) enum Chart {
     /// Windows over time.
     Time(super::timeline::Drawn),
     /// Counts over a logarithmic axis.
-    Histogram(super::histograms::Drawn),
+    Histogram(super::latencies::Drawn),
     /// A figure and its interval per row.
     Ranges(Ranges),
     /// Latency over footprint.

@@ -19,7 +19,7 @@ mod document;
 mod experiment;
 mod figure;
 mod frontier;
-mod histograms;
+mod latencies;
 mod not_run;
 mod pages;
 mod pair;

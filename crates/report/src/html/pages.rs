@@ -8,7 +8,7 @@ use ringfence_machine::Machine;
 
 use super::{Answer, Digest, Group, Page, Section};
 use super::{
-    aa, answer, costs, doctor, experiment, histograms, not_run, placement, probes, slowdowns, timeline,
+    aa, answer, costs, doctor, experiment, latencies, not_run, placement, probes, slowdowns, timeline,
 };
 use crate::numbers;
 use crate::survey::describe;
@@ -25,7 +25,7 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
         timeline::section(&all),
         probes::section(survey),
     ];
-    sections.extend(digests.iter().map(|digest| histograms::section(&digest.histograms)));
+    sections.extend(digests.iter().map(latencies::section));
     let mut not_run_lines = survey.not_run.clone();
     not_run_lines.extend(survey.probes.failed.iter().map(|line| format!("not probed: {line}")));
     sections.extend([
@@ -137,7 +137,7 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
         slowdowns::section(&digest.plan, &digest.results),
         costs::section(&digest.plan, &digest.results),
         timeline::section(&one),
-        histograms::section(&digest.histograms),
+        latencies::section(digest),
         placement::section(&one),
         not_run::section(&not_run::lines(&digest.plan)),
         findings.map(doctor::section),

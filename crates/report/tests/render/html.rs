@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfence_lab::dataset::{Dataset, Histogram, Recorder};
+use ringfence_lab::dataset::{Dataset, Recorder};
 use ringfence_lab::estimate::Class;
 use ringfence_lab::experiment::Experiment;
 use ringfence_lab::fixtures::survey_in;
+use ringfence_lab::latency::CaseLatencies;
 use ringfence_lab::plan::{self, Plan};
 use ringfence_lab::runner::Ended;
 use ringfence_lab::sample::Sample;
@@ -70,7 +71,7 @@ fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
 }
 
 pub fn digest(dataset: &Dataset) -> Digest {
-    let mut digest = Digest::new(dataset, Vec::new());
+    let mut digest = Digest::new(dataset);
     fixed(&mut digest);
     digest
 }
@@ -141,11 +142,8 @@ fn a_survey_without_anything() {
 fn datasets_one_by_one_and_together() {
     let dir = tempfile::tempdir().unwrap();
     let (_, mut digests) = zen_survey(dir.path());
-    digests[1].histograms = vec![Histogram {
-        role: "victim".into(),
-        what: "latency of single loads, last life".into(),
-        buckets: vec![(2, 120_000), (72, 4_000_000), (320, 40_000), (1 << 20, 1)],
-    }];
+    digests[1].latencies = crate::latencies::made_up();
+    digests[1].manifest.scale = Some(crate::latencies::SCALE);
     let text = check("dataset-costs", &html::datasets(&digests[..1]));
     assert!(says(&text, "There is no frontier here"));
     let text = check("dataset-neighbours", &html::datasets(&digests[1..2]));
@@ -193,6 +191,7 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
                         cycles: None,
                         instructions: None,
                         llc_misses: None,
+                        latencies: None,
                     }));
                 }
                 recorder.append(&samples).unwrap();
@@ -228,8 +227,9 @@ fn names_from_files_are_text() {
     let folder = measured(dir.path(), &text, |life, case| 1000 + u64::from(life) + 10 * case as u64);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     digest.folder = HOSTILE.into();
-    digest.histograms =
-        vec![Histogram { role: HOSTILE.into(), what: HOSTILE.into(), buckets: vec![(64, 3)] }];
+    let one = crate::latencies::made_up().remove(0);
+    digest.latencies =
+        vec![CaseLatencies { arm: HOSTILE.into(), label: HOSTILE.into(), role: HOSTILE.into(), ..one }];
     digest.machine.as_mut().unwrap().findings[0].title = HOSTILE.into();
     let page = check("dataset-hostile", &html::datasets(&[digest.clone()]));
     let several = html::page(&html::datasets(&[digest.clone(), digest]));

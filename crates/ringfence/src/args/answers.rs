@@ -30,7 +30,8 @@ instructions nothing is needed; else let it write a line per unit of work (--vic
 count in a file (--victim-progress counter), or give a command that ends and time its runs (--victim-run).
 
 Levers: placement (farther CPUs), instruction and pace (built-in writers), env (programs linked with PMDK),
-quota (CPU time of the aggressor).
+quota (CPU time of the aggressor), cat (ways of the cache for the victim alone), mba (memory bandwidth of the
+aggressor), cat+mba. The last three want a mounted resctrl and, as a rule, root.
 
 Exit code: 0 the budget is met (with the lever that is printed, or as it is), 3 it is not or that is not
 known, 2 the question makes no sense here, 1 it failed or was interrupted.
@@ -73,9 +74,12 @@ pub struct Prove {
     /// The aggressors' CPUs instead of the placement's; a single program may use all that are named
     #[arg(long, value_name = "CPUS")]
     pub aggressor_cpus: Option<String>,
-    /// Try only these levers: placement, instruction, env, pace, quota
+    /// Try only these levers: placement, instruction, env, pace, quota, cat, mba, cat+mba
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers")]
     pub levers: Vec<String>,
+    /// Where cat or mba keep the budget, leave that in place; 'ringfence resctrl undo' puts it back
+    #[arg(long, help_heading = "Levers")]
+    pub keep: bool,
     /// An environment variable to try on the aggressor; may be given several times
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Levers")]
     pub try_env: Vec<String>,

@@ -47,13 +47,8 @@ fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
         roles.push(role("co-runner", "beside", beside)?);
     }
     let active: Vec<String> = roles.iter().map(|role| role.name.clone()).collect();
-    let arm = |name: &str, baseline: Option<&str>| Arm {
-        name: name.into(),
-        active: active.clone(),
-        baseline: baseline.map(str::to_owned),
-        set: Default::default(),
-        only: Default::default(),
-    };
+    let active: Vec<&str> = active.iter().map(String::as_str).collect();
+    let arm = |name: &str, baseline: Option<&str>| Arm::new(name, &active, baseline);
     Ok(Experiment {
         schema: SCHEMA,
         name: "aa".into(),

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ringfence_lab::dataset::{self, Histogram};
+use ringfence_lab::dataset;
 use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
+use ringfence_lab::latency::{self, CaseLatencies, Scale};
 use ringfence_lab::measure::{self, Measurement};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{self, CaseResult};
@@ -113,6 +114,8 @@ fn present(
             "ended": done.ended,
             "placement": done.plan.placed,
             "results": results,
+            "latencies": case_latencies(&done.plan, &done.samples, done.scale.as_ref())?,
+            "scale": done.scale,
             "aa": aa,
             "not_run": done.plan.not_run,
         });
@@ -131,7 +134,7 @@ fn present(
     if let Some(aa) = &aa {
         text += &format!("\n{}", ringfence_report::aa(aa, &style));
     }
-    text += &histograms(&done.histograms, &style);
+    text += &latencies(&done.plan, &done.samples, done.scale.as_ref(), &style)?;
     let seconds = started.elapsed().as_secs_f64();
     let before = match done.steps_before {
         0 => String::new(),
@@ -163,14 +166,25 @@ fn curves(plan: &Plan, samples: &[Sample]) -> Option<Sensitivity> {
     is_one.then(|| Sensitivity::new(plan, samples)).flatten()
 }
 
-/// The latencies that tasks counted.
-pub fn histograms(all: &[Histogram], style: &ringfence_report::Style) -> String {
-    let mut text = String::new();
-    for histogram in all {
-        text += &format!("\n{}, {}\n", histogram.what, histogram.role);
-        text += &ringfence_report::histogram(&histogram.buckets, style);
-    }
-    text
+/// The latencies that tasks counted, as text after a blank line; empty where none did.
+pub fn latencies(
+    plan: &Plan,
+    samples: &[Sample],
+    scale: Option<&Scale>,
+    style: &ringfence_report::Style,
+) -> Result<String, Failure> {
+    let all = case_latencies(plan, samples, scale)?;
+    let text = ringfence_report::latencies(&all, scale, style);
+    Ok(if text.is_empty() { text } else { format!("\n{text}") })
+}
+
+/// The same as values, case by case.
+pub fn case_latencies(
+    plan: &Plan,
+    samples: &[Sample],
+    scale: Option<&Scale>,
+) -> Result<Vec<CaseLatencies>, Failure> {
+    Ok(latency::cases(plan, samples, scale, level(&plan.experiment)?))
 }
 
 /// The failure that an early end is, if it is one.

@@ -26,13 +26,6 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);
     experiment::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     experiment::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
-    let arm = |name: &str, active: &[&str], baseline: Option<&str>| Arm {
-        name: name.into(),
-        active: active.iter().map(|role| (*role).into()).collect(),
-        baseline: baseline.map(str::to_owned),
-        set: Default::default(),
-        only: Default::default(),
-    };
     Ok(Experiment {
         schema: SCHEMA,
         name: "neighbours".into(),
@@ -58,6 +51,9 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
                 task: one_or_many(&aggressors),
             },
         ],
-        arms: vec![arm("alone", &["victim"], None), arm("beside", &["victim", "aggressor"], Some("alone"))],
+        arms: vec![
+            Arm::new("alone", &["victim"], None),
+            Arm::new("beside", &["victim", "aggressor"], Some("alone")),
+        ],
     })
 }

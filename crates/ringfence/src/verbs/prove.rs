@@ -41,19 +41,27 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     let done = prove::run(question, machine, dir, &stop, &mut show);
     show.end();
     let done = done?;
+    let kept = if args.keep { Some(prove::keep(&done.proof)) } else { None };
     if args.output.json {
+        let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
         output::print_json(&json!({
-            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.proof,
+            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.proof, "kept": kept,
         }))?;
     } else {
         let style = output::style();
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";
         text += &ringfence_report::prove(&done.proof, &style);
+        if let Some(kept) = &kept {
+            text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), &style);
+        }
         let seconds = started.elapsed().as_secs_f64();
         text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;
     }
     super::report::beside(dir, args.output.json)?;
+    if let Some(Err(error)) = kept {
+        return Err(error.into());
+    }
     match (&done.ended_early, done.proof.verdict) {
         (Some(why), _) => {
             Err(Failure::Failed(format!("{why}; go on with: ringfence prove --resume {0}", dir.display())))

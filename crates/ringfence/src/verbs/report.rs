@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_lab::dataset::{self, Dataset, DatasetError};
+use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::pair;
 use ringfence_lab::survey::Survey;
 use ringfence_report::html::{self, Digest, Page};
@@ -47,32 +47,21 @@ pub fn put(path: &Path, flag: &str, page: impl FnOnce() -> Result<Page, Failure>
 fn page(dir: &Path) -> Result<Page, Failure> {
     let mut digests = Vec::new();
     if Survey::is_at(dir) {
-        let mut failed = None;
-        let survey = Survey::open(dir, |dataset| match digest(dataset) {
-            Ok(digest) => digests.push(digest),
-            Err(error) => failed = Some(error),
-        })?;
-        return match failed {
-            None => Ok(html::survey(&survey, &digests)),
-            Some(error) => Err(error.into()),
-        };
+        let survey = Survey::open(dir, |dataset| digests.push(Digest::new(dataset)))?;
+        return Ok(html::survey(&survey, &digests));
     }
     let kind = super::show::kind(dir);
     let proof = (kind.as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     for folder in dataset::list(dir)? {
         // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
-        digests.push(digest(&Dataset::open(&folder)?)?);
+        digests.push(Digest::new(&Dataset::open(&folder)?));
     }
     Ok(match (proof, pairs) {
         (Some(proof), _) => html::proof(&proof, &digests),
         (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
         (None, None) => html::datasets(&digests),
     })
-}
-
-fn digest(dataset: &Dataset) -> Result<Digest, DatasetError> {
-    Ok(Digest::new(dataset, dataset::histograms(&dataset.dir)?))
 }
 
 fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {

@@ -46,6 +46,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
                 "unfinished": dataset.unfinished(),
                 "manifest": dataset.manifest,
                 "results": results,
+                "latencies": experiment::case_latencies(plan, &dataset.samples, dataset.manifest.scale.as_ref())?,
                 "aa": aa,
             }));
             continue;
@@ -62,7 +63,8 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         if let Some(aa) = &aa {
             text += &format!("{}\n", ringfence_report::aa(aa, &style));
         }
-        text += &experiment::histograms(&dataset::histograms(&dir)?, &style);
+        let scale = dataset.manifest.scale.as_ref();
+        text += &experiment::latencies(plan, &dataset.samples, scale, &style)?;
     }
     if args.json {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));

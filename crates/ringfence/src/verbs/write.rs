@@ -48,12 +48,6 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
         measure: Measure { looks: vec![10], blocks: 1, probe: Span::ms(0), ..Measure::default() },
         placement: Placement::default(),
         roles: vec![Role { name: "writer".into(), count, placement: None, cpus, task: OneOrMany::One(task) }],
-        arms: vec![Arm {
-            name: "write".into(),
-            active: vec!["writer".into()],
-            baseline: None,
-            set: Default::default(),
-            only: Default::default(),
-        }],
+        arms: vec![Arm::new("write", &["writer"], None)],
     })
 }

@@ -25,6 +25,16 @@ const BATCH: usize = 1 << 12;
 
 /// Reads the file, which must be the one that the manifest describes.
 pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sample>, DatasetError> {
+    open_checked(path, expected, "samples", |file| parse(file, expected.count, known))
+}
+
+/// Hands a file to a parser if it is the one that the manifest describes: a table of `what`.
+pub fn open_checked<T>(
+    path: &Path,
+    expected: &SamplesFile,
+    what: &str,
+    parse: impl FnOnce(File) -> Result<T, String>,
+) -> Result<T, DatasetError> {
     let mut file = files::open(path)?;
     let (bytes, xxh64) = checksum(&mut file).map_err(DatasetError::io("read", path))?;
     if bytes != expected.bytes || xxh64 != expected.xxh64 {
@@ -35,11 +45,11 @@ pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sa
         return Err(DatasetError::damaged(path, problem));
     }
     // The parser asserts some of what it reads; the checksum lets nothing get there but a forgery.
-    let parsed = catch_unwind(AssertUnwindSafe(|| parse(file, expected.count, known)));
+    let parsed = catch_unwind(AssertUnwindSafe(|| parse(file)));
     parsed.unwrap_or_else(|_| Err("it contradicts itself".into())).map_err(|problem| {
         DatasetError::damaged(
             path,
-            format!("this is no table of samples ({problem}): restore it as it was written"),
+            format!("this is no table of {what} ({problem}): restore it as it was written"),
         )
     })
 }
@@ -61,8 +71,8 @@ fn checksum(file: &mut File) -> io::Result<(u64, String)> {
     }
 }
 
-fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
-    let reader = SerializedFileReader::new(file).map_err(text)?;
+/// Checks that a file is of this version and has so many rows.
+pub fn rows_of(reader: &SerializedFileReader<File>, count: u64) -> Result<(), String> {
     let metadata = reader.metadata().file_metadata();
     let version =
         metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
@@ -72,7 +82,13 @@ fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
     if u64::try_from(metadata.num_rows()).ok() != Some(count) {
         return Err(format!("it has {} rows, not {count}", metadata.num_rows()));
     }
-    let schema = metadata.schema_descr();
+    Ok(())
+}
+
+fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
+    let reader = SerializedFileReader::new(file).map_err(text)?;
+    rows_of(&reader, count)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
     let place = |column: &'static Column| {
         let index = schema.columns().iter().position(|descriptor| descriptor.name() == column.name);
         let index = index.filter(|index| fits(&schema.column(*index), &column.kind));
@@ -209,9 +225,10 @@ fn blank(known: &Known) -> Result<Sample, String> {
         cycles: None,
         instructions: None,
         llc_misses: None,
+        latencies: None,
     })
 }
 
-fn text(error: ParquetError) -> String {
+pub fn text(error: ParquetError) -> String {
     error.to_string()
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::Compression;
+use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
@@ -31,12 +32,34 @@ pub fn write(
         &mut dyn FnMut(Vec<Sample>) -> std::result::Result<(), DatasetError>,
     ) -> std::result::Result<(), DatasetError>,
 ) -> std::result::Result<SamplesFile, DatasetError> {
-    let failed = |error| DatasetError::io("write", path)(plain(error));
+    let failed = |error| failed(path, error);
     files::replace(path, |file| {
         let mut table = Table::new(file).map_err(failed)?;
         source(&mut |samples| table.push(samples).map_err(failed))?;
         table.finish().map_err(failed)
     })
+}
+
+pub fn failed(path: &Path, error: ParquetError) -> DatasetError {
+    DatasetError::io("write", path)(plain(error))
+}
+
+/// What every table says of itself; these columns are encoded so, without a dictionary.
+pub fn properties(
+    columns: impl IntoIterator<Item = (&'static str, Encoding)>,
+    compression: Compression,
+) -> WriterProperties {
+    let version = KeyValue::new(SCHEMA_KEY.into(), SCHEMA.to_string());
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("ringfence version {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![version]))
+        .set_compression(compression);
+    for (name, encoding) in columns {
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_dictionary_enabled(path.clone(), false);
+        properties = properties.set_column_encoding(path, encoding);
+    }
+    properties.build()
 }
 
 struct Table {
@@ -48,20 +71,9 @@ struct Table {
 impl Table {
     fn new(file: File) -> Result<Self> {
         let schema = Arc::new(parse_message_type(&message())?);
-        let version = KeyValue::new(SCHEMA_KEY.into(), SCHEMA.to_string());
-        let mut properties = WriterProperties::builder()
-            .set_created_by(format!("ringfence version {}", env!("CARGO_PKG_VERSION")))
-            .set_key_value_metadata(Some(vec![version]))
-            .set_compression(Compression::SNAPPY);
-        for column in &COLUMNS {
-            if let Some(encoding) = encoding(&column.kind) {
-                let path = ColumnPath::from(column.name);
-                properties = properties.set_column_dictionary_enabled(path.clone(), false);
-                properties = properties.set_column_encoding(path, encoding);
-            }
-        }
-        let sink = Hashing { file, hasher: XxHash64::with_seed(0), bytes: 0 };
-        let writer = SerializedFileWriter::new(sink, schema, Arc::new(properties.build()))?;
+        let encoded = COLUMNS.iter().filter_map(|column| Some((column.name, encoding(&column.kind)?)));
+        let properties = properties(encoded, Compression::SNAPPY);
+        let writer = SerializedFileWriter::new(Hashing::new(file), schema, Arc::new(properties))?;
         Ok(Self { writer, group: Vec::new(), count: 0 })
     }
 
@@ -87,8 +99,7 @@ impl Table {
         if !self.group.is_empty() {
             self.write_group()?;
         }
-        let Hashing { file, hasher, bytes } = self.writer.into_inner()?;
-        Ok((file, SamplesFile { count: self.count, bytes, xxh64: digest(&hasher) }))
+        Ok(self.writer.into_inner()?.finish(self.count))
     }
 }
 
@@ -135,10 +146,22 @@ fn plain(error: ParquetError) -> io::Error {
     }
 }
 
-struct Hashing {
+/// A file and the checksum of what was written to it.
+pub struct Hashing {
     file: File,
     hasher: XxHash64,
     bytes: u64,
+}
+
+impl Hashing {
+    pub fn new(file: File) -> Self {
+        Self { file, hasher: XxHash64::with_seed(0), bytes: 0 }
+    }
+
+    /// The file, and what the manifest says of it when it has so many rows.
+    pub fn finish(self, count: u64) -> (File, SamplesFile) {
+        (self.file, SamplesFile { count, bytes: self.bytes, xxh64: digest(&self.hasher) })
+    }
 }
 
 impl Write for Hashing {

@@ -8,6 +8,7 @@ use super::super::shm::{Report, state};
 use super::super::{Counts, EngineError, Measured};
 use super::HostEngine;
 use super::{LOOK, SWITCH_LIMIT};
+use crate::latency::{BUCKETS, Histogram};
 use crate::plan::Active;
 
 // A window is held open so long for a task that has reported nothing in it.
@@ -17,19 +18,29 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 // How often a run is looked after; its end is timed by the worker.
 const POLL: Duration = Duration::from_millis(2);
 
+/// What a worker had done at an end of a window.
+pub(super) struct Point {
+    /// The number of its last report.
+    number: u64,
+    pub(super) report: Report,
+    /// The latencies of all units until then, where it counts them.
+    latencies: Option<[u64; BUCKETS]>,
+}
+
 impl HostEngine<'_> {
     /// A window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
+        self.wait_out_drift(&running)?;
         let counts_before = self.counts(&running);
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
         std::thread::sleep(self.plan.experiment.measure.window.0);
         let opened = Instant::now();
         let mut ended = self.reports(&running)?;
-        while begun.iter().zip(&ended).any(|(begun, ended)| begun.0 == ended.0)
+        while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
             && opened.elapsed() < STALL_LIMIT
         {
             std::thread::sleep(Duration::from_millis(1));
@@ -51,6 +62,7 @@ impl HostEngine<'_> {
         self.switch(&others)?;
         let beside = self.running();
         self.settle(&beside)?;
+        self.wait_out_drift(&beside)?;
         let counts_before = self.counts(&beside);
         let begun = self.reports(&beside)?;
         let begun_at = self.clock.now();
@@ -76,14 +88,14 @@ impl HostEngine<'_> {
         self.all_live(&beside)?;
         let span = (begun_at, ended_at);
         let mut all = self.measured(&beside, &begun, &ended, span, counts);
-        let finished: Vec<(u64, Report)> = runs.iter().map(|&worker| self.slot(worker).latest()).collect();
         // A run's report carries its start besides its end.
-        let started: Vec<(u64, Report)> = finished
-            .iter()
-            .map(|(_, report)| (0, Report { ticks: report.untimed, ..Report::default() }))
-            .collect();
-        let finished: Vec<(u64, Report)> =
-            finished.into_iter().map(|(number, report)| (number, Report { untimed: 0, ..report })).collect();
+        let of_run = |&worker: &usize| {
+            let (number, report) = self.slot(worker).latest();
+            let started = Report { ticks: report.untimed, ..Report::default() };
+            let point = |number, report| Point { number, report, latencies: None };
+            (point(0, started), point(number, Report { untimed: 0, ..report }))
+        };
+        let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
         all.extend(self.measured(&runs, &started, &finished, span, vec![None; runs.len()]));
         Ok(all)
     }
@@ -91,8 +103,8 @@ impl HostEngine<'_> {
     fn measured(
         &self,
         workers: &[usize],
-        begun: &[(u64, Report)],
-        ended: &[(u64, Report)],
+        begun: &[Point],
+        ended: &[Point],
         span: (u64, u64),
         counts: Vec<Option<Counts>>,
     ) -> Vec<Measured> {
@@ -101,7 +113,16 @@ impl HostEngine<'_> {
         let measured = tasks.map(|((&worker, (begun, ended)), counts)| {
             let worker = &self.workers[worker];
             // A task that reported nothing did nothing in all that time.
-            let (from, to) = if begun.0 == ended.0 { span } else { (begun.1.ticks, ended.1.ticks) };
+            let (from, to) = match begun.number == ended.number {
+                true => span,
+                false => (begun.report.ticks, ended.report.ticks),
+            };
+            let counted = begun.latencies.as_ref().zip(ended.latencies.as_ref());
+            let latencies = counted.map(|(begun, ended)| {
+                Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
+            });
+            let latencies = latencies.filter(|latencies| latencies.total() > 0);
+            let (begun, ended) = (begun.report, ended.report);
             let length = to.saturating_sub(from);
             Measured {
                 role: worker.role,
@@ -109,26 +130,35 @@ impl HostEngine<'_> {
                 cpu: worker.cpu,
                 start_ns: ns(from.saturating_sub(self.origin)),
                 length_ns: ns(length),
-                busy_ns: ns(length.saturating_sub(ended.1.untimed - begun.1.untimed)),
-                units: ended.1.units - begun.1.units,
+                busy_ns: ns(length.saturating_sub(ended.untimed - begun.untimed)),
+                units: ended.units - begun.units,
                 counts,
+                latencies,
             }
         });
         measured.collect()
     }
 
-    // The present report of each worker; those that report on demand are asked first.
-    fn reports(&mut self, workers: &[usize]) -> Result<Vec<(u64, Report)>, EngineError> {
-        let asked: Vec<Option<u32>> = workers
-            .iter()
-            .map(|&worker| self.workers[worker].on_demand.then(|| self.slot(worker).ask()))
-            .collect();
+    // The present report of each worker; those that report on demand are asked first, and so are those
+    // that count latencies, since these must be those of the report's units.
+    pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
+        let is_asked = |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
+        let asked: Vec<Option<u32>> =
+            workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect();
         for (&worker, number) in workers.iter().zip(asked) {
             self.wait(worker, SWITCH_LIMIT, "does not report", |slot| {
                 slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
             })?;
         }
-        Ok(workers.iter().map(|&worker| self.slot(worker).latest()).collect())
+        let point = |&worker: &usize| {
+            let (number, report) = self.slot(worker).latest();
+            if !self.counts_latencies(worker) {
+                return Point { number, report, latencies: None };
+            }
+            let (report, latencies) = self.slot(worker).marked();
+            Point { number, report, latencies: Some(latencies) }
+        };
+        Ok(workers.iter().map(point).collect())
     }
 
     fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {

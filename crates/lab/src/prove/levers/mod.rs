@@ -1,10 +1,13 @@
-//! The levers that need no privilege beyond making a control group.
+//! The levers: first those that need no privilege beyond making a control group, then those of resctrl.
 
+mod bandwidth;
+mod both;
 mod environment;
 mod instruction;
 mod pace;
 mod placement;
 mod quota;
+mod ways;
 
 use super::lever::Lever;
 
@@ -16,5 +19,8 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(environment::Environment),
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
+        Box::new(ways::Ways),
+        Box::new(bandwidth::Bandwidth),
+        Box::new(both::Both),
     ]
 }

@@ -77,6 +77,7 @@ fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
                             cycles: None,
                             instructions: None,
                             llc_misses: None,
+                            latencies: None,
                         });
                     }
                 }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// A directory under which `sys/` and `proc/` lie: `/` on the host, a fixture in tests.
 ///
 /// ```
-/// use ringfence_machine::root::FsRoot;
+/// use ringfence_kernel::root::FsRoot;
 /// let version = FsRoot::host().read_trimmed("/proc/sys/kernel/osrelease").unwrap();
 /// assert!(!version.is_empty());
 /// ```
@@ -143,7 +143,7 @@ impl FsRoot {
 
 /// The number behind `key` in text of the form `Key:   123 kB` or `Key\t123`, one per line,
 /// as `/proc/meminfo`, `/proc/self/status` and a node's `meminfo` have it.
-pub(crate) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.split_whitespace().next_back()? == key).then(|| value.trim())
@@ -151,7 +151,7 @@ pub(crate) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// As [`field`], for sizes given in kB, in bytes.
-pub(crate) fn field_kib(text: &str, key: &str) -> Option<u64> {
+pub fn field_kib(text: &str, key: &str) -> Option<u64> {
     let kib: u64 = field(text, key)?.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }

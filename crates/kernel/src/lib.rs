@@ -1,0 +1,9 @@
+//! The kernel's files as values: the root under which they lie, and its lists of CPUs.
+//!
+//! What several crates of this project read `/sys` and `/proc` with, and nothing else. Everything that
+//! reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can stand in.
+
+pub mod cpulist;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
+pub mod root;

@@ -1,0 +1,23 @@
+//! Leaving a proven setting in place.
+
+use super::{Proof, Verdict, experiments};
+use crate::engine::EngineError;
+use crate::engine::fenced::{self, Kept};
+
+/// Leaves the setting in place that was confirmed, where it is one of resctrl's; `None` where the proof
+/// needs nothing of the kind.
+///
+/// # Errors
+/// What resctrl refuses; and where something is kept already.
+pub fn keep(proof: &Proof) -> Result<Option<Kept>, EngineError> {
+    if proof.verdict != Verdict::Met {
+        return Ok(None);
+    }
+    let Some(confirmed) = proof.confirmations.last() else { return Ok(None) };
+    let offer = &confirmed.tried.offer;
+    if offer.arm.resctrl.is_empty() {
+        return Ok(None);
+    }
+    let experiment = experiments::confirmation(&proof.record.question, false, offer, 0);
+    fenced::keep(&experiment, &offer.arm.name).map(Some)
+}

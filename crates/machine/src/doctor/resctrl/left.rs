@@ -1,0 +1,43 @@
+//! What this program has left behind or kept.
+
+use ringfence_resctrl::transaction::{self, Left, Pending};
+
+use crate::doctor::{Finding, Severity};
+use crate::root::FsRoot;
+
+pub(super) fn find(root: &FsRoot) -> Vec<Finding> {
+    transaction::left(root, None).iter().map(finding).collect()
+}
+
+fn finding(left: &Left) -> Finding {
+    let evidence = format!("{} in {}", left.purpose, left.folder.display());
+    match left.what {
+        Pending::Kept => Finding {
+            id: "resctrl-kept".into(),
+            severity: Severity::Warning,
+            title: "A setting of resctrl is kept".into(),
+            cause: "it was proved to help, and left in place on demand".into(),
+            consequence: "what is measured is measured under it".into(),
+            remedy: "ringfence resctrl undo puts back what was there before".into(),
+            evidence,
+        },
+        Pending::Unfinished if left.under_way => Finding {
+            id: "resctrl-changing".into(),
+            severity: Severity::Serious,
+            title: "Somebody is changing resctrl at the moment".into(),
+            cause: "another run of this program has not ended".into(),
+            consequence: "cache ways and bandwidth change while one measures".into(),
+            remedy: "wait for it to end".into(),
+            evidence,
+        },
+        Pending::Unfinished => Finding {
+            id: "resctrl-unfinished".into(),
+            severity: Severity::Warning,
+            title: "A run that was killed has left settings of resctrl behind".into(),
+            cause: "it could not put them back".into(),
+            consequence: "tasks may be confined to some cache ways or to a share of the bandwidth".into(),
+            remedy: "ringfence resctrl recover puts back what was there before".into(),
+            evidence,
+        },
+    }
+}

@@ -1,0 +1,96 @@
+//! What resctrl is set to.
+
+use ringfence_resctrl::{Mask, Mode, Overview, Resource};
+
+use crate::doctor::{Finding, Severity};
+
+/// Groups that somebody has made.
+pub(super) fn groups(seen: &Overview) -> Option<Finding> {
+    let names: Vec<String> = seen
+        .groups
+        .iter()
+        .filter(|group| !group.group.is_default())
+        .map(|group| match group.mode {
+            Some(mode) if mode != Mode::Shareable => format!("{} ({})", group.group, mode.word()),
+            _ => group.group.to_string(),
+        })
+        .collect();
+    (!names.is_empty()).then(|| Finding {
+        id: "stale-resctrl".into(),
+        severity: Severity::Warning,
+        title: "resctrl groups exist already".into(),
+        cause: "another tool, a container runtime or a run that was killed made them".into(),
+        consequence: "tasks may be confined to some cache ways or to a share of the bandwidth".into(),
+        remedy: "if nothing needs them: rmdir /sys/fs/resctrl/GROUP; they are never removed unasked".into(),
+        evidence: names.join(", "),
+    })
+}
+
+/// The default group, which every task has that no other has, has less than there is. Ways that are
+/// exclusive to others or pseudo-locked are taken from it by design; the finding is the same.
+pub(super) fn confined(seen: &Overview) -> Option<Finding> {
+    let default = &seen.groups.first()?.schemata;
+    let mut less = Vec::new();
+    for (name, cache) in &seen.info.caches {
+        let resource = Resource::of(name);
+        let short = |mask: &Mask| !cache.cbm_mask.is_within(*mask);
+        for domain in default.domains(&resource) {
+            if let Some(mask) = default.mask(&resource, domain).filter(short) {
+                less.push(format!("{name}:{domain}={mask} of {}", cache.cbm_mask));
+            }
+        }
+    }
+    let percent = seen.info.bandwidth().filter(|info| info.unit == ringfence_resctrl::info::Unit::Percent);
+    for domain in percent.map(|_| default.domains(&Resource::Mb)).unwrap_or_default() {
+        if let Some(amount) = default.amount(&Resource::Mb, domain).filter(|amount| *amount < 100) {
+            less.push(format!("MB:{domain}={amount} of 100"));
+        }
+    }
+    (!less.is_empty()).then(|| Finding {
+        id: "resctrl-confined".into(),
+        severity: Severity::Warning,
+        title: "Tasks may use a part of the cache or of the bandwidth only".into(),
+        cause: "the default group of resctrl, which has all tasks that no other has, is limited".into(),
+        consequence: "working sets are disturbed at sizes that would fit into the whole cache, or memory is \
+                      slower than it could be"
+            .into(),
+        remedy: "if nothing needs it: write the full masks to /sys/fs/resctrl/schemata".into(),
+        evidence: less.join(", "),
+    })
+}
+
+/// Ways that devices write to (kernel documentation, x86/resctrl, "shareable_bits").
+pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
+    let shared = seen.info.caches.iter().filter(|(_, cache)| !cache.shareable_bits.is_empty());
+    let lines: Vec<String> = shared
+        .map(|(name, cache)| format!("{name}: ways {} of {}", cache.shareable_bits, cache.cbm_mask))
+        .collect();
+    (!lines.is_empty()).then(|| Finding {
+        id: "cache-shared-with-io".into(),
+        severity: Severity::Info,
+        title: "Devices use some ways of the cache".into(),
+        cause: "the processor lets I/O write into the cache (shareable_bits)".into(),
+        consequence:
+            "a task that is fenced off in these ways is disturbed by network cards and disks all the \
+                      same"
+                .into(),
+        remedy: "give it other ways, as 'ringfence prove' does while there are any".into(),
+        evidence: lines.join(", "),
+    })
+}
+
+/// Code and data apart.
+pub(super) fn cdp(seen: &Overview) -> Option<Finding> {
+    let levels: Vec<String> =
+        [2, 3].into_iter().filter(|level| seen.info.cdp(*level)).map(|level| format!("L{level}")).collect();
+    (!levels.is_empty()).then(|| Finding {
+        id: "resctrl-cdp".into(),
+        severity: Severity::Info,
+        title: "Code and data have cache ways of their own (CDP)".into(),
+        cause: format!("resctrl is mounted with {}", seen.options.text()),
+        consequence: "half as many groups can be made, each has two masks, and nothing can be pseudo-locked"
+            .into(),
+        remedy: "umount /sys/fs/resctrl and mount it without cdp and cdpl2 where nothing needs them".into(),
+        evidence: format!("info/ has CODE and DATA for {}", levels.join(" and ")),
+    })
+}

@@ -1,0 +1,55 @@
+//! What resctrl offers here, and what it is set to.
+
+use ringfence_resctrl::info::Info;
+use ringfence_resctrl::{Absent, Error, MountOptions, Overview, Resctrl, Schemata};
+use serde::{Deserialize, Serialize};
+
+use crate::root::FsRoot;
+
+/// Of resctrl, what figures depend on. Groups are counted, not named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// How it is mounted.
+    pub options: MountOptions,
+    /// What can be shared out, and what is monitored.
+    pub info: Info,
+    /// What tasks may use that no group has.
+    pub default: Schemata,
+    /// Groups and monitor groups besides the default one.
+    pub groups: usize,
+    /// Groups that can still be made.
+    pub closids_free: Option<u32>,
+    /// Groups and monitor groups that can still be monitored, at most.
+    pub rmids_free: Option<u32>,
+}
+
+impl From<&Overview> for Offered {
+    fn from(seen: &Overview) -> Self {
+        Self {
+            options: seen.options,
+            info: seen.info.clone(),
+            default: seen.groups.first().map(|group| group.schemata.clone()).unwrap_or_default(),
+            groups: seen.groups.len().saturating_sub(1),
+            closids_free: seen.closids_free(),
+            rmids_free: seen.rmids_free(),
+        }
+    }
+}
+
+/// What the resctrl below a root shows.
+///
+/// # Errors
+/// [`Error::Absent`] where there is none or it is not mounted; others where it cannot be read.
+pub fn look(root: &FsRoot) -> Result<Overview, Error> {
+    Overview::read(&Resctrl::find(root)?)
+}
+
+/// As [`look`]; `None` where there is nothing to be seen.
+pub(crate) fn offered(root: &FsRoot) -> Option<Offered> {
+    look(root).ok().as_ref().map(Offered::from)
+}
+
+/// Whether it could be mounted.
+pub(crate) fn is_mountable(absent: &Absent) -> bool {
+    *absent == Absent::NotMounted
+}

@@ -1,0 +1,95 @@
+//! Latencies of single operations: a table of the cases, and a figure for each on a logarithmic axis.
+
+use maud::html;
+use ringfence_lab::latency::CaseLatencies;
+use serde::Serialize;
+
+use super::figure::{Chart, Figure};
+use super::table::{Align, table};
+use super::{Digest, Section};
+use crate::histogram::{QUANTILES, quantile, time};
+use crate::latencies::{interval, name, notes};
+use crate::numbers;
+use crate::text::clean;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Drawn {
+    /// From, to, count, and the hover text.
+    bars: Vec<(u64, u64, u64, String)>,
+    /// Quantiles: name and place.
+    marks: Vec<(&'static str, u64)>,
+}
+
+/// A table and a figure for each case that counted latencies.
+pub(super) fn section(digest: &Digest) -> Option<Section> {
+    let all = &digest.latencies;
+    if all.is_empty() {
+        return None;
+    }
+    let body = html! {
+        (summary(all))
+        @for note in notes(all, digest.manifest.scale.as_ref()) { p class="note" { (clean(&note)) } }
+        div class="row" { @for one in all { (figure(one, all)) } }
+    };
+    Some(Section { id: "latencies", title: "Latencies".into(), body })
+}
+
+fn summary(all: &[CaseLatencies]) -> maud::Markup {
+    let right = |head| (head, Align::Right);
+    let mut heads = vec![("case", Align::Left), right("counted")];
+    heads.extend(["median", "p99", "p99.9", "max"].map(right));
+    heads.extend([right("misses"), ("interval", Align::Left), right("LLC misses")]);
+    let row = |one: &CaseLatencies| {
+        let figure = |ns: Option<u64>| ns.map_or(numbers::NO_FIGURE.to_string(), time);
+        let mut row = vec![name(one, all), numbers::count(one.histogram.total())];
+        row.extend([0.5, 0.99, 0.999].map(|share| figure(one.histogram.quantile(share))));
+        row.push(figure(one.histogram.most()));
+        let share = one.misses.as_ref();
+        row.push(share.map_or(numbers::NO_FIGURE.into(), |share| numbers::percent(share.value)));
+        row.push(share.map(interval).unwrap_or_default());
+        row.push(one.counted_misses.map_or(numbers::NO_FIGURE.into(), |misses| format!("{misses:.3}")));
+        row
+    };
+    table(&heads, &all.iter().map(row).collect::<Vec<_>>())
+}
+
+fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
+    let buckets = one.histogram.buckets();
+    let total: u128 = buckets.iter().map(|(_, count)| u128::from(*count)).sum();
+    let share = |count: u64| numbers::percent(count as f64 / total as f64);
+    let bars = buckets
+        .iter()
+        .map(|(floor, count)| {
+            let end = end(*floor);
+            let text =
+                format!("{} to {}: {}, {}", time(*floor), time(end), numbers::count(*count), share(*count));
+            ((*floor).max(1), end, *count, text)
+        })
+        .collect();
+    let quantiles = QUANTILES.map(|(share, name)| (name, quantile(buckets, total, share).max(1)));
+    let threshold = one.misses.map(|share| ("miss", share.from_ns));
+    let marks = quantiles.into_iter().chain(threshold).collect();
+    let rows: Vec<Vec<String>> = buckets
+        .iter()
+        .map(|(floor, count)| vec![time(*floor), time(end(*floor)), numbers::count(*count), share(*count)])
+        .collect();
+    let heads =
+        [("from", Align::Right), ("to", Align::Right), ("count", Align::Right), ("share", Align::Right)];
+    let chart = Chart::Histogram(Drawn { bars, marks });
+    Figure {
+        title: &format!("{}: latency of {}", name(one, all), one.unit),
+        explanation: "Both axes are logarithmic; marks are the lower ends of the buckets in which the quantiles lie, and of the first that counts as a miss.",
+        chart: &chart,
+        height: 260,
+        legend: html! {},
+        table: table(&heads, &rows),
+    }
+    .render()
+}
+
+// Latencies are recorded in eight parts of each power of two.
+fn end(floor: u64) -> u64 {
+    let floor = floor.max(1);
+    let octave = 1u64 << floor.ilog2();
+    if octave < 8 { floor + 1 } else { floor.saturating_add(octave / 8) }
+}

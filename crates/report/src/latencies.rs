@@ -1,0 +1,151 @@
+//! Latencies of single operations: a row for each case, then its histogram.
+
+use ringfence_lab::latency::{CaseLatencies, MissShare, Scale};
+
+use crate::histogram::{histogram, time};
+use crate::numbers::{NO_FIGURE, count, percent};
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+use crate::text::{heading, paragraph};
+
+/// The quantiles in a row, and the highest latency besides.
+const QUANTILES: [(f64, &str); 3] = [(0.5, "median"), (0.99, "p99"), (0.999, "p99.9")];
+
+/// The latencies of all cases that counted any: a table, what its figures mean, and the histograms.
+/// Empty where there are none.
+pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) -> String {
+    let mut out = String::new();
+    if all.is_empty() {
+        return out;
+    }
+    heading(&mut out, "Latencies", style);
+    let whole = table(all, true);
+    let brief = table(all, false);
+    match [whole, brief].into_iter().find(|table| table.fits(style)) {
+        Some(table) => out += &table.render(style),
+        None => out += &list(all, style),
+    }
+    out.push('\n');
+    for note in notes(all, scale) {
+        paragraph(&mut out, 0, &note, style);
+    }
+    for one in all {
+        out.push('\n');
+        heading(&mut out, &format!("{}: latency of {}", name(one, all), one.unit), style);
+        out += &histogram(one.histogram.buckets(), style);
+    }
+    out
+}
+
+/// A case in a few words: its arm where that is enough, and its role where several are told of.
+pub(crate) fn name(one: &CaseLatencies, all: &[CaseLatencies]) -> String {
+    let role = all.iter().any(|other| other.role != one.role).then_some(one.role.as_str());
+    let same_arm = all.iter().filter(|other| (&other.arm, &other.role) == (&one.arm, &one.role)).count() > 1;
+    let label = (same_arm && !one.label.is_empty()).then_some(one.label.as_str());
+    let arms = all.iter().any(|other| other.arm != one.arm);
+    let arm = (arms || label.is_none()).then_some(one.arm.as_str());
+    role.into_iter().chain(arm).chain(label).collect::<Vec<_>>().join(" ")
+}
+
+fn table(all: &[CaseLatencies], whole: bool) -> Table {
+    let misses = all.iter().any(|one| one.misses.is_some());
+    let counted = whole && all.iter().any(|one| one.counted_misses.is_some());
+    let mut columns = vec![Column::text("case", 12)];
+    columns.extend(whole.then(|| Column::right("counted")));
+    columns.extend(QUANTILES.map(|(_, name)| Column::right(name)));
+    columns.push(Column::right("max"));
+    if misses {
+        columns.extend([Column::right("misses"), Column::left("interval")]);
+    }
+    columns.extend(counted.then(|| Column::right("LLC misses")));
+    let mut table = Table::new(columns);
+    for one in all {
+        let figure = |ns: Option<u64>| Cell::new(ns.map_or(NO_FIGURE.into(), time));
+        let mut row = vec![Cell::new(name(one, all))];
+        row.extend(whole.then(|| Cell::new(count(one.histogram.total()))));
+        row.extend(QUANTILES.map(|(share, _)| figure(one.histogram.quantile(share))));
+        row.push(figure(one.histogram.most()));
+        if misses {
+            let share = one.misses.as_ref();
+            row.push(Cell::new(share.map_or(NO_FIGURE.into(), |share| percent(share.value))));
+            row.push(Cell::new(share.map(interval).unwrap_or_default()));
+        }
+        let per_unit = one.counted_misses.map_or(NO_FIGURE.into(), |misses| format!("{misses:.3}"));
+        row.extend(counted.then(|| Cell::new(per_unit)));
+        table.row(row);
+    }
+    table
+}
+
+/// For narrow terminals and long names: a few lines for each case.
+fn list(all: &[CaseLatencies], style: &Style) -> String {
+    let mut out = String::new();
+    for one in all {
+        paragraph(&mut out, 0, &name(one, all), style);
+        let figure = |ns: Option<u64>| ns.map_or(NO_FIGURE.into(), time);
+        let quantile = |(share, name)| format!("{name} {}", figure(one.histogram.quantile(share)));
+        let mut parts: Vec<String> = QUANTILES.into_iter().map(quantile).collect();
+        parts.push(format!("max {}", figure(one.histogram.most())));
+        let share = |share: &MissShare| format!("misses {} {}", percent(share.value), interval(share));
+        parts.extend(one.misses.as_ref().map(share));
+        paragraph(&mut out, 2, &parts.join(", "), style);
+    }
+    out
+}
+
+/// `[1.2, 3.4] %`; nothing where there is none.
+pub(crate) fn interval(share: &MissShare) -> String {
+    let (Some(low), Some(high)) = (share.low, share.high) else { return String::new() };
+    // Enough digits for the width, two at least where the share is near none.
+    let digits = if high - low < 0.01 { 3 } else { 1 };
+    format!("[{:.digits$}, {:.digits$}] %", low * 100.0, high * 100.0)
+}
+
+/// What the figures mean and rest on.
+pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String> {
+    let Some(first) = all.first() else { return Vec::new() };
+    let mut notes = vec![
+        "counted one by one in buckets of which there are eight in every power of two; a figure is the lower end of its bucket".to_string(),
+    ];
+    if let Some(scale) = scale {
+        notes.push(format!(
+            "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",
+            scale.clock_ns
+        ));
+        notes.push(told_apart(scale, all));
+    } else {
+        notes.push("hits and misses are not told apart, because what they take here was not measured".into());
+    }
+    if let Some(share) = all.iter().find_map(|one| one.misses.filter(|share| share.low.is_some())) {
+        let level = percent(share.level);
+        notes.push(format!(
+            "[lo, hi]: {level} interval over {} lives, and no narrower than so many {} allow",
+            share.lives, first.unit
+        ));
+    }
+    notes.push(match all.iter().any(|one| one.counted_misses.is_some()) {
+        true => format!(
+            "LLC misses: what the processor counted, per one of the {}, everything that the task did in its windows included",
+            first.unit
+        ),
+        false => "the processor's own count of misses is absent, because there are no hardware counters here ('ringfence doctor' says why)".into(),
+    });
+    notes
+}
+
+fn told_apart(scale: &Scale, all: &[CaseLatencies]) -> String {
+    let Scale { hit_ns, hit_high_ns, miss_ns, miss_low_ns, .. } = scale;
+    let measured = format!(
+        "a read of a line just read took {hit_ns:.0} ns (99 of 100 at most {hit_high_ns:.0} ns), one of a line just flushed to memory \
+         {miss_ns:.0} ns (99 of 100 at least {miss_low_ns:.0} ns)"
+    );
+    let from = all.iter().find_map(|one| one.misses).map(|share| share.from_ns).or(scale.threshold_ns());
+    match from {
+        Some(from) => {
+            format!("misses: by latency, from {} on: before the measurement {measured}", time(from))
+        }
+        None => {
+            format!("hits and misses cannot be told apart by latency here: before the measurement {measured}")
+        }
+    }
+}

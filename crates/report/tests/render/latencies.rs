@@ -1,0 +1,67 @@
+//! Latencies of made-up cases.
+
+use ringfence_lab::latency::{CaseLatencies, Histogram, MissShare, Scale};
+
+use crate::golden::check;
+
+pub const SCALE: Scale =
+    Scale { clock_ns: 18.3, hit_ns: 19.4, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.2 };
+
+fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
+    let histogram = Histogram::from(buckets.to_vec());
+    let value = histogram.from_floor(88) as f64 / histogram.total() as f64;
+    let bounds = (value * 0.8, (value * 1.2).min(1.0));
+    CaseLatencies {
+        case: 0,
+        arm: arm.into(),
+        label: label.into(),
+        role: "reader".into(),
+        unit: "reads",
+        histogram,
+        misses: Some(MissShare {
+            value,
+            low: Some(bounds.0),
+            high: Some(bounds.1),
+            level: 0.95,
+            lives: 10,
+            from_ns: 88,
+        }),
+        counted_misses: Some(value * 1.1),
+    }
+}
+
+/// A quiet case and two that are disturbed.
+pub fn made_up() -> Vec<CaseLatencies> {
+    vec![
+        case("idle", "", &[(20, 120_000), (22, 40_000), (44, 3800), (104, 7), (1 << 20, 1)]),
+        case("beside", "stream", &[(20, 60_000), (22, 20_000), (48, 9000), (104, 70_000), (320, 400)]),
+        case("beside", "write instruction=clflushopt", &[(20, 30), (88, 150_000), (104, 13_000)]),
+    ]
+}
+
+#[test]
+fn cases_with_and_without_misses() {
+    let all = made_up();
+    check("latencies", |style| ringfence_report::latencies(&all, Some(&SCALE), style));
+    // Reads of cached lines take as long as others: as an emulator has it.
+    let alike = Scale { hit_high_ns: 95.0, ..SCALE };
+    assert_eq!(alike.threshold_ns(), None);
+    let untold: Vec<CaseLatencies> = all[..1]
+        .iter()
+        .map(|one| CaseLatencies { misses: None, counted_misses: None, ..one.clone() })
+        .collect();
+    check("latencies-alike", |style| ringfence_report::latencies(&untold, Some(&alike), style));
+    check("latencies-no-scale", |style| ringfence_report::latencies(&untold, None, style));
+    assert_eq!(ringfence_report::latencies(&[], Some(&SCALE), &ringfence_report::Style::plain(80)), "");
+}
+
+#[test]
+fn roles_that_differ_are_named() {
+    let mut all = made_up();
+    all.truncate(2);
+    all[1].role = "other".into();
+    // One life gives no interval.
+    let share = all[1].misses.unwrap();
+    all[1].misses = Some(MissShare { low: None, high: None, lives: 1, ..share });
+    check("latencies-roles", |style| ringfence_report::latencies(&all, Some(&SCALE), style));
+}

@@ -1,0 +1,298 @@
+//! The file system as a whole: found, mounted, listed.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use ringfence_kernel::root::FsRoot;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Absent, Error, Refused};
+use crate::group::{Group, GroupId};
+use crate::info::{self, Info, Spelling};
+use crate::kernel::{HostKernel, Kernel};
+
+/// Where resctrl is mounted unless somebody mounts it elsewhere.
+pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
+
+/// How resctrl is mounted (kernel documentation, x86/resctrl, "mount options").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// Ways of their own for code and data in the L3.
+    pub cdp: bool,
+    /// The same in the L2.
+    pub cdpl2: bool,
+    /// Bandwidth in MB/s, kept by software.
+    pub mba_mbps: bool,
+}
+
+impl MountOptions {
+    fn read(text: &str) -> Self {
+        let has = |name: &str| text.split(',').any(|option| option == name);
+        Self { cdp: has("cdp"), cdpl2: has("cdpl2"), mba_mbps: has("mba_MBps") }
+    }
+
+    /// As `mount -o` takes them; empty for none.
+    pub fn text(self) -> String {
+        let all = [(self.cdp, "cdp"), (self.cdpl2, "cdpl2"), (self.mba_mbps, "mba_MBps")];
+        all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The mounted file system. Cheap to clone.
+#[derive(Clone)]
+pub struct Resctrl {
+    kernel: Arc<dyn Kernel>,
+    options: MountOptions,
+    amd: bool,
+    mounted_here: bool,
+}
+
+impl fmt::Debug for Resctrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resctrl")
+            .field("place", &self.kernel.place())
+            .field("options", &self.options)
+            .finish()
+    }
+}
+
+impl Resctrl {
+    /// The resctrl that is mounted below this root.
+    ///
+    /// # Errors
+    /// Why there is none: no hardware, no kernel support, or not mounted.
+    pub fn find(root: &FsRoot) -> Result<Self, Absent> {
+        let mounts = root.read_opt("/proc/mounts").unwrap_or_default();
+        let found = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (at, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            (kind == "resctrl").then(|| (at.to_owned(), MountOptions::read(options)))
+        });
+        let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+        if let Some((at, options)) = found {
+            let amd =
+                cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));
+            return Ok(Self {
+                kernel: Arc::new(HostKernel::new(root, at)),
+                options,
+                amd,
+                mounted_here: false,
+            });
+        }
+        let known = root.read_opt("/proc/filesystems").unwrap_or_default();
+        let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+        let shown =
+            flags.split_whitespace().any(|flag| ["rdt_a", "cqm", "cat_l3", "cat_l2", "mba"].contains(&flag));
+        Err(match (known.lines().any(|line| line.trim_start_matches("nodev").trim() == "resctrl"), shown) {
+            (true, _) => Absent::NotMounted,
+            (false, true) => Absent::NoKernel,
+            (false, false) => Absent::NoHardware,
+        })
+    }
+
+    /// One that is asked for through something else than this machine's files.
+    pub fn with_kernel(kernel: Arc<dyn Kernel>, options: MountOptions) -> Self {
+        Self { kernel, options, amd: false, mounted_here: false }
+    }
+
+    /// Mounts it on this machine at [`DEFAULT_MOUNT`], where it is not mounted yet.
+    ///
+    /// # Errors
+    /// As [`Resctrl::find`]; or the kernel's refusal, which needs root.
+    pub fn mount(options: MountOptions) -> Result<Self, Error> {
+        let root = FsRoot::host();
+        match Self::find(&root) {
+            Err(Absent::NotMounted) => {}
+            other => return Ok(other?),
+        }
+        let text = options.text();
+        mount(&text).map_err(|source| {
+            let with = if text.is_empty() { String::new() } else { format!(" with {text}") };
+            let remedy = |errno| match errno {
+                libc::EINVAL => Some(
+                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data prioritization, \
+                     mba_MBps linear bandwidth allocation and mbm_local_bytes"
+                        .to_owned(),
+                ),
+                libc::EBUSY => Some("it is mounted elsewhere: look for it in /proc/mounts of other namespaces".into()),
+                _ => None,
+            };
+            Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}{with}"), source, None).unless_said(remedy)
+        })?;
+        Ok(Self { mounted_here: true, ..Self::find(&root)? })
+    }
+
+    /// Unmounts it from this machine. Every group goes, and all tasks are as if there had been none.
+    ///
+    /// # Errors
+    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use: Linux 6.1
+    /// crashes at the next mount otherwise.
+    pub fn unmount(self) -> Result<(), Error> {
+        for group in self.groups()? {
+            group.refuse_while_mapped("unmounting resctrl")?;
+        }
+        let place = self.kernel.place();
+        let busy = |errno| {
+            (errno == libc::EBUSY)
+                .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
+        };
+        let refused =
+            |source| Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into();
+        unmount(&place).map_err(refused)
+    }
+
+    /// Whether [`Resctrl::mount`] has mounted it, rather than found it mounted.
+    pub fn mounted_here(&self) -> bool {
+        self.mounted_here
+    }
+
+    /// How it is mounted.
+    pub fn options(&self) -> MountOptions {
+        self.options
+    }
+
+    /// Where it is mounted.
+    pub fn place(&self) -> String {
+        self.kernel.place()
+    }
+
+    /// What is asked.
+    pub fn kernel(&self) -> &dyn Kernel {
+        &*self.kernel
+    }
+
+    /// What can be shared out.
+    ///
+    /// # Errors
+    /// Where `info/` cannot be read or holds something unknown in a file that is known.
+    pub fn info(&self) -> Result<Info, Error> {
+        info::read(&*self.kernel, Spelling { software_controller: self.options.mba_mbps, amd: self.amd })
+    }
+
+    /// The group that has everything at first: of all tasks and CPUs that no other has.
+    pub fn default_group(&self) -> Group {
+        Group::new(self, GroupId::default())
+    }
+
+    /// A group, whether it exists or not.
+    pub fn group(&self, id: &GroupId) -> Group {
+        Group::new(self, id.clone())
+    }
+
+    /// All groups, the default one first, each followed by its monitor groups.
+    ///
+    /// # Errors
+    /// Where they cannot be listed.
+    pub fn groups(&self) -> Result<Vec<Group>, Error> {
+        let mut all = Vec::new();
+        let mut add = |id: GroupId| -> Result<(), Error> {
+            let monitors = self.names(&id.path().join("mon_groups"))?;
+            all.push(Group::new(self, id.clone()));
+            all.extend(monitors.iter().map(|name| Group::new(self, id.with_monitor(name))));
+            Ok(())
+        };
+        add(GroupId::default())?;
+        for name in self.names(Path::new(""))? {
+            // What the kernel itself puts there; groups alone have tasks.
+            if self.kernel.exists(&Path::new(&name).join("tasks")) {
+                add(GroupId::control(&name))?;
+            }
+        }
+        Ok(all)
+    }
+
+    fn names(&self, path: &Path) -> Result<Vec<String>, Error> {
+        match self.kernel.dirs(path) {
+            Ok(names) => Ok(names),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path != Path::new("") => Ok(Vec::new()),
+            Err(source) => {
+                let tried = format!("listing {}/{}", self.kernel.place(), path.display());
+                Err(Refused::new(tried, source, None).into())
+            }
+        }
+    }
+
+    /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read. Lines are
+    /// joined by `; `.
+    pub fn last_status(&self) -> Option<String> {
+        joined(&self.status_lines())
+    }
+
+    fn status_lines(&self) -> Vec<String> {
+        let text = self.kernel.read(Path::new("info/last_cmd_status")).unwrap_or_default();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "ok");
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Runs an operation; a failure gets what the kernel says of it.
+    ///
+    /// The status is not about the operation just because it is there (Linux 6.1, `rdt_last_cmd_clear` and
+    /// its callers): [`Says`] tells how the two belong together.
+    pub(crate) fn run(
+        &self,
+        tried: impl Fn() -> String,
+        says: Says,
+        operation: impl FnOnce(&dyn Kernel) -> Result<(), Failed>,
+    ) -> Result<(), Refused> {
+        let mut before = if says == Says::More { self.status_lines() } else { Vec::new() };
+        // It takes 512 bytes, and nothing more until it is cleared. Moving a task of a number that no task
+        // can have clears it and does nothing else.
+        if before.iter().map(|line| line.len() + 1).sum::<usize>() > 256 {
+            let _ = self.kernel.write(Path::new("tasks"), &format!("{}\n", i32::MAX));
+            before = self.status_lines();
+        }
+        let Err(Failed { heard, source }) = operation(&*self.kernel) else { return Ok(()) };
+        let after = self.status_lines();
+        let status = match (heard, says) {
+            (false, _) | (_, Says::Nothing) => None,
+            (true, Says::Anew) => joined(&after),
+            (true, Says::More) => match after.strip_prefix(&before[..]) {
+                // Nothing was added: the kernel had nothing to say, or cleared it and said the same again.
+                Some([]) if source.raw_os_error() != Some(libc::EINVAL) => None,
+                Some([]) | None => joined(&after),
+                Some(more) => joined(more),
+            },
+        };
+        Err(Refused::new(tried(), source, status))
+    }
+}
+
+fn joined(lines: &[String]) -> Option<String> {
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// What `last_cmd_status` has to do with a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// Nothing: the operation leaves it as it is (`rmdir`).
+    Nothing,
+    /// All of it is about this operation, which clears it first (`tasks`, `schemata`, `mode`).
+    Anew,
+    /// What was added is (`mkdir`, `cpus`, `cpus_list`).
+    More,
+}
+
+/// An operation that was refused.
+pub(crate) struct Failed {
+    /// Whether resctrl itself refused, rather than what lies above it.
+    pub heard: bool,
+    pub source: io::Error,
+}
+
+fn mount(options: &str) -> io::Result<()> {
+    let options = std::ffi::CString::new(options)?;
+    let at = std::ffi::CString::new(DEFAULT_MOUNT)?;
+    // SAFETY: all strings end in NUL and live through the call.
+    let done = unsafe {
+        libc::mount(c"resctrl".as_ptr(), at.as_ptr(), c"resctrl".as_ptr(), 0, options.as_ptr().cast())
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn unmount(place: &str) -> io::Result<()> {
+    let place = std::ffi::CString::new(place)?;
+    // SAFETY: the string ends in NUL and lives through the call.
+    if unsafe { libc::umount2(place.as_ptr(), 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

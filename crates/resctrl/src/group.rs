@@ -1,0 +1,365 @@
+//! A group: its ways and bandwidth, its tasks and CPUs, and what it uses.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringfence_kernel::cpulist::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Refused};
+use crate::fs::{Failed, Resctrl, Says};
+pub use crate::id::GroupId;
+use crate::kernel::{Thread, WriteError};
+use crate::monitor::{self, Reading};
+use crate::remedy;
+use crate::schemata::{Domain, Resource, Schemata, Setting};
+
+/// How a group shares what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Others may use the same ways.
+    Shareable,
+    /// Nobody else may.
+    Exclusive,
+    /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
+    PseudoLocksetup,
+    /// Stands for a pseudo-locked region.
+    PseudoLocked,
+}
+
+impl Mode {
+    /// The kernel's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Shareable => "shareable",
+            Mode::Exclusive => "exclusive",
+            Mode::PseudoLocksetup => "pseudo-locksetup",
+            Mode::PseudoLocked => "pseudo-locked",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Mode::Shareable, Mode::Exclusive, Mode::PseudoLocksetup, Mode::PseudoLocked]
+            .into_iter()
+            .find(|mode| mode.word() == word)
+    }
+}
+
+/// What a group's mask in one cache comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// Of which resource.
+    pub resource: Resource,
+    /// In which cache, or of which memory.
+    pub domain: Domain,
+    /// Bytes; for bandwidth, the amount in its unit. 0 while a group is set up for pseudo-locking.
+    pub amount: u64,
+}
+
+/// A group. It may have been removed since: then operations are refused with `ENOENT`.
+///
+/// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it is
+/// put back.
+#[derive(Debug, Clone)]
+pub struct Group {
+    fs: Resctrl,
+    id: GroupId,
+}
+
+impl Group {
+    pub(crate) fn new(fs: &Resctrl, id: GroupId) -> Self {
+        Self { fs: fs.clone(), id }
+    }
+
+    /// Which group.
+    pub fn id(&self) -> &GroupId {
+        &self.id
+    }
+
+    /// Whether it exists.
+    pub fn exists(&self) -> bool {
+        self.fs.kernel().exists(&self.id.path().join("tasks"))
+    }
+
+    /// Where one of its files lies.
+    pub fn place(&self, file: &str) -> String {
+        let path = self.id.path().join(file);
+        format!("{}/{}", self.fs.place(), path.display()).trim_end_matches('/').to_owned()
+    }
+
+    fn read(&self, file: &str) -> Result<String, Error> {
+        let read = self.fs.kernel().read(&self.id.path().join(file));
+        read.map_err(|source| {
+            let refused = Refused::new(format!("reading {}", self.place(file)), source, None);
+            refused.unless_said(|errno| self.forbidden(errno, "read", file)).into()
+        })
+    }
+
+    // Files of tasks and CPUs lose every permission while a region is being locked, and resctrl checks
+    // them for root too.
+    fn forbidden(&self, errno: i32, what: &str, file: &str) -> Option<String> {
+        if errno != libc::EACCES {
+            return None;
+        }
+        let kept = matches!(file, "tasks" | "cpus" | "cpus_list") && !self.id.is_monitor();
+        let mode = if kept { self.mode().ok().flatten() } else { None };
+        Some(match mode {
+            Some(Mode::PseudoLocksetup | Mode::PseudoLocked) => remedy::LOCKED.to_owned(),
+            _ => remedy::forbidden(what, &self.place(file)),
+        })
+    }
+
+    // The folder that a group is made in and removed from.
+    fn forbidden_above(&self, errno: i32) -> Option<String> {
+        let place = self.place("");
+        let above = place.rsplit_once('/').map_or("", |(above, _)| above);
+        (errno == libc::EACCES).then(|| remedy::forbidden("write to", above))
+    }
+
+    fn read_if_there(&self, file: &str) -> Result<Option<String>, Error> {
+        if self.fs.kernel().exists(&self.id.path().join(file)) { self.read(file).map(Some) } else { Ok(None) }
+    }
+
+    fn content(&self, file: &str, text: &str, why: impl fmt::Display) -> Error {
+        let text = text.trim().chars().take(80).collect();
+        Error::Content { path: self.place(file).into(), text, why: why.to_string() }
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), Error> {
+        self.id.check()?;
+        let path = self.id.path().join(file);
+        let tried = || {
+            let text = text.trim_end().replace('\n', " ");
+            format!("writing '{text}' to {}", self.place(file))
+        };
+        let says = if file.starts_with("cpus") { Says::More } else { Says::Anew };
+        let written = self.fs.run(tried, says, |kernel| {
+            kernel.write(&path, text).map_err(|WriteError { opened, source }| {
+                // A group that was removed is not found, and a text past a page is not looked at, before the
+                // status is cleared.
+                let heard = opened && source.kind() != io::ErrorKind::NotFound && text.len() <= 4096;
+                Failed { heard, source }
+            })
+        });
+        let remedy = |errno| match (errno, file) {
+            (libc::EINVAL, "schemata") => Some(
+                "name only caches and memories that the group's schemata lists for that resource".to_owned(),
+            ),
+            _ => self.forbidden(errno, "write", file),
+        };
+        written.map_err(|refused| refused.unless_said(remedy).into())
+    }
+
+    /// Makes it. A group of control gets the ways that are not exclusive to others.
+    ///
+    /// # Errors
+    /// The kernel's refusal: out of CLOSIDs or RMIDs, no ways left, or the name is taken.
+    pub fn create(&self) -> Result<(), Error> {
+        self.id.check()?;
+        if self.id.is_default() {
+            return Err(Error::Usage("the default group is always there".into()));
+        }
+        let made = self.fs.run(
+            || format!("making {}", self.place("")),
+            Says::More,
+            |kernel| kernel.make_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+        );
+        let remedy = |errno| match errno {
+            libc::EPERM if self.id.is_monitor() => {
+                Some("this machine monitors nothing: make a group of control".into())
+            }
+            libc::EPERM => Some("this machine shares nothing out: make a monitor group".to_owned()),
+            _ => self.forbidden_above(errno),
+        };
+        made.map_err(|refused| refused.unless_said(remedy).into())
+    }
+
+    /// Removes it, with its monitor groups; its tasks and CPUs go to the default group, or from a
+    /// monitor group to the group above.
+    ///
+    /// # Errors
+    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use.
+    pub fn remove(&self) -> Result<(), Error> {
+        self.id.check()?;
+        if self.id.is_default() {
+            return Err(Error::Usage("the default group cannot be removed".into()));
+        }
+        self.refuse_while_mapped(&format!("removing {}", self.place("")))?;
+        let removed = self.fs.run(
+            || format!("removing {}", self.place("")),
+            Says::Nothing,
+            |kernel| kernel.remove_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+        );
+        removed.map_err(|refused| refused.unless_said(|errno| self.forbidden_above(errno)).into())
+    }
+
+    /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed whose device
+    /// was open.
+    pub(crate) fn refuse_while_mapped(&self, tried: &str) -> Result<(), Error> {
+        if self.id.is_monitor() || self.mode()? != Some(Mode::PseudoLocked) {
+            return Ok(());
+        }
+        let device = self.device();
+        let users = self.fs.kernel().users_of(&device);
+        if users.is_empty() {
+            return Ok(());
+        }
+        let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        Err(Error::Busy(format!(
+            "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when a region goes \
+             that is still mapped; end it first",
+            device.display()
+        )))
+    }
+
+    /// The device of the pseudo-locked region that it stands for.
+    pub fn device(&self) -> PathBuf {
+        Path::new("/dev/pseudo_lock").join(self.id.name())
+    }
+
+    /// How it shares; `None` for monitor groups, and where nothing is shared out.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn mode(&self) -> Result<Option<Mode>, Error> {
+        let Some(text) = self.read_if_there("mode")? else { return Ok(None) };
+        let mode = Mode::of(text.trim()).ok_or_else(|| self.content("mode", &text, "an unknown mode"));
+        mode.map(Some)
+    }
+
+    /// Sets how it shares.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
+        self.write("mode", &format!("{}\n", mode.word()))
+    }
+
+    /// What it may use; empty for monitor groups.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn schemata(&self) -> Result<Schemata, Error> {
+        let Some(text) = self.read_if_there("schemata")? else { return Ok(Schemata::new()) };
+        text.parse().map_err(|error| self.content("schemata", &text, error))
+    }
+
+    /// Sets what it may use; what is not named stays as it is. All or nothing: lines are checked before
+    /// any takes effect.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_schemata(&self, schemata: &Schemata) -> Result<(), Error> {
+        if schemata.is_empty() {
+            return Ok(());
+        }
+        self.write("schemata", &schemata.to_string())
+    }
+
+    /// As [`Group::set_schemata`], and reads back what took effect: bandwidth is rounded up to the next
+    /// step.
+    ///
+    /// # Errors
+    /// As above; or where another mask is in effect than was asked for.
+    pub fn set_schemata_checked(&self, schemata: &Schemata) -> Result<Schemata, Error> {
+        self.set_schemata(schemata)?;
+        let found = self.schemata()?;
+        for (resource, domain, asked) in schemata.settings() {
+            let in_effect = found.get(resource, domain);
+            let rounded = match (asked, in_effect) {
+                (Setting::Amount(asked), Some(Setting::Amount(found))) => found >= asked,
+                (asked, found) => found == Some(asked),
+            };
+            if !rounded {
+                return Err(Error::NotInEffect {
+                    group: self.id.to_string(),
+                    asked: format!("{resource}:{domain}={asked}"),
+                    found: in_effect.map_or("nothing".into(), |found| format!("{resource}:{domain}={found}")),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group, its region.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn size(&self) -> Result<Vec<Size>, Error> {
+        let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
+        let mut sizes = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let read = || -> Option<Vec<Size>> {
+                let (name, values) = line.split_once(':')?;
+                let resource = Resource::of(name.trim());
+                let size = |part: &str| {
+                    let (domain, amount) = part.split_once('=')?;
+                    let (domain, amount) = (domain.trim().parse().ok()?, amount.trim().parse().ok()?);
+                    Some(Size { resource: resource.clone(), domain, amount })
+                };
+                values.split(';').map(size).collect()
+            };
+            sizes.extend(
+                read().ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))?,
+            );
+        }
+        Ok(sizes)
+    }
+
+    /// The CPUs whose tasks of the default group count as this group's.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn cpus(&self) -> Result<CpuSet, Error> {
+        let text = self.read("cpus_list")?;
+        text.trim().parse().map_err(|error| self.content("cpus_list", &text, error))
+    }
+
+    /// Sets them; CPUs that it had besides go to the default group.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_cpus(&self, cpus: &CpuSet) -> Result<(), Error> {
+        self.write("cpus_list", &format!("{cpus}\n"))
+    }
+
+    /// The ids of its threads as this process sees them. A list of a moment: others come and go.
+    ///
+    /// # Errors
+    /// Where it cannot be read or makes no sense.
+    pub fn tasks(&self) -> Result<Vec<u32>, Error> {
+        let text = self.read("tasks")?;
+        let ids: Result<Vec<u32>, _> = text.lines().map(|line| line.trim().parse()).collect();
+        ids.map_err(|_| self.content("tasks", &text, "expected one number a line"))
+    }
+
+    /// The same with the time each was started; those that have ended in between are left out.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn threads(&self) -> Result<Vec<Thread>, Error> {
+        let kernel = self.fs.kernel();
+        let known = |tid: u32| kernel.started(tid).map(|start| Thread { tid, start });
+        Ok(self.tasks()?.into_iter().filter_map(known).collect())
+    }
+
+    /// Moves one thread into it. What it starts from now on is born here.
+    ///
+    /// # Errors
+    /// The kernel's refusal: there is no such thread, or it is somebody else's.
+    pub fn add_thread(&self, tid: u32) -> Result<(), Error> {
+        self.write("tasks", &format!("{tid}\n"))
+    }
+
+    /// What its tasks use, by domain and event; empty where nothing is monitored.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn monitored(&self) -> Result<Vec<Reading>, Error> {
+        monitor::read(self.fs.kernel(), &self.id.path()).map_err(|source| {
+            Refused::new(format!("reading {}", self.place("mon_data")), source, None).into()
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! What this library asks of the kernel, as a trait: the real one, and for tests a model in memory.
+
+mod host;
+#[cfg(any(test, feature = "model"))]
+pub mod model;
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use host::HostKernel;
+pub(crate) use host::flock;
+
+/// A thread that is known again: its number alone may be somebody else's later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its id (`gettid(2)`).
+    pub tid: u32,
+    /// When it was started, in clock ticks since boot (`proc(5)`, field 22 of `stat`).
+    pub start: u64,
+}
+
+/// Why a file was not written.
+#[derive(Debug)]
+pub struct WriteError {
+    /// Whether it was opened, so that what the kernel says of the last command may be about this one.
+    pub opened: bool,
+    /// The errno.
+    pub source: io::Error,
+}
+
+/// A lock that is held until it is dropped.
+pub type Held = Box<dyn std::any::Any + Send>;
+
+/// What resctrl and the process table are asked for. Paths of resctrl are relative to where it is mounted.
+pub trait Kernel: Send + Sync {
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// The errno.
+    fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// Writes a text to a file that exists, in one `write(2)`.
+    ///
+    /// # Errors
+    /// The errno, and whether the file was opened.
+    fn write(&self, path: &Path, text: &str) -> Result<(), WriteError>;
+
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// The errno.
+    fn make_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes a folder.
+    ///
+    /// # Errors
+    /// The errno.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names of the folders in a folder, sorted.
+    ///
+    /// # Errors
+    /// The errno.
+    fn dirs(&self, path: &Path) -> io::Result<Vec<String>>;
+
+    /// Whether a file or folder exists.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// Takes the lock that programs agree upon for resctrl as a whole: `flock(2)` on its root (kernel
+    /// documentation, x86/resctrl, "Locking"). `None` where it is held by somebody else.
+    ///
+    /// # Errors
+    /// The errno.
+    fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>>;
+
+    /// Where resctrl is mounted, for messages.
+    fn place(&self) -> String;
+
+    /// When a thread was started; `None` when there is no such thread.
+    fn started(&self, tid: u32) -> Option<u64>;
+
+    /// The threads of a process, by id; none when it has ended.
+    fn threads(&self, pid: u32) -> Vec<u32>;
+
+    /// The process that a thread belongs to, and that one's parent.
+    fn process_and_parent(&self, tid: u32) -> Option<(u32, u32)>;
+
+    /// Processes that have a file open or mapped, by id.
+    fn users_of(&self, path: &Path) -> Vec<u32>;
+
+    /// Changes with every boot.
+    fn boot_id(&self) -> String;
+}

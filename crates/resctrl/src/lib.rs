@@ -1,0 +1,57 @@
+//! Linux resctrl as a library: who may use which ways of a cache and how much memory bandwidth, what
+//! each group uses, regions that stay in the cache, and changes that are undone.
+//!
+//! - [`Resctrl`] is the mounted file system: [`Info`] says what there is, [`Group`] what a group has.
+//! - [`Schemata`] is a `schemata` file as a value; [`plan`] works out masks that nobody else uses.
+//! - [`Transaction`] changes things so that they are put back: at its end, or, should the program be
+//!   killed at any moment, by the next one from a journal.
+//! - [`pseudo`] makes pseudo-locked regions where the processor can, and says where it cannot.
+//!
+//! Everything is asked through [`kernel::Kernel`]: this machine's, a tree of files in its place, or
+//! (feature `model`) a model in memory that refuses what the kernel refuses.
+//!
+//! ```
+//! use ringfence_kernel::root::FsRoot;
+//! use ringfence_resctrl::Resctrl;
+//!
+//! match Resctrl::find(&FsRoot::host()) {
+//!     Ok(resctrl) => {
+//!         for (name, cache) in &resctrl.info()?.caches {
+//!             println!("{name}: {} ways, {} groups", cache.cbm_mask.count(), cache.num_closids);
+//!         }
+//!         for group in resctrl.groups()? {
+//!             println!("{}: {}", group.id(), group.schemata()?);
+//!         }
+//!     }
+//!     Err(why) => println!("{why}"),
+//! }
+//! # Ok::<(), ringfence_resctrl::Error>(())
+//! ```
+//!
+//! Facts about the interface come from the kernel documentation (`Documentation/arch/x86/resctrl.rst`) and
+//! the sources of Linux 6.1 (`arch/x86/kernel/cpu/resctrl`).
+
+mod error;
+mod fs;
+mod group;
+mod id;
+pub mod info;
+pub mod kernel;
+pub mod monitor;
+mod overview;
+pub mod plan;
+pub mod pseudo;
+mod remedy;
+mod schemata;
+mod state;
+pub mod transaction;
+
+pub use error::{Absent, Error, Refused};
+pub use fs::{MountOptions, Resctrl};
+pub use group::{Group, GroupId, Mode, Size};
+pub use info::Info;
+pub use kernel::Thread;
+pub use overview::{GroupOverview, Overview, Sizes};
+pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
+pub use state::{GroupState, State};
+pub use transaction::{Options, Step, Transaction};

@@ -1,0 +1,73 @@
+//! Everything that resctrl is set to, as a value: what a transaction puts back.
+
+use std::collections::BTreeMap;
+
+use ringfence_kernel::cpulist::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::fs::Resctrl;
+use crate::group::{GroupId, Mode};
+use crate::kernel::Thread;
+use crate::schemata::Schemata;
+
+/// A group at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupState {
+    /// How it shares; `None` for monitor groups.
+    pub mode: Option<Mode>,
+    /// What it may use; empty for monitor groups.
+    pub schemata: Schemata,
+    /// Its CPUs; none of a group that is (being) pseudo-locked.
+    pub cpus: CpuSet,
+    /// Its threads. For the default group none are named: it has all that no other has.
+    pub threads: Vec<Thread>,
+}
+
+/// All groups at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct State {
+    /// By group.
+    pub groups: BTreeMap<GroupId, GroupState>,
+}
+
+impl State {
+    /// The present state. A group that goes while it is read is left out.
+    ///
+    /// # Errors
+    /// Where a file cannot be read or understood.
+    pub fn read(fs: &Resctrl) -> Result<Self, Error> {
+        let mut groups = BTreeMap::new();
+        for group in fs.groups()? {
+            let read = || -> Result<GroupState, Error> {
+                let (mode, schemata) = (group.mode()?, group.schemata()?);
+                // It has none, and its files of them cannot be read, by root neither, or name others' CPUs.
+                if matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked)) {
+                    return Ok(GroupState { mode, schemata, cpus: CpuSet::new(), threads: Vec::new() });
+                }
+                let threads = if group.id().is_default() { Vec::new() } else { group.threads()? };
+                Ok(GroupState { mode, schemata, cpus: group.cpus()?, threads })
+            };
+            match read() {
+                Ok(state) => {
+                    groups.insert(group.id().clone(), state);
+                }
+                Err(_) if !group.exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { groups })
+    }
+
+    /// The group of control that has a thread, as far as it is named here: the default one otherwise.
+    pub fn control_of(&self, thread: Thread) -> GroupId {
+        let found = self.groups.iter().find(|(_, state)| state.threads.contains(&thread));
+        found.map_or_else(GroupId::default, |(id, _)| id.parent())
+    }
+
+    /// The monitor group that has a thread, if one has.
+    pub fn monitor_of(&self, thread: Thread) -> Option<GroupId> {
+        let mut monitors = self.groups.iter().filter(|(id, _)| id.is_monitor());
+        monitors.find(|(_, state)| state.threads.contains(&thread)).map(|(id, _)| id.clone())
+    }
+}

@@ -1,0 +1,109 @@
+//! Journals that are there: looked at, tried out, forgotten.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_kernel::root::FsRoot;
+use serde::{Deserialize, Serialize};
+
+use super::journal::{self, Journal, Record};
+use super::{Options, Restored, Table, lock, undo};
+use crate::error::Error;
+use crate::fs::Resctrl;
+use crate::kernel::{HostKernel, Kernel};
+use crate::state::State;
+
+/// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
+///
+/// # Errors
+/// Where the journal or the present state cannot be read, or a transaction is under way.
+pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
+    let dirs = lock::folders(&FsRoot::host(), options.folder.as_deref());
+    let Some(dir) = dirs.into_iter().find(|dir| dir.join(what.file()).exists()) else { return Ok(None) };
+    if what == Pending::Unfinished && lock::is_held(&dir) {
+        return Err(Error::Busy("a transaction is under way: it will put things back itself".into()));
+    }
+    let Some(Record { header, steps }) = journal::read(&dir.join(what.file()))? else { return Ok(None) };
+    if header.boot != fs.kernel().boot_id() {
+        return Ok(None);
+    }
+    let _held = lock::shared_with_others(fs)?;
+    let now = State::read(fs)?;
+    let table = Table { fs, before: &header.before };
+    let undo = undo::undo(&header.before, &steps, &now, &fs.info()?, &table);
+    Ok(Some(Restored { purpose: header.purpose, steps: undo.steps, left: undo.left }))
+}
+
+/// Removes a journal with everything left as it is: for when it cannot be put back. Returns whether there
+/// was one.
+///
+/// # Errors
+/// Where a transaction is under way, or the journal cannot be removed.
+pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
+    let dir = lock::folder(options.folder.as_deref())?;
+    let _lock = lock::own(&dir, options.wait)?;
+    let path = dir.join(what.file());
+    if !path.exists() {
+        return Ok(false);
+    }
+    Journal::go_on(&path)?.end().map(|()| true)
+}
+
+/// What [`left`] finds on this machine, in words: (what it is, what it was for).
+pub fn pending(options: &Options) -> Vec<(Pending, String)> {
+    let left = left(&FsRoot::host(), options.folder.as_deref());
+    left.into_iter().map(|left| (left.what, left.purpose)).collect()
+}
+
+/// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where journals lie by
+/// default below this root; makes and changes nothing. Journals of an earlier boot do not count.
+pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
+    let boot = HostKernel::new(root, "").boot_id();
+    let mut found = Vec::new();
+    for dir in lock::folders(root, folder) {
+        for what in [Pending::Unfinished, Pending::Kept] {
+            let (purpose, steps) = match journal::read(&dir.join(what.file())) {
+                Ok(Some(Record { header, .. })) if header.boot != boot => continue,
+                Ok(Some(Record { header, steps })) => (header.purpose, steps.len()),
+                Ok(None) => continue,
+                Err(error) => (error.to_string(), 0),
+            };
+            let under_way = what == Pending::Unfinished && lock::is_held(&dir);
+            found.push(Left { what, purpose, steps, under_way, folder: dir.clone() });
+        }
+    }
+    found
+}
+
+/// A journal that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Why it is there.
+    pub what: Pending,
+    /// What the transaction is or was for; or why the journal cannot be read.
+    pub purpose: String,
+    /// How many steps were noted.
+    pub steps: usize,
+    /// Whether the transaction is under way: there is nothing to put back yet.
+    pub under_way: bool,
+    /// The folder that it lies in.
+    pub folder: PathBuf,
+}
+
+/// Why a journal is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pending {
+    /// A transaction is under way, or was killed.
+    Unfinished,
+    /// A setting is kept.
+    Kept,
+}
+
+impl Pending {
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Pending::Unfinished => "resctrl.journal",
+            Pending::Kept => "resctrl.kept",
+        }
+    }
+}
