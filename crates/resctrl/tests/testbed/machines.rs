@@ -26,7 +26,7 @@ pub fn out_of_closids(env: &dyn Env) {
 
 pub fn out_of_rmids(env: &dyn Env) {
     let (group, monitors) = (env.make("g"), make(env, "mon_groups/", 4));
-    let remedy = "busy until their lines leave the cache";
+    let remedy = "remove a group or monitor group";
     refused(env.group("g/mon_groups/m").create(), "making", ENOSPC, "Out of RMIDs", remedy);
     // A number for monitoring is asked for before one for control.
     refused(env.group("more").create(), "making", ENOSPC, "Out of RMIDs", remedy);
