@@ -13,6 +13,7 @@ pub mod experiment;
 pub mod fixtures;
 pub mod frontier;
 pub mod latency;
+pub mod lock;
 pub mod measure;
 pub mod pair;
 pub mod placement;

@@ -64,4 +64,10 @@ impl State {
         let found = self.groups.iter().find(|(_, state)| state.threads.contains(&thread));
         found.map_or_else(GroupId::default, |(id, _)| id.parent())
     }
+
+    /// The monitor group that has a thread, if one has.
+    pub fn monitor_of(&self, thread: Thread) -> Option<GroupId> {
+        let mut monitors = self.groups.iter().filter(|(id, _)| id.is_monitor());
+        monitors.find(|(_, state)| state.threads.contains(&thread)).map(|(id, _)| id.clone())
+    }
 }

@@ -59,3 +59,9 @@ impl From<DatasetError> for Failure {
         if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
     }
 }
+
+impl From<ringfence_resctrl::Error> for Failure {
+    fn from(error: ringfence_resctrl::Error) -> Self {
+        if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+    }
+}

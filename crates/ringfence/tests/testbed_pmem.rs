@@ -1,33 +1,86 @@
-//! `explain` on persistent memory, on a real kernel: the testbed's guest, whose NVDIMMs are emulated.
+//! Persistent memory as a real kernel has it: the testbed's guest, whose NVDIMMs are emulated.
 
-use ringfence_testbed::{Output, Program, Testbed, or_skip};
+use ringfence_testbed::{Program, Testbed, or_skip};
 use serde_json::Value;
 
-/// What `explain` says of each path, in one boot: exit code, JSON, and text with single spaces.
-fn explain(testbed: &Testbed, prepare: &str, paths: &[&str]) -> Vec<(i32, Value, String)> {
-    let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
-    let each = "for path in $PATHS; do echo \"@@\"; ./ringfence explain --json $path; echo \"@ $?\"; ./ringfence explain $path; done";
-    let output: Output =
-        testbed.copy(program.path()).run(&format!("set -e; {prepare}; set +e; PATHS='{}'; {each}", paths.join(" ")));
+/// NVDIMMs as the tests want them: a file system with DAX, a device, a file system on a disk that cannot do it, and one
+/// that does it for files that ask.
+const PREPARE: &str = "fsdax 0 /mnt/dax && echo mine > /mnt/dax/file && devdax 1 && mkdir /mnt/raw && \
+    /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem2 && mount -t ext4 /dev/pmem2 /mnt/raw && \
+    fsdax 3 /mnt/inode && umount /mnt/inode && mount -t ext4 -o dax=inode /dev/pmem3 /mnt/inode";
+
+fn machine(testbed: &Testbed, program: &Program) -> Testbed {
+    testbed.pmem(64).pmem(64).pmem(64).pmem(64).copy(program.path())
+}
+
+/// What `explain` says of each path, in one boot: JSON, and the same as text.
+fn explain(testbed: &Testbed, paths: &[&str]) -> Vec<(Value, String)> {
+    let each = "for path in $PATHS; do echo @@; ./ringfence explain --json $path && ./ringfence explain $path || exit; done";
+    let output = testbed.run(&format!("{PREPARE} && PATHS='{}' && {each}", paths.join(" ")));
     assert_eq!(output.code, 0, "{output}");
-    let said: Vec<_> = output.stdout.split("@@\n").skip(1).map(|said| {
-        let (json, rest) = said.split_once("@ ").unwrap_or_else(|| panic!("{output}"));
-        let (code, text) = rest.split_once('\n').unwrap();
-        let json = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {output}"));
-        (code.parse().unwrap(), json, text.split_whitespace().collect::<Vec<_>>().join(" "))
-    }).collect();
+    let parts = output.stdout.split("@@\n").skip(1).map(|said| {
+        let mut values = serde_json::Deserializer::from_str(said).into_iter();
+        let json = values.next().unwrap().unwrap();
+        let text = said[values.byte_offset()..].split_whitespace().collect::<Vec<_>>().join(" ");
+        (json, text)
+    });
+    let said: Vec<_> = parts.collect();
     assert_eq!(said.len(), paths.len(), "{output}");
     said
 }
 
 #[test]
-fn persistent_memory_is_known_for_what_it_is() {
-    let Some(testbed) = or_skip("persistent_memory_is_known_for_what_it_is") else { return };
-    let testbed = testbed.pmem(64).pmem(64).pmem(64).pmem(64);
-    let prepare = "fsdax 0 /mnt/dax; echo mine > /mnt/dax/file; devdax 1; \
-        mkdir -p /mnt/plain /mnt/inode; /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem2; mount -t ext4 /dev/pmem2 /mnt/plain; \
-        fsdax 3 /mnt/inode; umount /mnt/inode; mount -t ext4 -o dax=inode /dev/pmem3 /mnt/inode";
-    for domain in ["adr", "eadr", "none"] {
-        println!("{:#?}", explain(&testbed.pmem_domain(domain), prepare, &["/mnt/dax", "/mnt/dax/file", "/dev/dax1.0", "/mnt/plain", "/mnt/inode", "/tmp"]));
+fn explain_knows_persistent_memory_for_what_it_is() {
+    let Some(testbed) = or_skip("explain_knows_persistent_memory_for_what_it_is") else { return };
+    let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
+    let testbed = machine(&testbed, &program);
+    for (domain, durability, elides, why) in [
+        ("adr", "persistent-adr", false, "persistence_domain is memory_controller (ADR)"),
+        ("eadr", "persistent-eadr", true, "persistence_domain is cpu_cache (eADR)"),
+        ("none", "unproven-medium", false, "persistence_domain is not there"),
+    ] {
+        let paths = ["/mnt/dax", "/mnt/dax/file", "/dev/dax1.0", "/mnt/raw", "/mnt/inode", "/tmp"];
+        let said = explain(&testbed.pmem_domain(domain), &paths);
+        let [folder, file, device, raw, inode, memory] = &said[..] else { unreachable!() };
+        for (json, text) in [folder, file, device] {
+            assert_eq!(
+                (json["durability"].as_str(), json["elides_flushes"].as_bool()),
+                (Some(durability), Some(elides)),
+                "{text}"
+            );
+            assert!(json["reasons"][0].as_str().unwrap().contains(why), "{text}");
+            // Where it is no more than the hypervisor's word, that is said.
+            assert_eq!(text.contains("hypervisor's word"), durability.starts_with("persistent"), "{text}");
+        }
+        for (_, text) in [folder, file] {
+            assert!(text.contains("accepted MAP_SYNC") && text.contains("dax=always"), "{text}");
+        }
+        assert!(device.1.contains("it is a device-DAX device"), "{}", device.1);
+        for ((json, text), part) in [
+            (raw, "ndctl create-namespace --force --reconfig namespace2.0 --mode fsdax"),
+            (inode, "mounted with dax=inode and the file does not have the DAX attribute"),
+        ] {
+            assert_eq!(json["durability"], "page-cache", "{text}");
+            assert!(text.contains("MAP_SYNC was refused with EOPNOTSUPP") && text.contains(part), "{text}");
+        }
+        assert_eq!(memory.0["durability"], "volatile", "{}", memory.1);
+    }
+}
+
+#[test]
+fn writers_write_to_a_dax_file_and_to_a_device() {
+    let Some(testbed) = or_skip("writers_write_to_a_dax_file_and_to_a_device") else { return };
+    let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
+    // What they cost there means nothing.
+    let output = testbed.pmem(64).pmem(64).copy(program.path()).run(
+        "fsdax 0 /mnt && devdax 1 && echo mine > /mnt/mine && ./ringfence write -t dax:/mnt,devdax:/dev/dax1.0 -b 4KiB -i clwb,nt \
+         --size 8MiB --lives 2 --blocks 2 --window 10ms --probe 0ms --json -q && ls /mnt",
+    );
+    assert_eq!(output.code, 0, "{output}");
+    let (json, files) = output.stdout.rsplit_once("}\n").unwrap();
+    // The file is gone, and what was there is not.
+    assert_eq!(files, "lost+found\nmine\n", "{output}");
+    for target in ["dax:/mnt", "devdax:/dev/dax1.0"] {
+        assert!(json.contains(target), "{output}");
     }
 }

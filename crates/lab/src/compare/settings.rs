@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuSet;
+use ringfence_machine::resctrl::Offered;
 use serde::Serialize;
 
 use crate::dataset::Dataset;
@@ -59,6 +60,7 @@ fn facts(dataset: &Dataset) -> Vec<(String, String)> {
         let features = machine.features.as_ref();
         let hypervisor = features.and_then(|features| features.hypervisor.clone());
         add("hypervisor", hypervisor.unwrap_or_else(|| "none".into()));
+        add("resctrl", machine.resctrl.as_ref().map_or_else(|| "none".into(), offered));
         let mut findings: Vec<&str> = machine.findings.iter().map(|finding| finding.id.as_str()).collect();
         findings.sort_unstable();
         findings.dedup();
@@ -80,6 +82,12 @@ fn facts(dataset: &Dataset) -> Vec<(String, String)> {
     add("ended", ended(dataset));
     add("measured", manifest.created.clone());
     facts
+}
+
+// What every task has that no group has, and how many groups there are.
+fn offered(offered: &Offered) -> String {
+    let default = offered.default.to_string().trim_end().replace('\n', ", ");
+    format!("{default}; {} other groups", offered.groups)
 }
 
 fn describe(place: Place) -> &'static str {

@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use ringfence_machine::Machine;
+use ringfence_machine::root::FsRoot;
 use ringfence_machine::targets::TargetKind;
 use ringfence_machine::topology::Topology;
+use ringfence_resctrl::pseudo::{self, Support};
 
 use super::{NotRun, Plan};
 use crate::engine::fenced;
 use crate::experiment::{Experiment, ExperimentError};
-use crate::task::{Target, Task};
+use crate::task::{Memory, Read, Target, Task};
 
 impl Plan {
     /// As [`Plan::new`], and cases whose memory target or program this machine does not have are not run.
@@ -63,8 +65,23 @@ pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool)
             let missing = wanted.find(|program| !has_program(program))?;
             Some(format!("there is no program '{missing}' here"))
         }
+        Task::Read(Read { memory: Memory::Locked(device), .. }) => lacks_region(device),
         _ => None,
     }
+}
+
+// Where regions can be locked at all, this one is yet to be made.
+fn lacks_region(device: &Path) -> Option<String> {
+    if device.exists() {
+        return None;
+    }
+    Some(match pseudo::support(&FsRoot::host()) {
+        Support::Cannot(why) => why,
+        Support::Can(_) => format!(
+            "there is no pseudo-locked region {}: 'ringfence lock create' makes one",
+            device.display()
+        ),
+    })
 }
 
 fn lacks_target(target: &Target, machine: &Machine) -> Option<String> {
@@ -137,6 +154,19 @@ mod tests {
             assert_eq!(lacks(target, &vm).as_deref(), Some(why));
         }
         assert!(lacks("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
+    }
+
+    #[test]
+    fn a_region_that_is_not_there_is_said_to_be_missing() {
+        let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let task = |device: &str| {
+            let table = format!("workload = 'read'\nmemory = 'locked:{device}'");
+            crate::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+        };
+        // What is there is tried; whether it is a region is known then.
+        assert_eq!(lacks(&task("/dev/null"), &vm, &|_| true), None);
+        let why = lacks(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
+        assert!(why.contains("lock"), "{why}");
     }
 
     #[test]

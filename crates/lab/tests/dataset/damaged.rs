@@ -5,16 +5,22 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 use proptest::prelude::*;
+use proptest::sample::select;
 use ringfence_lab::dataset::{Dataset, DatasetError, Recorder};
+use ringfence_lab::latency::Scale;
 use ringfence_lab::results;
 use ringfence_lab::runner::Ended;
 
 use crate::common::{machine, plan, samples};
 
-const FILES: [&str; 4] = ["samples.parquet", "manifest.json", "experiment.toml", "machine.json"];
+const FILES: [&str; 5] =
+    ["samples.parquet", "manifest.json", "experiment.toml", "machine.json", "latencies.parquet"];
+const TABLES: [(&str, &str); 2] = [("samples.parquet", "samples"), ("latencies.parquet", "latencies")];
 
 fn complete(dir: &Path) {
     let mut recorder = Recorder::create(dir, &plan(), &machine()).unwrap();
+    let scale = Scale { clock_ns: 18.0, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.0 };
+    recorder.note_scale(scale).unwrap();
     recorder.append(&samples(50)).unwrap();
     recorder.finish(&Ended::Complete).unwrap();
 }
@@ -50,10 +56,10 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn a_changed_table_is_refused(changes in changes()) {
+    fn a_changed_table_is_refused(table in select(TABLES.to_vec()), changes in changes()) {
         let dir = tempfile::tempdir().unwrap();
         complete(dir.path());
-        let path = dir.path().join("samples.parquet");
+        let path = dir.path().join(table.0);
         let whole = fs::read(&path).unwrap();
         let content = changed(&whole, &changes);
         prop_assume!(content != whole);
@@ -64,14 +70,14 @@ proptest! {
 
     // A checksum that was made to fit leaves the parser to judge, which asserts some of what it reads.
     #[test]
-    fn a_changed_table_with_the_right_checksum_does_no_harm(changes in changes()) {
+    fn a_changed_table_with_the_right_checksum_does_no_harm(table in select(TABLES.to_vec()), changes in changes()) {
         let dir = tempfile::tempdir().unwrap();
         complete(dir.path());
-        let path = dir.path().join("samples.parquet");
+        let path = dir.path().join(table.0);
         let content = changed(&fs::read(&path).unwrap(), &changes);
         let manifest = dir.path().join("manifest.json");
         let mut value: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-        value["samples"]["xxh64"] = format!("{:016x}", twox_hash::XxHash64::oneshot(0, &content)).into();
+        value[table.1]["xxh64"] = format!("{:016x}", twox_hash::XxHash64::oneshot(0, &content)).into();
         fs::write(&manifest, value.to_string()).unwrap();
         fs::write(&path, content).unwrap();
         let _ = open(dir.path());
@@ -145,6 +151,9 @@ fn a_manifest_that_does_not_fit_is_refused() {
         ("/samples", "null", "says nothing of samples.parquet"),
         ("/samples/count", "18446744073709551615", "it has 150 rows"),
         ("/samples/bytes", "3", "not the file that was written"),
+        ("/latencies/count", "3", "latencies.parquet: this is no table of latencies (it has"),
+        ("/latencies/xxh64", "\"0\"", "latencies.parquet: this is not the file that was written"),
+        ("/scale", "1", "this is no manifest"),
         ("/state", "\"unfinished\"", "samples.journal: No such file"),
         ("/state", "\"other\"", "unknown variant"),
         ("", "[]", "no schema version"),

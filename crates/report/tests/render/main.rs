@@ -9,5 +9,6 @@ mod machine;
 mod pages;
 mod pair;
 mod reproduce;
+mod resctrl;
 mod sensitivity;
 mod survey;

@@ -9,6 +9,7 @@ use super::journal::{self, Journal, Record};
 use super::{Options, Restored, Table, lock, undo};
 use crate::error::Error;
 use crate::fs::Resctrl;
+use crate::id::GroupId;
 use crate::kernel::{HostKernel, Kernel};
 use crate::state::State;
 
@@ -60,18 +61,37 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let boot = HostKernel::new(root, "").boot_id();
     let mut found = Vec::new();
     for dir in lock::folders(root, folder) {
-        for what in [Pending::Unfinished, Pending::Kept] {
-            let (purpose, steps) = match journal::read(&dir.join(what.file())) {
+        let fixed = [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
+        let named = names(&dir).into_iter().map(|(name, file)| (Pending::Kept, Some(name), file));
+        for (what, name, file) in fixed.into_iter().chain(named) {
+            let (purpose, steps) = match journal::read(&dir.join(file)) {
                 Ok(Some(Record { header, .. })) if header.boot != boot => continue,
                 Ok(Some(Record { header, steps })) => (header.purpose, steps.len()),
                 Ok(None) => continue,
                 Err(error) => (error.to_string(), 0),
             };
             let under_way = what == Pending::Unfinished && lock::is_held(&dir);
-            found.push(Left { what, purpose, steps, under_way, folder: dir.clone() });
+            found.push(Left { what, name, purpose, steps, under_way, folder: dir.clone() });
         }
     }
     found
+}
+
+const NAMED: &str = "resctrl.kept-";
+
+/// The journal of what is kept under a name.
+pub(super) fn named(name: &str) -> Result<String, Error> {
+    GroupId::control(name).check()?;
+    Ok(format!("{NAMED}{name}"))
+}
+
+fn names(dir: &Path) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<(String, String)> =
+        files.filter_map(|file| Some((file.strip_prefix(NAMED)?.to_owned(), file))).collect();
+    names.sort();
+    names
 }
 
 /// A journal that is there.
@@ -79,6 +99,8 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
 pub struct Left {
     /// Why it is there.
     pub what: Pending,
+    /// The name under which a setting is kept; none for the one without.
+    pub name: Option<String>,
     /// What the transaction is or was for; or why the journal cannot be read.
     pub purpose: String,
     /// How many steps were noted.

@@ -29,8 +29,6 @@ mod journal;
 mod left;
 mod lock;
 mod step;
-#[cfg(test)]
-mod tests;
 mod undo;
 
 use std::collections::BTreeSet;
@@ -229,13 +227,25 @@ impl Transaction {
     ///
     /// # Errors
     /// Where something is kept already.
-    pub fn keep(mut self) -> Result<(), Error> {
-        let kept = self.path.with_file_name(Pending::Kept.file());
+    pub fn keep(self) -> Result<(), Error> {
+        let refusal = "a setting is kept already: put it back first with 'ringfence resctrl undo'";
+        self.keep_in(Pending::Kept.file(), refusal)
+    }
+
+    /// As [`Transaction::keep`], under a name of its own beside whatever else is kept: until [`undo_named`].
+    ///
+    /// # Errors
+    /// Where something is kept under that name already, or the name cannot be that of a group.
+    pub fn keep_named(self, name: &str) -> Result<(), Error> {
+        let file = left::named(name)?;
+        self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
+    }
+
+    fn keep_in(mut self, file: &str, refusal: &str) -> Result<(), Error> {
+        let kept = self.path.with_file_name(file);
         if kept.exists() {
             self.restore()?;
-            return Err(Error::Usage(
-                "a setting is kept already: put it back first with 'ringfence resctrl undo'".into(),
-            ));
+            return Err(Error::Usage(refusal.into()));
         }
         match self.journal.take() {
             Some(journal) => journal.rename(&kept),
@@ -369,7 +379,7 @@ fn unmount(fs: &Resctrl, restored: &mut Restored) {
 /// # Errors
 /// As [`Transaction::begin`] and [`Transaction::restore`].
 pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, Pending::Unfinished, options)
+    end(fs, Pending::Unfinished.file(), options)
 }
 
 /// Puts back what [`Transaction::keep`] has left; `None` where nothing is kept.
@@ -377,14 +387,22 @@ pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Erro
 /// # Errors
 /// As [`recover`].
 pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, Pending::Kept, options)
+    end(fs, Pending::Kept.file(), options)
 }
 
-fn end(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
+/// Puts back what [`Transaction::keep_named`] has left; `None` where nothing is kept under that name.
+///
+/// # Errors
+/// As [`recover`]; or a name that cannot be that of a group.
+pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
+    end(fs, &left::named(name)?, options)
+}
+
+fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, Error> {
     let dir = lock::folder(options.folder.as_deref())?;
     let _lock = lock::own(&dir, options.wait)?;
     let held = lock::shared_with_others(fs)?;
-    let Some((mut restored, mounted)) = put_back(fs, &dir.join(what.file()), options)? else {
+    let Some((mut restored, mounted)) = put_back(fs, &dir.join(file), options)? else {
         return Ok(None);
     };
     drop(held);

@@ -41,7 +41,9 @@ pub enum Step {
         /// All of them.
         cpus: CpuSet,
     },
-    /// Moves threads into a group. Those that have ended by then are left out.
+    /// Moves threads into a group. Those that have ended by then are left out. What they start in a group
+    /// that the transaction has made goes where they came from; what they start in a group that was there
+    /// before stays in it.
     Threads {
         /// Which.
         group: GroupId,

@@ -112,7 +112,16 @@ fn threads(past: &Past, now: &State, lives: &dyn Lives, undo: &mut Undo) {
             false => lives.origin(thread),
         };
         let at = now.control_of(thread);
-        if at == home || !past.before.groups.contains_key(&home) {
+        if !past.before.groups.contains_key(&home) {
+            continue;
+        }
+        if at == home {
+            // Out of a monitor group that it was moved into; into another one comes last.
+            let monitored = now.monitor_of(thread);
+            let ours = past.moved.get(&thread).is_some_and(|to| to.contains(&at));
+            if ours && monitored.is_some() && past.before.monitor_of(thread).is_none() {
+                back.entry(home).or_default().push(thread);
+            }
             continue;
         }
         // Removing a group that was made brings what is in it to the default group.
@@ -157,26 +166,28 @@ fn settings(past: &Past, now: &State, info: &Info, undo: &mut Undo) {
             undo.left.push(format!("{resource}:{domain} of {group} is {present} by now, was {old} before"));
         }
     }
-    // Exclusive groups may stand in each other's way while they change.
-    let mode = |group: &GroupId| now.groups.get(group).and_then(|state| state.mode);
-    let loosened: BTreeSet<&GroupId> =
-        back.keys().copied().filter(|group| mode(group) == Some(Mode::Exclusive)).collect();
-    let set = |group: &GroupId, mode: Mode| Step::Mode { group: group.clone(), mode };
-    undo.steps.extend(loosened.iter().map(|group| set(group, Mode::Shareable)));
-    undo.steps
-        .extend(back.into_iter().map(|(group, schemata)| Step::Schemata { group: group.clone(), schemata }));
+    // What each group's mode is and is to be. Exclusive groups may stand in the way of masks while these
+    // change, so they are loosened first.
+    let (mut first, mut last) = (Vec::new(), Vec::new());
     for (id, was) in &past.before.groups {
-        let (Some(old), Some(present)) = (was.mode, mode(id)) else { continue };
+        let present = now.groups.get(id).and_then(|state| state.mode);
+        let (Some(old), Some(present)) = (was.mode, present) else { continue };
         let ours = past.modes.get(id).is_some_and(|set| set.contains(&present));
         if past.modes.contains_key(id) && present != old && !ours {
             undo.left.push(format!("{id} is {} by now, was {} before", present.word(), old.word()));
         }
         let wanted = if ours { old } else { present };
-        let is = if loosened.contains(id) { Mode::Shareable } else { present };
+        let mut is = present;
+        if present == Mode::Exclusive && (back.contains_key(id) || wanted != present) {
+            first.push(Step::Mode { group: id.clone(), mode: Mode::Shareable });
+            is = Mode::Shareable;
+        }
         if wanted != is {
-            undo.steps.push(set(id, wanted));
+            last.push(Step::Mode { group: id.clone(), mode: wanted });
         }
     }
+    let masks = back.into_iter().map(|(group, schemata)| Step::Schemata { group: group.clone(), schemata });
+    undo.steps.extend(first.into_iter().chain(masks).chain(last));
 }
 
 // Bandwidth is rounded up to the next step.

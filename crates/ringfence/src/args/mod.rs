@@ -1,10 +1,15 @@
 //! What can be asked.
 
 mod answers;
+mod lock;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub use lock::{
+    Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
+};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 
@@ -32,6 +37,10 @@ pub enum Verb {
     Topology(Look),
     /// Say what spoils measurements here, and what to do about it
     Doctor(Look),
+    /// Show who may use which cache ways and how much bandwidth; put back what was left behind or kept
+    Resctrl(Resctrl),
+    /// Keep a region in a cache: measure what does, lock one, list and remove them
+    Lock(Lock),
     /// Say how durable a store to a file, directory or device can become, and why
     Explain(Explain),
     /// Measure what durable writes cost, over any combination of ways to write
@@ -65,6 +74,71 @@ pub struct Look {
     /// Read the kernel's files below this folder instead of /
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
+}
+
+/// `resctrl`.
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Resctrl {
+    /// What to do; without it, everything is shown
+    #[command(subcommand)]
+    pub action: Option<ResctrlAction>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub look: Look,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub journal: JournalFolder,
+}
+
+/// Where the journal of changes lies.
+#[derive(Debug, ClapArgs)]
+pub struct JournalFolder {
+    /// Look for the journal of changes here instead of in /run/ringfence
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub folder: Option<PathBuf>,
+}
+
+/// What `resctrl` can do besides showing.
+#[derive(Debug, Subcommand)]
+pub enum ResctrlAction {
+    /// Put back what a run that was killed has left behind
+    Recover(PutBack),
+    /// Put back what 'prove --keep' has left in place
+    Undo(PutBack),
+    /// Leave everything as it is, and remove the journal that would put it back
+    Forget(Forget),
+}
+
+/// Flags of `resctrl recover` and `undo`.
+#[derive(Debug, ClapArgs)]
+pub struct PutBack {
+    /// Print the steps, and take none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Use the kernel's files below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub journal: JournalFolder,
+}
+
+/// Flags of `resctrl forget`.
+#[derive(Debug, ClapArgs)]
+pub struct Forget {
+    /// Forget what is kept, instead of what a run that was killed has left behind
+    #[arg(long)]
+    pub kept: bool,
+    /// Use the kernel's files below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub journal: JournalFolder,
 }
 
 /// `explain`.
@@ -232,7 +306,7 @@ pub struct Write {
 A TASK is a built-in workload with its parameters, each a value or a list separated by commas, or a
 program's command line:
   write instruction=clwb,nt block=4KiB    chase footprint=4MiB    mcf footprint=8MiB
-  stream size=192MiB    alu    idle    'stress-ng --cache 1'
+  stream size=192MiB    alu    idle    'stress-ng --cache 1'    read size=256KiB interval=10ms
   ring variant=ringfence,repaired entry=4KiB    (also naive, optimised)
 
 Examples:

@@ -4,12 +4,14 @@ mod aa;
 mod compare;
 mod experiment;
 mod explain;
+mod lock;
 mod look;
 mod neighbours;
 mod pair;
 mod prove;
 mod report;
 mod reproduce;
+mod resctrl;
 mod resume;
 mod sensitivity;
 mod show;
@@ -35,6 +37,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Tune(tune) => tune::run(&tune),
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
+        Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
+        Verb::Lock(lock) => lock::run(&lock),
         Verb::Explain(explain) => explain::run(&explain),
         Verb::Write(write) => write::run(&write),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),

@@ -112,9 +112,16 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
     let mut rows: Vec<(u64, (u64, u64))> = Vec::new();
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(text)?;
+        let declared = u64::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        if declared > count - rows.len() as u64 {
+            return Err("its row groups have more rows than the file".into());
+        }
         let [sample, floor, count] = [0, 1, 2].map(|column| numbers(&*group, READ[column].1));
         let buckets = floor?.into_iter().zip(count?);
         rows.extend(sample?.into_iter().zip(buckets));
+    }
+    if rows.len() as u64 != count {
+        return Err("its row groups have fewer rows than the file".into());
     }
     for window in rows.chunk_by(|a, b| a.0 == b.0) {
         let row = window[0].0;

@@ -75,7 +75,14 @@ impl<'a> FencedEngine<'a> {
 
 impl Fences {
     fn of(plan: &Plan) -> Result<Option<Self>, EngineError> {
-        if plan.experiment.arms.iter().all(|arm| arm.resctrl.is_empty()) {
+        // Arms that this machine cannot hold are not run, and want nothing of it.
+        let fences = |case: usize| {
+            let arm = plan.experiment.arms.iter().find(|arm| arm.name == plan.cases[case].arm);
+            arm.is_some_and(|arm| !arm.resctrl.is_empty())
+        };
+        let measured = plan.measured();
+        let run = measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten();
+        if !run.into_iter().any(fences) {
             return Ok(None);
         }
         Self::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))

@@ -16,9 +16,12 @@ fn finding(left: &Left) -> Finding {
             id: "resctrl-kept".into(),
             severity: Severity::Warning,
             title: "A setting of resctrl is kept".into(),
-            cause: "it was proved to help, and left in place on demand".into(),
+            cause: "it was left in place on demand".into(),
             consequence: "what is measured is measured under it".into(),
-            remedy: "ringfence resctrl undo puts back what was there before".into(),
+            remedy: match &left.name {
+                Some(name) => format!("ringfence lock remove {name} puts back what was there before"),
+                None => "ringfence resctrl undo puts back what was there before".into(),
+            },
             evidence,
         },
         Pending::Unfinished if left.under_way => Finding {

@@ -183,6 +183,10 @@ fn what_was_left_behind_or_kept() {
     drop(lock);
     tree.remove("/run/ringfence/resctrl.journal").write("/run/ringfence/resctrl.kept", JOURNAL);
     assert_eq!(left(&tree), ["resctrl-kept"]);
+    tree.write("/run/ringfence/resctrl.kept-hot", JOURNAL);
+    assert_eq!(left(&tree), ["resctrl-kept", "resctrl-kept"]);
+    assert!(findings(&tree).iter().any(|finding| finding.remedy.starts_with("ringfence lock remove hot")));
+    tree.remove("/run/ringfence/resctrl.kept-hot");
     tree.write("/proc/sys/kernel/random/boot_id", "another\n");
     assert!(left(&tree).is_empty(), "nothing outlives a boot");
     tree.write("/run/ringfence/resctrl.kept", "{");

@@ -318,6 +318,10 @@ fn remedies(durability: Durability, facts: &Facts) -> Vec<String> {
             let mount = layer.mount.as_ref();
             if mount.is_some_and(|mount| mount.has("dax=inode")) {
                 remedies.push("set the DAX attribute on its folder before the file is made: xfs_io -c 'chattr +x' FOLDER".into());
+            } else if let Some(namespace) = layer.below.iter().find_map(indirect) {
+                remedies.push(format!(
+                    "give it a namespace that can be mapped directly, which loses the files that are on it: ndctl create-namespace --force --reconfig {namespace} --mode fsdax; then make ext4 or XFS there and mount it with -o dax"
+                ));
             } else if nd && ["ext4", "xfs"].contains(&layer.fs.as_str()) && !mount.is_some_and(|mount| mount.has("dax") || mount.has("dax=always")) {
                 remedies.push("mount it with -o dax: it lies on a region of persistent memory".into());
             } else {
@@ -330,6 +334,13 @@ fn remedies(durability: Durability, facts: &Facts) -> Vec<String> {
         ),
     }
     remedies
+}
+
+fn indirect(below: &Below) -> Option<&str> {
+    match below {
+        Below::Ground(Ground::Nd(region)) => region.indirect.as_deref(),
+        _ => None,
+    }
 }
 
 /// The symbolic name of an errno that mmap gives, mmap(2).

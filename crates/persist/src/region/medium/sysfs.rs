@@ -31,6 +31,9 @@ pub(crate) struct NdRegion {
     pub devtype: Option<String>,
     /// `memory_controller` or `cpu_cache`; the file is absent where the firmware says neither.
     pub persistence_domain: Option<String>,
+    /// The namespace, where its disk cannot be mapped directly: `queue/dax` is 0 in raw and sector mode
+    /// (Documentation/ABI/stable/sysfs-block in Linux).
+    pub indirect: Option<String>,
     /// Modules of the region that say of themselves that they may lose what is written:
     /// `nmem0 not_armed`.
     pub failing: Vec<String>,
@@ -97,7 +100,7 @@ impl Tree<'_> {
             let name = name(dir);
             let parent = dir.parent().map(self::name).unwrap_or_default();
             if numbered(&name, "region") && numbered(&parent, "ndbus") {
-                return Ground::Nd(self.nd_region(dir));
+                return Ground::Nd(self.nd_region(dir, device));
             }
             // Only a region in RAM mode has one.
             if numbered(&name, "dax_region") {
@@ -113,19 +116,29 @@ impl Tree<'_> {
         Ground::Device(device_name.into())
     }
 
-    fn nd_region(&self, dir: &Path) -> NdRegion {
+    fn nd_region(&self, dir: &Path, device: &Path) -> NdRegion {
         let bus = dir.parent().unwrap_or(dir);
         NdRegion {
             path: self.shown(dir),
             provider: read(&bus.join("provider")),
             devtype: read(&dir.join("devtype")),
             persistence_domain: read(&dir.join("persistence_domain")),
+            indirect: indirect(device),
             failing: (0..32)
                 .map_while(|n| read(&dir.join(format!("mapping{n}"))))
                 .filter_map(|m| failing(bus, &m))
                 .collect(),
         }
     }
+}
+
+// A partition lies in its disk's folder, and a disk in that of its namespace, or of what was made of one, which names it.
+fn indirect(device: &Path) -> Option<String> {
+    let disk = device.ancestors().take(2).find(|dir| dir.join("queue").is_dir())?;
+    let holder = disk.parent()?.parent()?;
+    let namespace =
+        || read(&holder.join("namespace")).filter(|name| !name.is_empty()).unwrap_or_else(|| name(holder));
+    (read(&disk.join("queue/dax"))? == "0").then(namespace)
 }
 
 // Modules are folders of the bus; a mapping is `nmem0,START,SIZE,POSITION`. The flags are those of the

@@ -79,6 +79,28 @@ fn nvdimms_of_either_domain() {
 }
 
 #[test]
+fn a_namespace_that_is_no_fsdax_one() {
+    let raw = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw");
+    raw.write(&format!("{NFIT}/region0/namespace0.0/block/pmem0/queue/dax"), "0\n");
+    for path in ["/mnt/pmem/x", "/mnt/part/x"] {
+        let said = on(&raw, path, refused());
+        let remedy = "ndctl create-namespace --force --reconfig namespace0.0 --mode fsdax";
+        assert_said(&said, Durability::PageCache, &["EOPNOTSUPP", remedy]);
+    }
+    let sector = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw");
+    sector.write(&format!("{NFIT}/region0/btt0.1/namespace"), "namespace0.2\n");
+    sector.write(&format!("{NFIT}/region0/btt0.1/block/pmem0s/queue/dax"), "0\n");
+    sector.link("sys/dev/block/259:2", &format!("{NFIT}/region0/btt0.1/block/pmem0s"));
+    sector.write("proc/self/mountinfo", "36 27 259:2 / /mnt/pmem rw - ext4 /dev/pmem0s rw\n");
+    let said = on(&sector, "/mnt/pmem/x", refused());
+    assert_said(&said, Durability::PageCache, &["EOPNOTSUPP", "--reconfig namespace0.2 --mode fsdax"]);
+    let fsdax = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw");
+    fsdax.write(&format!("{NFIT}/region0/namespace0.0/block/pmem0/queue/dax"), "1\n");
+    let said = on(&fsdax, "/mnt/pmem/x", refused());
+    assert_said(&said, Durability::PageCache, &["EOPNOTSUPP", "mount it with -o dax"]);
+}
+
+#[test]
 fn what_the_firmware_does_not_vouch_for() {
     let unproven = Durability::UnprovenMedium;
     let silent = pmem(NFIT, "ACPI.NFIT", None, "rw,dax");

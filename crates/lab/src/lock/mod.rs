@@ -1,0 +1,152 @@
+//! What keeps a region of memory in a cache: how long random reads of it take after a pause, from ordinary
+//! memory, from cache ways of its own and from a pseudo-locked region, beside nobody and beside noise; and
+//! what a flush instruction inside the region does to it.
+//!
+//! The experiment is that of the kernel's pseudo-locking patches (R. Chatre, LKML, 2017-11-13), measured
+//! as one: every row is an arm, its windows lie beside those of its baseline.
+
+mod offer;
+mod region;
+
+use std::collections::BTreeMap;
+
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::units::Bytes;
+use ringfence_resctrl::Schemata;
+use toml::{Table, Value};
+
+use crate::experiment::{Arm, Experiment, ExperimentError, Measure, Placement, PlacementKind, Role, SCHEMA};
+use crate::task::Task;
+use crate::task::axes;
+use crate::units::Span;
+
+pub use offer::{Apart, Offer, nominal, shared_out};
+pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
+
+/// The experiment's name, also in files.
+pub const EXPERIMENT: &str = "lock";
+
+const READER: &str = "reader";
+const NOISE: &str = "noise";
+
+/// The flush instructions that are compared.
+pub const FLUSHES: [&str; 3] = ["clflush", "clflushopt", "clwb"];
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Bytes that are read.
+    pub size: Bytes,
+    /// The pause between two rounds of reads.
+    pub interval: Span,
+    /// The task that runs beside the reader in half of the arms.
+    pub noise: Table,
+    /// The reader's CPU; absent: the placement's choice.
+    pub cpu: Option<CpuId>,
+}
+
+/// What a row's memory is called, and how a reader is given it.
+struct Row {
+    name: &'static str,
+    reader: Table,
+    resctrl: BTreeMap<String, Schemata>,
+}
+
+/// The experiment: a row for ordinary memory, one for ways of its own, one for a locked region, and one for
+/// ways of its own with preloading where no region can be locked; each idle, beside noise, and flushed by
+/// each instruction before every pause.
+///
+/// # Errors
+/// Where the reader makes no sense, such as a size that is no multiple of 4 KiB.
+pub fn experiment(asked: &Question, offer: &Offer) -> Result<Experiment, ExperimentError> {
+    let window = window(asked)?;
+    let mut arms = Vec::new();
+    for row in rows(offer) {
+        // Everything is held against the first row, idle; and each row's own harm against itself, idle.
+        let first = arms.first().map(|arm: &Arm| arm.name.clone());
+        let arm = |suffix: &str, active: &[&str], baseline: Option<&str>, more: Option<&str>| {
+            let mut reader = row.reader.clone();
+            if let Some(flush) = more {
+                // What makes stores durable flushes lines that were stored to.
+                reader.insert("flush".into(), flush.into());
+                reader.insert("dirty".into(), true.into());
+            }
+            let mut arm = Arm::new(&format!("{}{suffix}", row.name), active, baseline);
+            if !reader.is_empty() {
+                arm.set.insert(READER.into(), reader);
+            }
+            arm.resctrl = row.resctrl.clone();
+            arm
+        };
+        let idle = arm("", &[READER], first.as_deref(), None);
+        let base = idle.name.clone();
+        arms.push(idle);
+        arms.push(arm(", noise", &[READER, NOISE], Some(&base), None));
+        for flush in FLUSHES {
+            arms.push(arm(&format!(", {flush}"), &[READER], Some(&base), Some(flush)));
+        }
+    }
+    let mut reader = Role::new(READER, reader(asked));
+    reader.cpus = asked.cpu.map(|cpu| [cpu].into_iter().collect());
+    let experiment = Experiment {
+        schema: SCHEMA,
+        name: EXPERIMENT.into(),
+        question: Some("What keeps a region in the cache, from noise and from flush instructions?".into()),
+        seed: 1,
+        metric: READER.into(),
+        aa: None,
+        measure: Measure {
+            looks: vec![5],
+            blocks: 1,
+            window,
+            // A round under the arm's own conditions lies before the window: what the arm before has left in
+            // the cache, or taken from it, is not this one's.
+            settle: window,
+            ..Measure::default()
+        },
+        placement: Placement { kind: PlacementKind::Auto },
+        roles: vec![reader, Role::new(NOISE, asked.noise.clone())],
+        arms,
+    };
+    experiment.check()?;
+    Ok(experiment)
+}
+
+fn reader(asked: &Question) -> Table {
+    let mut table = Table::new();
+    table.insert("workload".into(), "read".into());
+    table.insert("size".into(), asked.size.to_string().into());
+    table.insert("access".into(), "32B".into());
+    table.insert("interval".into(), asked.interval.to_string().into());
+    table
+}
+
+// Long enough for a pause and a round.
+fn window(asked: &Question) -> Result<Span, ExperimentError> {
+    let variants = axes::expand(&reader(asked)).map_err(|why| ExperimentError(why.to_string()))?;
+    let task = variants.first().map(|variant| &variant.task);
+    task.map_or(Ok(()), Task::check).map_err(ExperimentError)?;
+    Ok(task.and_then(Task::least_window).unwrap_or(asked.interval))
+}
+
+fn rows(offer: &Offer) -> Vec<Row> {
+    let plain = Row { name: "malloc", reader: Table::new(), resctrl: BTreeMap::new() };
+    let table = |key: &str, value: Value| Table::from_iter([(key.to_string(), value)]);
+    let mut rows = vec![plain];
+    let apart = |name, reader| {
+        let apart = offer.apart.as_ref()?;
+        let mut resctrl: BTreeMap<String, Schemata> = apart.others.clone();
+        resctrl.insert(READER.into(), apart.reader.clone());
+        Some(Row { name, reader, resctrl })
+    };
+    rows.extend(apart("own ways", Table::new()));
+    if !offer.can_lock {
+        rows.extend(apart("own ways, preloaded", table("preload", true.into())));
+    }
+    let device = format!("locked:/dev/pseudo_lock/{NAME}");
+    rows.push(Row { name: "locked", reader: table("memory", device.into()), resctrl: BTreeMap::new() });
+    rows
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Pseudo-locked regions that outlive the program that made them: each has a journal of its own, by which
+//! removing it puts back what was taken from others.
+
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::topology::Topology;
+use ringfence_machine::units::Bytes;
+use ringfence_resctrl::pseudo::{self, Cache, Measured, RegionPlan, Support, What};
+use ringfence_resctrl::transaction::{self, Restored};
+use ringfence_resctrl::{Domain, Error, GroupId, Mode, Options, Resctrl, State, Transaction};
+use serde::Serialize;
+
+/// The region that a measurement makes for itself.
+pub const NAME: &str = "ringfence-lock";
+
+/// The level and number of the cache in which a region for a CPU lies: the L3 if resctrl shares it out, else
+/// the L2.
+///
+/// # Errors
+/// Where neither is shared out, or the kernel does not tell which cache the CPU uses.
+pub fn default_cache(
+    fs: &Resctrl,
+    topology: &Topology,
+    level: Option<u32>,
+    cpu: CpuId,
+) -> Result<(u32, Domain), Error> {
+    let info = fs.info()?;
+    let shared = |level: &u32| !info.of_level(*level).is_empty();
+    let level = match level {
+        Some(level) => level,
+        None => [3, 2].into_iter().find(shared).ok_or_else(|| {
+            Error::Usage("resctrl shares out no cache here, only bandwidth or monitoring".into())
+        })?,
+    };
+    let cache = topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
+    let domain = cache.and_then(|cache| cache.id);
+    let why = || {
+        Error::Usage(format!("the kernel does not tell which L{level} CPU {cpu} uses: name it by --cache"))
+    };
+    domain.map(|domain| (level, domain)).ok_or_else(why)
+}
+
+/// Plans a region, and makes it unless `dry`: it stays until [`remove`].
+///
+/// # Errors
+/// As [`RegionPlan::new`]; the processor cannot; or the kernel's refusal, after which everything is as before.
+pub fn create(
+    root: &FsRoot,
+    fs: &Resctrl,
+    name: &str,
+    (level, domain): (u32, Domain),
+    bytes: Bytes,
+    dry: bool,
+    options: &Options,
+) -> Result<RegionPlan, Error> {
+    if let Support::Cannot(why) = pseudo::support(root) {
+        return Err(Error::Usage(why));
+    }
+    let group: GroupId = name.parse()?;
+    let plan = |state: &State| {
+        let cache = Cache::read(root, fs, level, domain)?;
+        RegionPlan::new(&group, (&fs.info()?, state), (level, domain), &cache, bytes.0)
+    };
+    if dry {
+        return plan(&State::read(fs)?);
+    }
+    let mut change = Transaction::begin(fs, &format!("lock create {name}"), options)?;
+    let planned = plan(change.before())?;
+    for step in &planned.steps {
+        change.apply(step.clone())?;
+    }
+    change.keep_named(name)?;
+    Ok(planned)
+}
+
+/// Removes a region that [`create`] has made, and gives back what was taken from others for it.
+///
+/// # Errors
+/// [`Error::Busy`] while somebody uses it; where it is not ours; or the kernel's refusal.
+pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, Error> {
+    let group = fs.group(&name.parse()?);
+    if group.exists() {
+        let users = group_users(fs, name)?;
+        if !users.is_empty() {
+            let pids: Vec<String> = users.iter().map(u32::to_string).collect();
+            return Err(Error::Busy(format!(
+                "{} is in use by process {}: end it first; nothing was changed",
+                group.device().display(),
+                pids.join(", ")
+            )));
+        }
+    }
+    match transaction::undo_named(fs, name, options)? {
+        Some(restored) => Ok(restored),
+        None if group.exists() => Err(Error::Usage(format!(
+            "'{name}' was not made by 'ringfence lock create': remove it by rmdir {}, if nothing needs it",
+            group.place("")
+        ))),
+        None => Err(Error::Usage(format!(
+            "there is no region '{name}'; 'ringfence lock list' names those that there are"
+        ))),
+    }
+}
+
+fn group_users(fs: &Resctrl, name: &str) -> Result<Vec<u32>, Error> {
+    let group = fs.group(&name.parse()?);
+    let locked = group.mode()? == Some(Mode::PseudoLocked);
+    Ok(if locked { fs.kernel().users_of(&group.device()) } else { Vec::new() })
+}
+
+/// A region that there is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// Its name.
+    pub name: String,
+    /// The cache, such as `L3:0`.
+    pub cache: String,
+    /// Its mask.
+    pub mask: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The CPUs from which it can be mapped.
+    pub cpus: String,
+    /// The device that is mapped.
+    pub device: String,
+    /// Processes that use it, as far as this user may see them.
+    pub users: Vec<u32>,
+    /// Whether [`remove`] can remove it.
+    pub ours: bool,
+}
+
+/// All regions, whoever has made them.
+///
+/// # Errors
+/// Where the groups cannot be read.
+pub fn locked(root: &FsRoot, fs: &Resctrl, options: &Options) -> Result<Vec<Region>, Error> {
+    let left = transaction::left(root, options.folder.as_deref());
+    let mut regions = Vec::new();
+    for group in fs.groups()? {
+        if group.id().is_monitor() || group.mode()? != Some(Mode::PseudoLocked) {
+            continue;
+        }
+        let name = group.id().name().to_owned();
+        let schemata = group.schemata()?;
+        let first = schemata.settings().next();
+        let first = first.map(|(resource, domain, mask)| (format!("{resource}:{domain}"), mask.to_string()));
+        let (cache, mask) = first.unwrap_or_default();
+        regions.push(Region {
+            ours: left.iter().any(|left| left.name.as_deref() == Some(&name)),
+            users: group_users(fs, &name)?,
+            bytes: group.size()?.first().map_or(0, |size| size.amount),
+            cpus: group.cpus()?.to_string(),
+            device: group.device().display().to_string(),
+            name,
+            cache,
+            mask,
+        });
+    }
+    Ok(regions)
+}
+
+/// What the kernel counted in passes over a region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Misses {
+    /// Its bytes: whole ways.
+    pub bytes: u64,
+    /// The sizes asked for that come to it.
+    pub asked: Vec<u64>,
+    /// Misses of each pass.
+    pub misses: Vec<u64>,
+    /// Lines of a pass.
+    pub lines: u64,
+}
+
+/// Makes a region of each size in turn, and has the kernel count the misses of so many passes over it
+/// (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once. Everything is put
+/// back in between.
+///
+/// # Errors
+/// As [`create`]; what the kernel's measurement lacks; or a stop that was wanted.
+#[allow(clippy::too_many_arguments)]
+pub fn misses(
+    root: &FsRoot,
+    fs: &Resctrl,
+    (level, domain): (u32, Domain),
+    sizes: &[Bytes],
+    repeats: u32,
+    options: &Options,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Misses>, Error> {
+    if let Support::Cannot(why) = pseudo::support(root) {
+        return Err(Error::Usage(why));
+    }
+    let what = if level == 2 { What::L2 } else { What::L3 };
+    let mut all: Vec<Misses> = Vec::new();
+    for size in sizes {
+        let mut change = Transaction::begin(fs, "lock misses", options)?;
+        let cache = Cache::read(root, fs, level, domain)?;
+        let group = GroupId::control(NAME);
+        let planned =
+            RegionPlan::new(&group, (&fs.info()?, change.before()), (level, domain), &cache, size.0)?;
+        if let Some(same) = all.iter_mut().find(|known| known.bytes == planned.bytes) {
+            same.asked.push(size.0);
+            continue;
+        }
+        for step in planned.steps {
+            change.apply(step)?;
+        }
+        let mut found = Misses { bytes: planned.bytes, asked: vec![size.0], misses: Vec::new(), lines: 0 };
+        for _ in 0..repeats {
+            if stop() {
+                return Err(Error::Busy("interrupted: everything was put back".into()));
+            }
+            if let Measured::Residency { hits, misses } = pseudo::measure(root, &fs.group(&group), what)? {
+                found.misses.push(misses);
+                found.lines = hits + misses;
+            }
+        }
+        change.restore()?;
+        all.push(found);
+    }
+    Ok(all)
+}

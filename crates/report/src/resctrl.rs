@@ -1,0 +1,245 @@
+//! Who may use which ways of the caches and how much bandwidth, and who does.
+
+use std::collections::BTreeMap;
+
+use ringfence_machine::units::Bytes;
+use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, ThrottleMode, Unit};
+use ringfence_resctrl::monitor::{Reading, Value};
+use ringfence_resctrl::transaction::{Left, Pending, Restored};
+use ringfence_resctrl::{Domain, GroupOverview, Mask, Overview, Setting};
+
+use crate::style::{Paint, Style};
+use crate::table::{Cell, Column, Table};
+use crate::text::{faint, hanging, heading, paragraph, plural};
+
+/// Everything that resctrl shows, and what is left behind or kept of this program's changes.
+pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
+    let mut out = String::new();
+    let mut line = |lead: &str, text: String| {
+        hanging(&mut out, &format!("{lead:<10} "), Some(Paint::Faint), &text, style);
+    };
+    let options = seen.options.text();
+    let with = if options.is_empty() { String::new() } else { format!(", with {options}") };
+    line("mounted", format!("at {}{with}", seen.place));
+    line("free", free(seen));
+    for (name, info) in &seen.info.caches {
+        line(name, cache(info));
+    }
+    for (name, info) in &seen.info.bandwidths {
+        line(name, bandwidth(info));
+    }
+    let features = seen.info.monitoring.as_ref().map(|info| info.mon_features.join(", "));
+    line("monitored", features.filter(|features| !features.is_empty()).unwrap_or_else(|| "nothing".into()));
+    for left in left {
+        let (lead, text) = journal(left);
+        hanging(&mut out, &format!("{lead:<10} "), Some(Paint::Caution), &text, style);
+    }
+    out.push('\n');
+    out.push_str(&table(seen).render(style));
+    if !seen.info.caches.is_empty() {
+        out.push('\n');
+        faint(&mut out, LEGEND, style);
+    }
+    out
+}
+
+const LEGEND: &str = "a character for each way, the highest first: # may be used, . may not. In use by all together: \
+                      0 by nobody, S by software, X by software and devices, H by devices, E by one group \
+                      exclusively, P by a pseudo-locked region. Traffic is counted from some time on: compare two \
+                      readings.";
+
+/// What was put back, or would be.
+pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
+    let mut out = String::new();
+    let mut list = |title: String, lines: Vec<String>| {
+        if !lines.is_empty() {
+            heading(&mut out, &title, style);
+            lines.iter().for_each(|line| paragraph(&mut out, 2, line, style));
+        }
+    };
+    let steps: Vec<String> = restored.steps.iter().map(ToString::to_string).collect();
+    let none = steps.is_empty();
+    let (purpose, verb) = (&restored.purpose, if tried_out { "would be" } else { "was" });
+    list(format!("What '{purpose}' had changed {verb} put back:"), steps);
+    list("Somebody else has changed since, and it stays:".into(), restored.left.clone());
+    if none {
+        let text = format!("Of what '{purpose}' had changed nothing is left to put back.");
+        paragraph(&mut out, 0, &text, style);
+    }
+    out
+}
+
+fn free(seen: &Overview) -> String {
+    let of = |name: &str, free: Option<u32>, all: Option<u32>| match (free, all) {
+        (Some(free), Some(all)) => format!("{free} of {all} {name}"),
+        _ => format!("no {name}"),
+    };
+    let rmids = seen.info.monitoring.as_ref().map(|monitoring| monitoring.num_rmids);
+    let most = if seen.rmids_free().is_some_and(|free| free > 0) { " at most" } else { "" };
+    format!(
+        "{}, {}{most}",
+        of("CLOSIDs (groups)", seen.closids_free(), seen.info.num_closids()),
+        of("RMIDs (groups and monitor groups)", seen.rmids_free(), rmids)
+    )
+}
+
+fn cache(info: &CacheInfo) -> String {
+    let mut text = format!(
+        "{}, masks of {} or more",
+        plural(info.cbm_mask.count() as usize, "way"),
+        plural(info.min_cbm_bits as usize, "bit")
+    );
+    text += if info.sparse_masks { ", with gaps or without" } else { " without gaps" };
+    if info.shareable_bits.is_empty() {
+        text += "; none shared with devices";
+    } else {
+        text += &format!("; devices use {} too", info.shareable_bits);
+    }
+    text
+}
+
+fn bandwidth(info: &BandwidthInfo) -> String {
+    let (least, step) = (info.unit.say(info.min_bandwidth), info.unit.say(info.bandwidth_gran));
+    let threads = match info.throttle {
+        ThrottleMode::Max => "; threads of a core are throttled alike, by the smaller amount",
+        ThrottleMode::PerThread => "; each thread of a core is throttled by itself",
+        ThrottleMode::Unknown => "",
+    };
+    format!("from {least} in steps of {step}{threads}")
+}
+
+fn journal(left: &Left) -> (&'static str, String) {
+    let (purpose, folder) = (&left.purpose, left.folder.display());
+    match left.what {
+        Pending::Kept => (
+            "kept",
+            format!("{purpose}: 'ringfence resctrl undo' puts back what was there before ({folder})"),
+        ),
+        Pending::Unfinished if left.under_way => {
+            ("changing", format!("{purpose}: under way, {} so far", plural(left.steps, "step")))
+        }
+        Pending::Unfinished => {
+            let text = format!(
+                "{purpose}, killed after {}: 'ringfence resctrl recover' puts back what was there before ({folder})",
+                plural(left.steps, "step")
+            );
+            ("left over", text)
+        }
+    }
+}
+
+// What a row shows besides its group.
+#[derive(Default)]
+struct Row {
+    what: String,
+    ways: String,
+    size: String,
+    holds: String,
+    total: String,
+    local: String,
+}
+
+fn table(seen: &Overview) -> Table {
+    let mut columns = vec![Column::text("group", 14), Column::left(""), Column::left("may use")];
+    columns.extend(["size", "holds", "traffic", "local"].map(Column::right));
+    let mut table = Table::new(columns);
+    let mut put = |facts: Vec<Cell>, rows: Vec<Row>| {
+        let (mut facts, mut rows) = (facts.into_iter(), rows.into_iter());
+        loop {
+            let (fact, row) = (facts.next(), rows.next());
+            if fact.is_none() && row.is_none() {
+                break;
+            }
+            let row = row.unwrap_or_default();
+            let cells = [row.what, row.ways, row.size, row.holds, row.total, row.local];
+            let cells = cells.iter().map(Cell::new);
+            table.row(std::iter::once(fact.unwrap_or_default()).chain(cells).collect());
+        }
+    };
+    let used = seen.info.caches.iter().flat_map(|(name, cache)| {
+        let row = move |(domain, usage): (&Domain, &ringfence_resctrl::info::BitUsage)| Row {
+            what: format!("{name}:{domain}"),
+            ways: usage.0.clone(),
+            ..Row::default()
+        };
+        cache.bit_usage.iter().map(row)
+    });
+    let used: Vec<Row> = used.collect();
+    if !used.is_empty() {
+        put(vec![Cell::painted("all together", Paint::Faint)], used);
+    }
+    for group in &seen.groups {
+        put(facts(group), rows(seen, group));
+    }
+    table
+}
+
+fn facts(group: &GroupOverview) -> Vec<Cell> {
+    let mut facts = vec![Cell::painted(group.group.to_string(), Paint::Strong)];
+    let faint = |text: String| Cell::painted(format!("  {text}"), Paint::Faint);
+    facts.extend(group.mode.map(|mode| faint(mode.word().into())));
+    let cpus = match group.cpus.len() {
+        0 => String::new(),
+        1 => format!(", CPU {}", group.cpus),
+        _ => format!(", CPUs {}", group.cpus),
+    };
+    facts.push(faint(format!("{}{cpus}", plural(group.tasks, "task"))));
+    facts
+}
+
+fn rows(seen: &Overview, group: &GroupOverview) -> Vec<Row> {
+    let mut readings: BTreeMap<(String, Domain), Vec<&Reading>> = BTreeMap::new();
+    for reading in &group.readings {
+        readings.entry((reading.resource.clone(), reading.domain)).or_default().push(reading);
+    }
+    let mut rows = Vec::new();
+    for (resource, domain, setting) in group.schemata.settings() {
+        let mut row = Row { what: format!("{resource}:{domain}"), ..Row::default() };
+        match setting {
+            Setting::Mask(mask) => {
+                row.ways = seen.info.cache(resource).map_or(mask.to_string(), |cache| drawn(*mask, cache));
+                row.size = group
+                    .bytes(resource.name(), domain)
+                    .map_or(String::new(), |bytes| Bytes(bytes).to_string());
+            }
+            Setting::Amount(amount) => {
+                let unit = seen.info.bandwidths.get(resource.name()).map_or(Unit::Percent, |info| info.unit);
+                row.ways = unit.say(*amount);
+            }
+            Setting::Text(text) => row.ways = text.clone(),
+        }
+        if let Some(level) = resource.cache_level() {
+            monitored(&mut row, readings.remove(&(format!("L{level}"), domain)));
+        }
+        rows.push(row);
+    }
+    for ((resource, domain), readings) in readings {
+        let mut row = Row { what: format!("{resource}:{domain}"), ..Row::default() };
+        monitored(&mut row, Some(readings));
+        rows.push(row);
+    }
+    rows
+}
+
+fn drawn(mask: Mask, cache: &CacheInfo) -> String {
+    let ways = 64 - cache.cbm_mask.or(mask).0.leading_zeros();
+    (0..ways).rev().map(|way| if mask.0 >> way & 1 == 1 { '#' } else { '.' }).collect()
+}
+
+fn monitored(row: &mut Row, readings: Option<Vec<&Reading>>) {
+    for reading in readings.unwrap_or_default() {
+        let text = match &reading.value {
+            Value::Bytes(bytes) => Bytes(*bytes).to_string(),
+            Value::Unavailable => "unavailable".into(),
+            Value::Error => "error".into(),
+            Value::Unassigned => "unassigned".into(),
+            Value::Other(text) => text.clone(),
+        };
+        match reading.event.as_str() {
+            "llc_occupancy" => row.holds = text,
+            "mbm_total_bytes" => row.total = text,
+            "mbm_local_bytes" => row.local = text,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! resctrl of machines as they may be found, and ways back.
+
+use ringfence_machine::fixtures::{FixtureTree, ResctrlSpec};
+use ringfence_machine::resctrl;
+use ringfence_resctrl::transaction::{Left, Pending, Restored};
+use ringfence_resctrl::{Mode, Overview, Step};
+
+use crate::golden::check;
+
+fn look(tree: &FixtureTree) -> Overview {
+    Overview { place: "/sys/fs/resctrl".into(), ..resctrl::look(&tree.root()).unwrap() }
+}
+
+fn left(what: Pending, purpose: &str, under_way: bool) -> Left {
+    Left { what, name: None, purpose: purpose.into(), steps: 4, under_way, folder: "/run/ringfence".into() }
+}
+
+#[test]
+fn groups_and_what_is_left_of_changes() {
+    let tree = FixtureTree::empty("resctrl");
+    let spec = ResctrlSpec::default();
+    spec.mount(&tree);
+    spec.group(&tree, "", "shareable", "7f8", "0-63", "1\n2\n3\n");
+    spec.group(&tree, "quiet", "exclusive", "7", "", "4711\n");
+    spec.monitor(&tree, "quiet/mon_groups/probe", "5", "");
+    tree.write("/sys/fs/resctrl/quiet/mon_data/mon_L3_01/mbm_total_bytes", "Unavailable\n");
+    tree.write("/sys/fs/resctrl/quiet/mon_data/mon_L3_01/mbm_local_bytes", "Error\n");
+    tree.write("/sys/fs/resctrl/info/L3/bit_usage", "0=XXSSSSSSEEE;1=XXSSSSSSEEE\n");
+    let left = [
+        left(Pending::Unfinished, "prove", false),
+        left(Pending::Kept, "prove --keep", false),
+        Left { name: Some("hot".into()), ..left(Pending::Kept, "lock create hot", false) },
+    ];
+    check("resctrl-groups", |style| ringfence_report::resctrl(&look(&tree), &left, style));
+}
+
+#[test]
+fn code_and_data_apart() {
+    let tree = FixtureTree::empty("resctrl");
+    let spec = ResctrlSpec {
+        cdp: true,
+        shareable_bits: "0",
+        rmids: 0,
+        domains: &[0],
+        cbm_mask: "fffff",
+        ..ResctrlSpec::default()
+    };
+    spec.mount(&tree);
+    let seen = look(&tree);
+    check("resctrl-cdp", |style| {
+        ringfence_report::resctrl(&seen, &[left(Pending::Unfinished, "lock measure", true)], style)
+    });
+}
+
+#[test]
+fn monitoring_alone() {
+    let tree = FixtureTree::empty("resctrl");
+    ResctrlSpec::default().mount(&tree);
+    for path in ["info/L3", "info/MB", "schemata", "size", "mode"] {
+        tree.remove(format!("/sys/fs/resctrl/{path}"));
+    }
+    check("resctrl-monitoring", |style| ringfence_report::resctrl(&look(&tree), &[], style));
+}
+
+#[test]
+fn hostile_groups() {
+    let tree = FixtureTree::empty("resctrl");
+    let spec = ResctrlSpec { domains: &[0], ..ResctrlSpec::default() };
+    spec.mount(&tree);
+    spec.group(&tree, &"very-long-name-".repeat(16), "shareable", "7ff", "0-63", "");
+    spec.group(&tree, "red\x1b[31m", "shareable", "1", "0", "1\n");
+    let mut seen = look(&tree);
+    seen.groups[0].schemata = "NEW:0=more than was known".parse().unwrap();
+    check("resctrl-hostile", |style| ringfence_report::resctrl(&seen, &[], style));
+}
+
+#[test]
+fn ways_back() {
+    let back = Restored {
+        purpose: "ringfence prove".into(),
+        steps: vec![
+            Step::Remove { group: "quiet".parse().unwrap() },
+            Step::Schemata { group: ".".parse().unwrap(), schemata: "L3:0=7ff;1=7ff".parse().unwrap() },
+            Step::Mode { group: "other".parse().unwrap(), mode: Mode::Exclusive },
+        ],
+        left: vec!["MB:0 of default group is 50 by now, was 100 before".into()],
+    };
+    check("restored", |style| ringfence_report::restored(&back, false, style));
+    check("restored-tried-out", |style| ringfence_report::restored(&back, true, style));
+    let nothing = Restored { purpose: "ringfence prove".into(), ..Restored::default() };
+    check("restored-nothing", |style| ringfence_report::restored(&nothing, false, style));
+}
