@@ -84,7 +84,7 @@ impl Before {
 }
 
 /// As many groups, and then monitor groups, as can be made.
-fn free(env: &dyn Env) -> (usize, usize) {
+pub fn free(env: &dyn Env) -> (usize, usize) {
     let make = |base: &str| {
         let groups = (0..1000).map(|n| env.group(&format!("{base}free-{n}")));
         groups.take_while(|group| group.create().is_ok()).collect::<Vec<_>>()
