@@ -137,6 +137,7 @@ machine!(
         machines::out_of_closids,
         machines::out_of_rmids,
         machines::out_of_rmids_on_the_way_back,
+        machines::what_is_free_is_counted,
         machines::no_ways_left,
         machines::a_status_that_is_full,
     ]
@@ -165,6 +166,14 @@ machine!(
     |testbed| testbed.profile("cascade-lake").mount("-"),
     cascade_lake(),
     [locking::not_by_this_processor, masks::exclusive_on_ways_of_devices, masks::a_mask_with_a_gap]
+);
+
+// Kernels before 6.7 do not ask the processor whether it takes masks with gaps, and refuse them.
+machine!(
+    gaps_in_hardware,
+    |testbed| testbed.profile("noncontiguous").mount("-"),
+    cascade_lake(),
+    [masks::a_mask_with_a_gap]
 );
 
 machine!(
