@@ -10,9 +10,10 @@
 //! `RINGFENCE_CUTS=20` makes more of them; `RINGFENCE_SEED` moves them.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,12 +82,13 @@ fn one_life(
             let ledger = rings.get_mut(*ring).unwrap();
             let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
             match (*what, &numbers[..]) {
-                ("has", [first, last]) => lost.push(((*ring).to_owned(), ledger.check(ring, *first, *last))),
+                ("has", [first, last, popping]) => {
+                    lost.push(((*ring).to_owned(), ledger.check(ring, *first, *last, *popping)));
+                }
                 ("pushed", [number]) => {
                     ledger.pushed = *number;
                     acknowledged += 1;
                 }
-                ("pops", [number]) => ledger.popping = *number,
                 ("popped", [number]) => ledger.popped = *number,
                 _ => panic!("{line}"),
             }
@@ -114,22 +116,22 @@ const PLAIN: &str = "mkdir -p /mnt/plain && mount -t ext4 /dev/pmem1 /mnt/plain"
 #[derive(Debug, Default)]
 struct Ledger {
     pushed: u64,
-    popping: u64,
     popped: u64,
 }
 
 impl Ledger {
-    /// Holds it against what was recovered, entries `first..=last`, and gives how many of those that were
-    /// acknowledged are not there.
-    fn check(&mut self, ring: &str, first: u64, last: u64) -> u64 {
+    /// Holds it against what was recovered, entries `first..=last` with `popping` the last that was going to be popped,
+    /// and gives how many of those that were acknowledged are not there.
+    fn check(&mut self, ring: &str, first: u64, last: u64, popping: u64) -> u64 {
         let lost = self.pushed.saturating_sub(last);
         if ring != "control" {
-            assert_eq!(lost, 0, "{ring}: {self:?}, and the last entry recovered is {last}");
-            assert!(first <= self.popping + 1, "{ring}: {self:?}, and the first entry recovered is {first}");
-            assert!(first > self.popped, "{ring}: {self:?}, and the first entry recovered is {first}");
+            let found =
+                format!("{ring}: {self:?}, and what is there is {first} to {last}, popping {popping}");
+            assert_eq!(lost, 0, "{found}");
+            assert!(self.popped < first && first <= popping + 1, "{found}");
         }
         // The next life goes on from here.
-        *self = Self { pushed: last, popping: first - 1, popped: first - 1 };
+        *self = Self { pushed: last, popped: first - 1 };
         lost
     }
 }
@@ -143,7 +145,7 @@ impl Media {
         let file = |number| folder.join(format!("power-cuts-{}-{number}", std::process::id()));
         let files: Vec<PathBuf> = (0..3).map(file).collect();
         for file in &files {
-            fs::File::create(file).unwrap().set_len(64 << 20).unwrap();
+            File::create(file).unwrap().set_len(64 << 20).unwrap();
         }
         Self(files)
     }
@@ -190,7 +192,10 @@ fn guest() {
         device.tell();
         control.tell();
     }
-    while role != "look" {
+    if role == "look" {
+        return;
+    }
+    loop {
         file.push();
         device.push();
         control.push();
@@ -199,6 +204,8 @@ fn guest() {
 
 struct Side<M: Memory> {
     name: &'static str,
+    // Up to where entries are going to be popped, synced before: a line on its way to the host may be lost.
+    popping: File,
     producer: Producer<M>,
     consumer: Consumer<M>,
     next: u64,
@@ -219,11 +226,27 @@ impl<M: Memory> Side<M> {
         };
         consumer.scan(look).unwrap();
         let numbers = numbers.unwrap_or(1..1);
-        Self { name, producer, consumer, next: numbers.end, oldest: numbers.start }
+        let popping = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(format!("/mnt/dax/{name}-popping"));
+        Self { name, popping: popping.unwrap(), producer, consumer, next: numbers.end, oldest: numbers.start }
     }
 
     fn tell(&self) {
-        say(&format!("@ has {} {} {}", self.name, self.oldest, self.next - 1));
+        let mut popping = [0; 8];
+        if self.popping.metadata().unwrap().len() > 0 {
+            self.popping.read_exact_at(&mut popping, 0).unwrap();
+        }
+        say(&format!(
+            "@ has {} {} {} {}",
+            self.name,
+            self.oldest,
+            self.next - 1,
+            u64::from_le_bytes(popping)
+        ));
     }
 
     fn push(&mut self) {
@@ -239,7 +262,8 @@ impl<M: Memory> Side<M> {
     /// Half of it.
     fn pop(&mut self) {
         let until = self.oldest + (self.next - self.oldest) / 2;
-        say(&format!("@ pops {} {}", self.name, until - 1));
+        self.popping.write_all_at(&(until - 1).to_le_bytes(), 0).unwrap();
+        self.popping.sync_all().unwrap();
         while self.oldest < until {
             self.consumer.try_read().unwrap().unwrap().pop().unwrap();
             self.oldest += 1;

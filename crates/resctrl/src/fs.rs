@@ -68,7 +68,8 @@ impl Resctrl {
         let found = mounts.lines().find_map(|line| {
             let mut fields = line.split(' ').skip(1);
             let (at, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-            (kind == "resctrl").then(|| (at.to_owned(), MountOptions::read(options)))
+            // proc(5): spaces in paths are written in octal.
+            (kind == "resctrl").then(|| (at.replace("\\040", " "), MountOptions::read(options)))
         });
         let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
         if let Some((at, options)) = found {

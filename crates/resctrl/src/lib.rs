@@ -55,3 +55,7 @@ pub use overview::{GroupOverview, Overview, Sizes};
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
 pub use state::{GroupState, State};
 pub use transaction::{Options, Step, Transaction};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -98,7 +98,7 @@ fn sizes(group: &Group) -> Result<Sizes, Error> {
 impl GroupOverview {
     fn read(group: &Group) -> Result<Self, Error> {
         let mode = group.mode()?;
-        // The kernel takes these files away from everybody but root while a group has no use for them.
+        // The kernel takes these files away from everybody, root included, while a group has no use for them.
         let locked = matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
         let (cpus, tasks) = (group.cpus(), group.tasks());
         Ok(Self {

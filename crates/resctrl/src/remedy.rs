@@ -36,7 +36,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("Out of CLOSIDs", "remove a group that is no longer needed; 'ringfence resctrl' lists them"),
     (
         "Out of RMIDs",
-        "remove a group or monitor group; those removed lately are busy until their lines leave the cache",
+        "remove a group or monitor group that is no longer needed: 'ringfence resctrl' lists them",
     ),
     (
         "No space on",
@@ -128,6 +128,10 @@ pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
         status.split("; ").find_map(|line| KNOWN.iter().find(|(words, _)| line.contains(words)))
     });
     let text = match (by_words, errno) {
+        (Some(("Out of RMIDs", _)), Some(libc::EBUSY)) => {
+            "numbers of groups removed lately are busy until their lines leave the cache: try again in a second, or \
+             raise info/L3_MON/max_threshold_occupancy"
+        }
         (Some((_, remedy)), _) => remedy,
         (None, Some(libc::EACCES | libc::EPERM)) => "run as root",
         (None, Some(libc::EROFS)) => "resctrl is mounted read-only: mount it again with rw",
@@ -237,6 +241,7 @@ mod tests {
     #[test]
     fn without_words_the_errno_counts() {
         assert!(of(None, Some(libc::EROFS)).contains("rw"));
+        assert!(of(Some("Out of RMIDs"), Some(libc::EBUSY)).contains("try again in a second"));
         assert!(of(Some("from a newer kernel"), Some(libc::ENOSPC)).contains("remove a group"));
         assert_eq!(of(None, Some(libc::EIO)), "");
     }

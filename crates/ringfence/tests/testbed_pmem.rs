@@ -66,3 +66,21 @@ fn explain_knows_persistent_memory_for_what_it_is() {
         assert_eq!(memory.0["durability"], "volatile", "{}", memory.1);
     }
 }
+
+#[test]
+fn writers_write_to_a_dax_file_and_to_a_device() {
+    let Some(testbed) = or_skip("writers_write_to_a_dax_file_and_to_a_device") else { return };
+    let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
+    // What they cost there means nothing.
+    let output = testbed.pmem(64).pmem(64).copy(program.path()).run(
+        "fsdax 0 /mnt && devdax 1 && echo mine > /mnt/mine && ./ringfence write -t dax:/mnt,devdax:/dev/dax1.0 -b 4KiB -i clwb,nt \
+         --size 8MiB --lives 2 --blocks 2 --window 10ms --probe 0ms --json -q && ls /mnt",
+    );
+    assert_eq!(output.code, 0, "{output}");
+    let (json, files) = output.stdout.rsplit_once("}\n").unwrap();
+    // The file is gone, and what was there is not.
+    assert_eq!(files, "lost+found\nmine\n", "{output}");
+    for target in ["dax:/mnt", "devdax:/dev/dax1.0"] {
+        assert!(json.contains(target), "{output}");
+    }
+}

@@ -3,24 +3,26 @@
 //! It holds every variant of its role ready, runs the one that is ordered, and sleeps on its bell
 //! when paused. It dies with the guardian that started it.
 
-use std::cell::Cell;
+mod counted;
+mod rest;
+
 use std::io::Read;
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 use ringfence_machine::clock::Clock;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::{Cgroup, PERIOD_US};
+use self::counted::Counted;
+use self::rest::{Turn, rest};
+use super::cgroup::Cgroup;
 use super::shm::{Report, Shared, Slot, order, state};
-use crate::latency::{BUCKETS, bucket_of};
 use crate::task::{ProgramUnit, Task};
 use crate::units::Share;
 use crate::workload::command::Program;
 use crate::workload::command::whole_run::WholeRun;
-use crate::workload::{self, Latencies, Regions, Workload};
+use crate::workload::{self, Regions, Workload};
 
 /// What a worker is told at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -262,32 +264,6 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
     }
 }
 
-/// The latencies that a worker has counted, all of its variants together. In its own memory, so that
-/// counting disturbs nobody.
-struct Counted {
-    counts: [Cell<u64>; BUCKETS],
-    clock: &'static Clock,
-}
-
-impl Counted {
-    fn new(clock: &'static Clock) -> Self {
-        Self { counts: std::array::from_fn(|_| Cell::new(0)), clock }
-    }
-
-    // Answers a question with the last report that was published and all latencies of its units.
-    fn answer(&self, slot: &Slot, tally: &Tally) {
-        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts));
-    }
-}
-
-impl Latencies for Counted {
-    #[inline]
-    fn count(&self, ticks: u64) {
-        let count = &self.counts[bucket_of(self.clock.ns(ticks) as u64)];
-        count.set(count.get() + 1);
-    }
-}
-
 // One run, reported at its end with its start in the place of untimed ticks; then nothing until the
 // next order.
 fn whole_run(slot: &Slot, ordered: u32, program: &mut WholeRun, tally: &mut Tally) -> Result<(), String> {
@@ -350,69 +326,10 @@ fn steady(
     Ok(())
 }
 
-// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.
-fn rest(slot: &Slot, ordered: u32, until: u64, clock: &Clock, tally: &mut Tally, counted: &Counted) {
-    loop {
-        let seen = slot.bell();
-        let now = clock.now();
-        if now >= until || slot.order() != ordered {
-            return;
-        }
-        let left = Duration::from_nanos(clock.ns(until - now) as u64);
-        slot.wait_bell(seen, Some(left));
-        let before = tally.report.ticks;
-        let now = clock.now();
-        tally.report.untimed += now - before;
-        tally.publish_at(slot, now);
-        counted.answer(slot, tally);
-    }
-}
-
-// A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
-// not the order to run: windows would else always open at the same point of a period.
-struct Turn {
-    until: u64,
-    run: u64,
-    period: u64,
-}
-
-// So often a resting task reports, for windows that open or close meanwhile.
-const REST_REPORT: Duration = Duration::from_millis(1);
-
-impl Turn {
-    fn new(quota: Share, clock: &Clock) -> Self {
-        let period = (PERIOD_US as f64 * 1e3 / clock.ns_per_tick()) as u64;
-        let (run, now) = ((period as f64 * quota.0) as u64, clock.now());
-        Self { until: now - now % period + run, run, period }
-    }
-
-    fn is_over(&self, now: u64) -> bool {
-        now >= self.until
-    }
-
-    fn rest(&mut self, slot: &Slot, ordered: u32, clock: &Clock, tally: &mut Tally, counted: &Counted) {
-        let next = self.until - self.run + self.period;
-        loop {
-            let seen = slot.bell();
-            let now = clock.now();
-            if now >= next || slot.order() != ordered {
-                break;
-            }
-            let left = Duration::from_nanos(clock.ns(next - now) as u64);
-            slot.wait_bell(seen, Some(left.min(REST_REPORT)));
-            tally.publish(slot, clock);
-            counted.answer(slot, tally);
-        }
-        // A turn that a long piece of work has used up is left out.
-        let now = clock.now().max(next);
-        self.until = next + (now - next) / self.period * self.period + self.run;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Work;
+    use crate::workload::{Latencies, Work};
 
     struct Breaks(u64);
     impl Workload for Breaks {
@@ -434,52 +351,6 @@ mod tests {
         let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally, &counted);
         assert_eq!(ended, Err("it broke".into()));
         assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
-    }
-
-    struct Rests(u64);
-    impl Workload for Rests {
-        fn work(&mut self, _: u64, latencies: &dyn Latencies) -> Work {
-            (0..3).for_each(|_| latencies.count(0));
-            self.0 += 1;
-            Work { units: 3, untimed: 0 }
-        }
-        fn rest_until(&self) -> Option<u64> {
-            // After the second time for longer than anybody waits.
-            (self.0 == 2).then_some(u64::MAX)
-        }
-    }
-
-    #[test]
-    fn a_resting_task_answers_and_obeys() {
-        let shared = Shared::create(1).unwrap();
-        let slot = shared.slot(0);
-        slot.give(order::RUN);
-        let report = std::thread::scope(|scope| {
-            let resting = scope.spawn(|| {
-                let (mut tally, counted) = (Tally::default(), Counted::new(Clock::host()));
-                let ended = steady(slot, order::RUN, &mut Rests(0), None, &mut 1, &mut tally, &counted);
-                ended.map(|()| tally.report)
-            });
-            let mut last = Report::default();
-            // The first answers may come before the rest.
-            while last.units < 6 {
-                let number = slot.ask();
-                assert!(slot.wait_answer(number, Duration::from_secs(60)));
-                let (report, latencies) = slot.marked();
-                assert_eq!(latencies.iter().sum::<u64>(), report.units, "those of its units");
-                last = report;
-            }
-            let number = slot.ask();
-            assert!(slot.wait_answer(number, Duration::from_secs(60)));
-            let (later, _) = slot.marked();
-            assert_eq!(later.units, 6);
-            assert!(later.untimed > last.untimed, "a rest is no work: {later:?}");
-            slot.give(order::PAUSE);
-            resting.join().unwrap()
-        });
-        let report = report.unwrap();
-        assert_eq!(report.units, 6);
-        assert_eq!(slot.latest().1, report);
     }
 
     #[test]

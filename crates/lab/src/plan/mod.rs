@@ -17,6 +17,7 @@ use crate::experiment::{Experiment, ExperimentError};
 use crate::placement::{self, Placed, Want};
 use crate::task::Task;
 use crate::task::axes::{self, Variant};
+use crate::units::Span;
 
 /// Everything that is decided before anything is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,15 +137,18 @@ impl Plan {
     }
 }
 
+/// The shortest window that is sure to hold some work of every task of an experiment; `None` where any
+/// does, and where a task makes no sense.
+pub fn least_window(experiment: &Experiment) -> Option<Span> {
+    let variants = variants(experiment).ok()?;
+    variants.iter().flatten().filter_map(|variant| variant.task.least_window()).max()
+}
+
 fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<(), String> {
     let window = experiment.measure.window;
-    let tasks = experiment
-        .roles
-        .iter()
-        .zip(variants)
-        .flat_map(|(role, all)| all.iter().map(move |v| (role, &v.task)));
-    for (role, task) in tasks {
-        if let Some(least) = task.least_window().filter(|least| *least > window) {
+    for (role, variants) in experiment.roles.iter().zip(variants) {
+        let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
+        if let Some(least) = least.filter(|least| *least > window) {
             return Err(format!(
                 "window = {window} is shorter than an interval and a round of role '{}': use {least} at least, or a shorter interval",
                 role.name

@@ -27,6 +27,8 @@ experiments! {
     "does-a-writer-gain-beside-mcf",
     "does-mcf-suffer-more-beside-a-writer-than-beside-mcf",
     "does-the-lab-see-two-percent",
+    "how-long-do-reads-take-beside-a-noisy-neighbour",
+    "how-many-misses-by-region-size",
     "how-much-do-cache-stressors-slow-a-pointer-chase",
     "how-much-do-writers-under-one-cache-slow-mcf",
     "how-much-does-a-writer-slow-a-pointer-chase",
@@ -35,6 +37,7 @@ experiments! {
     "ring-entry-size",
     "ring-pinned-or-not",
     "what-does-a-flush-cost-by-block-size",
+    "what-does-a-flush-inside-a-cached-region-do",
     "what-does-ordering-cost-a-flush",
     "what-does-sloppy-measuring-cost",
 }

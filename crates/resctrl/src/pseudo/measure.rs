@@ -104,10 +104,12 @@ pub(super) fn read(trace: &str, what: What, reads: u64) -> Result<Measured, Stri
             Ok(Measured::Latency(cycles))
         }
         What::L2 | What::L3 => {
-            let event = events
-                .next_back()
-                .ok_or("the kernel counted nothing: it has no performance counters here")?;
-            Ok(Measured::Residency { hits: value(event, "hits")?, misses: value(event, "miss")? })
+            let none = "the kernel counted nothing: it has no performance counters here that do";
+            let event = events.next_back().ok_or(none)?;
+            match (value(event, "hits")?, value(event, "miss")?) {
+                (0, 0) => Err(none.into()),
+                (hits, misses) => Ok(Measured::Residency { hits, misses }),
+            }
         }
     }
 }

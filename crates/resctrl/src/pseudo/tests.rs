@@ -141,6 +141,8 @@ fn traces_are_read() {
     let trace = " pseudo_lock_mea-1672  [002] ....  3132.860500: pseudo_lock_l2: hits=4097 miss=0\n";
     assert_eq!(measure::read(trace, What::L2, 0), Ok(Measured::Residency { hits: 4097, misses: 0 }));
     assert!(measure::read(trace, What::L3, 0).unwrap_err().contains("performance counters"));
+    let trace = " pseudo_lock_mea-1672  [002] ....  3132.860500: pseudo_lock_l3: hits=0 miss=0\n";
+    assert!(measure::read(trace, What::L3, 0).unwrap_err().contains("counted nothing"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What only some machines refuse.
 
 use libc::{EINVAL, ENOSPC};
-use ringfence_resctrl::{Group, Mask, Mode, Resource};
+use ringfence_resctrl::{Group, Mask, Mode, Overview, Resource};
 
-use crate::env::{Env, refused, set};
+use crate::env::{Env, free, refused, set};
 
 fn make(env: &dyn Env, base: &str, count: usize) -> Vec<Group> {
     (0..count).map(|n| env.make(&format!("{base}g{n}"))).collect()
@@ -26,7 +26,7 @@ pub fn out_of_closids(env: &dyn Env) {
 
 pub fn out_of_rmids(env: &dyn Env) {
     let (group, monitors) = (env.make("g"), make(env, "mon_groups/", 4));
-    let remedy = "busy until their lines leave the cache";
+    let remedy = "remove a group or monitor group";
     refused(env.group("g/mon_groups/m").create(), "making", ENOSPC, "Out of RMIDs", remedy);
     // A number for monitoring is asked for before one for control.
     refused(env.group("more").create(), "making", ENOSPC, "Out of RMIDs", remedy);
@@ -43,6 +43,26 @@ pub fn out_of_rmids_on_the_way_back(env: &dyn Env) {
     assert_eq!(group.mode().unwrap(), Some(Mode::PseudoLocksetup));
     remove(&monitors);
     group.remove().unwrap();
+}
+
+pub fn what_is_free_is_counted(env: &dyn Env) {
+    let agree = || {
+        let seen = Overview::read(&env.fs()).unwrap();
+        let (closids, rmids) = (seen.closids_free().unwrap() as usize, seen.rmids_free().unwrap() as usize);
+        let control = closids.min(rmids);
+        assert_eq!(free(env), (control, rmids - control), "{seen:?}");
+    };
+    agree();
+    set(&env.group(""), "L3:0=c").unwrap();
+    let (group, monitor) = (env.make("a"), env.make("mon_groups/m"));
+    agree();
+    group.set_mode(Mode::PseudoLocksetup).unwrap();
+    agree();
+    set(&group, "L3:0=1").unwrap();
+    agree();
+    group.remove().unwrap();
+    monitor.remove().unwrap();
+    set(&env.group(""), "L3:0=f").unwrap();
 }
 
 pub fn no_ways_left(env: &dyn Env) {

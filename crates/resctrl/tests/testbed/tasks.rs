@@ -41,8 +41,8 @@ pub fn children_are_born_into_the_group(env: &dyn Env) {
     // A move to the group of control drops the monitor group.
     group.add_thread(child).unwrap();
     assert_eq!(monitor.tasks().unwrap(), [pid]);
-    env.end(child);
     env.end(pid);
+    env.end(child);
     group.remove().unwrap();
 }
 

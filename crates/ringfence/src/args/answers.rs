@@ -95,6 +95,9 @@ pub struct Prove {
     /// Least time between a change of tasks and the window [default: 2ms]
     #[arg(long, value_name = "TIME", help_heading = "Measuring")]
     pub settle: Option<String>,
+    /// The longest wait after a change of cat or mba until rates stand still [default: 10s]
+    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    pub fence_settle: Option<String>,
     /// The share of intervals that hold the truth [default: 95%]
     #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
     pub confidence: Option<String>,

@@ -112,6 +112,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     };
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
+    set(&mut measure.fence_settle, "fence-settle", args.fence_settle.as_deref())?;
     set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ringfence_lab::dataset;
 use ringfence_lab::experiment::{Experiment, nearest};
 use ringfence_lab::measure;
-use ringfence_lab::plan::{Plan, can_be_started};
+use ringfence_lab::plan::{Plan, can_be_started, least_window};
 use ringfence_lab::reproduce::{self, Published, Row};
 use ringfence_lab::runner::Ended;
 use ringfence_lab::sample::Sample;
@@ -135,11 +135,13 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
 
 fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
     if args.quick {
+        // A task that sleeps between its rounds would have none in a shorter window.
+        let least = least_window(experiment).unwrap_or(Span::ms(0));
         let measure = &mut experiment.measure;
         measure.looks = vec![10];
         measure.blocks = 1;
         measure.precision = None;
-        measure.window = measure.window.min(Span::ms(10));
+        measure.window = measure.window.min(Span::ms(10).max(least));
         measure.budget = Some(Span::ms(10_000));
     }
     if let Some(dax) = &args.dax {
