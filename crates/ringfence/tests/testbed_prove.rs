@@ -29,7 +29,7 @@ wait
 ";
 
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --lives 3 --blocks 1 --window 200ms --fence-settle 1s --quiet"
+FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --lives 4 --blocks 1 --window 200ms --fence-settle 1s --quiet"
 groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
@@ -37,18 +37,18 @@ chmod +x crowds gives-way
 mkdir -p /run/ringfence
 echo "== before"; groups
 echo "== no effect"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat,mba --budget 300% --out /tmp/a; echo "code $?"; groups
+./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat,mba --budget 100% --out /tmp/a; echo "code $?"; groups
 echo "== killed"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 300% --out /tmp/b > /dev/null 2>&1 & pid=$!
+./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 100% --out /tmp/b > /dev/null 2>&1 & pid=$!
 wait_for "$FENCED"; kill -9 $pid; echo fenced; wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
 echo "== all killed"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 300% --out /tmp/c > /dev/null 2>&1 &
+./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 100% --out /tmp/c > /dev/null 2>&1 &
 wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schemata
 ./ringfence doctor | grep recover
 killall -9 crowds
 ./ringfence resctrl recover; echo "code $?"; groups
 echo "== kept"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./gives-way" --levers cat --budget 300% --keep --out /tmp/d; echo "code $?"; groups
+./ringfence prove $FLAGS --aggressor "taskset 2 ./gives-way" --levers cat --budget 100% --keep --out /tmp/d; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;

@@ -16,6 +16,8 @@ mod levers;
 mod proof;
 mod question;
 mod run;
+#[cfg(test)]
+mod simulated;
 
 pub use crate::engine::fenced::Kept;
 pub use choice::{Price, Tried};

@@ -3,6 +3,7 @@
 mod left;
 mod monitoring;
 mod settings;
+mod switched_off;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +56,7 @@ fn mounted(view: &View, seen: &Overview) -> Vec<Finding> {
     findings.extend(settings::confined(seen));
     findings.extend(settings::shared_with_io(seen));
     findings.extend(settings::cdp(seen));
+    findings.extend(switched_off::find(view, seen));
     findings.extend(throttling(view, seen));
     findings.extend(monitoring::find(view, seen));
     findings

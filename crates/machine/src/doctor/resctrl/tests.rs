@@ -192,3 +192,15 @@ fn what_was_left_behind_or_kept() {
     tree.write("/run/ringfence/resctrl.kept", "{");
     assert!(found(&tree, "resctrl-kept").evidence.contains("no journal"));
 }
+
+#[test]
+fn what_the_kernel_has_switched_off() {
+    let tree = fixtures::xeon_2s64t();
+    quiet(&tree, "resctrl-switched-off");
+    tree.remove("/sys/fs/resctrl/info/L3");
+    let off = found(&tree, "resctrl-switched-off");
+    assert_eq!(off.title, "The kernel does not share out ways of the L3");
+    assert!(off.remedy.contains("rdt=l3cat"), "{off:?}");
+    tree.remove("/sys/fs/resctrl/info/MB");
+    assert!(found(&tree, "resctrl-switched-off").remedy.contains("rdt=l3cat,mba"));
+}
