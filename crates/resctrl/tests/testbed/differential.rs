@@ -1,6 +1,7 @@
 //! The model beside the kernel: the same operations, drawn at random, on both; after each, every answer, every
 //! word of the status and every file must be the same.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -52,15 +53,20 @@ fn below(group: &str, file: &str) -> String {
     if group.is_empty() { file.to_owned() } else { format!("{group}/{file}") }
 }
 
-fn line(draw: &mut Draw, resources: &[(&str, u32)]) -> String {
+fn line(draw: &mut Draw, resources: &[(&str, u32)], group: &str) -> String {
     let (name, ways) = draw.of(resources);
     let value = match (name, draw.next() % 8) {
         ("MB", 0) => "fast".into(),
         ("MB", _) => draw.of(&[0, 9, 10, 35, 50, 100, 101]).to_string(),
         (_, 0) => "xyz".into(),
         (_, 1) => format!("{:x}", draw.next() >> (63 - ways)),
-        // Few ways, so that some groups overlap and others do not.
-        _ => format!("{:x}", ((1u64 << (1 + draw.next() % 3)) - 1) << (draw.next() % u64::from(ways))),
+        (_, 2) => format!("{:x}", ((1u64 << (1 + draw.next() % 3)) - 1) << (draw.next() % u64::from(ways))),
+        // Mostly a part of the cache for each group, so that some come to overlap with none.
+        _ => {
+            let part = ways / CONTROL.len() as u32;
+            let place = CONTROL.iter().position(|name| *name == group).unwrap_or_default() as u32;
+            format!("{:x}", ((1u64 << (1 + draw.next() % u64::from(part))) - 1) << (place * part))
+        }
     };
     let domain = if draw.next().is_multiple_of(16) { 7 } else { 0 };
     let more = if draw.next().is_multiple_of(16) { format!(";{domain}={value}") } else { String::new() };
@@ -68,13 +74,18 @@ fn line(draw: &mut Draw, resources: &[(&str, u32)]) -> String {
 }
 
 fn operation(draw: &mut Draw, resources: &[(&str, u32)]) -> Operation {
-    let group = group(draw);
-    match draw.next() % 16 {
+    let mut group = group(draw);
+    let chosen = draw.next() % 16;
+    if (5..13).contains(&chosen) && draw.next().is_multiple_of(2) {
+        // Groups of control alone have these files, and the default group most of all is to be small.
+        group = draw.of(&["", "", "a", "b", "c"]).to_owned();
+    }
+    match chosen {
         0..3 => Operation::Make(group),
         3 | 4 => Operation::Remove(group),
         5..10 => {
             let lines = if draw.next().is_multiple_of(4) { 2 } else { 1 };
-            let text = (0..lines).map(|_| line(draw, resources)).collect();
+            let text = (0..lines).map(|_| line(draw, resources, &group)).collect();
             Operation::Write(below(&group, "schemata"), text)
         }
         10..13 => {
@@ -128,7 +139,17 @@ fn seen(fs: &Resctrl, processes: &[u32; 2]) -> String {
     all
 }
 
-fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations: usize) {
+/// What the kernel had to say.
+type Words = BTreeSet<String>;
+
+/// Nothing is compared that does not come up.
+fn assert_said(words: &Words, parts: &[&str]) {
+    for part in parts {
+        assert!(words.iter().any(|said| said.contains(part)), "'{part}' did not come up, but: {words:?}");
+    }
+}
+
+fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations: usize, words: &mut Words) {
     let (guest, model) = (Guest::new(), Model::new(hardware));
     let real = [guest.spawn(), guest.spawn()];
     let modelled = [model.spawn(), model.spawn()];
@@ -146,6 +167,7 @@ fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations:
         // "No task 4711" and the like name processes that the other one does not have.
         assert_eq!(seen(&kernel, &real), seen(&other, &modelled), "{}", context());
         refused += usize::from(found.is_some());
+        words.extend(other.last_status().iter().flat_map(|status| status.split("; ")).map(str::to_owned));
     }
     // Both of what is taken and what is refused there was enough.
     assert!(refused > operations / 10 && operations - refused > operations / 10, "{refused} of {operations}");
@@ -154,21 +176,36 @@ fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations:
 }
 
 pub fn on_broadwell(_: &dyn Env) {
+    let mut words = Words::new();
     for seed in 0..4 {
-        compare(crate::broadwell(vec![0]), &[("L3", 20), ("L3", 20), ("MB", 0), ("L2", 8)], seed, 400);
+        compare(
+            crate::broadwell(vec![0]),
+            &[("L3", 20), ("L3", 20), ("MB", 0), ("L2", 8)],
+            seed,
+            400,
+            &mut words,
+        );
     }
+    assert_said(
+        &words,
+        &["Overlaps with exclusive group", "Overlaps with other group", "is pseudo-locked", "Monitoring in"],
+    );
 }
 
 pub fn with_code_and_data_apart(_: &dyn Env) {
+    let mut words = Words::new();
     let mut hardware = crate::cascade_lake().with_cdp();
     hardware.mb.as_mut().unwrap().closids = 16;
-    for seed in 10..13 {
-        compare(hardware.clone(), &[("L3CODE", 11), ("L3DATA", 11), ("MB", 0), ("L3", 11)], seed, 400);
+    for seed in 10..12 {
+        compare(hardware.clone(), &[("L3CODE", 11), ("L3DATA", 11)], seed, 800, &mut words);
     }
+    assert_said(&words, &["CDP enabled", "Schemata overlaps", "Overlaps with other group"]);
 }
 
 pub fn where_all_is_scarce(_: &dyn Env) {
+    let mut words = Words::new();
     for seed in 20..23 {
-        compare(crate::scarce(), &[("L3", 4), ("L3", 4), ("MB", 0)], seed, 400);
+        compare(crate::scarce(), &[("L3", 4), ("L3", 4), ("MB", 0)], seed, 400, &mut words);
     }
+    assert_said(&words, &["Out of RMIDs", "Cannot change pseudo-locked group", "Tasks assigned"]);
 }

@@ -137,7 +137,7 @@ machine!(
 
 machine!(
     few,
-    |testbed| testbed.profile("few").mount("-"),
+    |testbed| testbed.profile("few").mount("-").time(240),
     scarce(),
     [
         machines::out_of_closids,
@@ -152,7 +152,7 @@ machine!(
 
 machine!(
     code_and_data,
-    |testbed| testbed.profile("cdp").mount("cdp"),
+    |testbed| testbed.profile("cdp").mount("cdp").time(240),
     {
         let mut hardware = cascade_lake().with_cdp();
         hardware.mb = Some(BandwidthSpec::percent(16, vec![0]));
