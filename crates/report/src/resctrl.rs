@@ -111,10 +111,10 @@ fn bandwidth(info: &BandwidthInfo) -> String {
 fn journal(left: &Left) -> (&'static str, String) {
     let (purpose, folder) = (&left.purpose, left.folder.display());
     match left.what {
-        Pending::Kept => (
-            "kept",
-            format!("{purpose}: 'ringfence resctrl undo' puts back what was there before ({folder})"),
-        ),
+        Pending::Kept => {
+            let back = left.name.as_ref().map_or("resctrl undo".into(), |name| format!("lock remove {name}"));
+            ("kept", format!("{purpose}: 'ringfence {back}' puts back what was there before ({folder})"))
+        }
         Pending::Unfinished if left.under_way => {
             ("changing", format!("{purpose}: under way, {} so far", plural(left.steps, "step")))
         }

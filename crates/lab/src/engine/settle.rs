@@ -107,7 +107,7 @@ mod tests {
         let least = Some(2 * STRETCH - 1);
         assert_eq!(after(&|_| 5.0), least);
         assert_eq!(after(&|_| 0.0), least, "a task that does nothing");
-        let noisy = |slice: usize| 1.0 + 0.3 * if slice % 2 == 0 { 1.0 } else { -1.0 };
+        let noisy = |slice: usize| 1.0 + 0.3 * if slice.is_multiple_of(2) { 1.0 } else { -1.0 };
         assert_eq!(after(&noisy), least);
         // Towards its end by a half every 20 slices: within two percent over a stretch after some 60.
         let drifting = |slice: usize| 1.0 - 0.8 * 0.5f64.powf(slice as f64 / 20.0);

@@ -4,7 +4,12 @@
 //!
 //! The experiment is that of the kernel's pseudo-locking patches (R. Chatre, LKML, 2017-11-13), measured
 //! as one: every row is an arm, its windows lie beside those of its baseline.
+//!
+//! A flush takes the lines of a locked region out of it for good: nothing that runs may fill its ways. So
+//! the region is not flushed among the arms, where all windows after it would be of another region, but once
+//! by each instruction, in a fresh region, with an experiment of its own after it ([`after`]).
 
+mod flush;
 mod offer;
 mod region;
 
@@ -20,6 +25,7 @@ use crate::task::Task;
 use crate::task::axes;
 use crate::units::Span;
 
+pub use flush::{flush_once, has};
 pub use offer::{Apart, Offer, nominal, shared_out};
 pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
 
@@ -47,51 +53,76 @@ pub struct Question {
 
 /// What a row's memory is called, and how a reader is given it.
 struct Row {
-    name: &'static str,
+    name: String,
     reader: Table,
     resctrl: BTreeMap<String, Schemata>,
+    // Whether the reader can bring back what it has flushed.
+    refills: bool,
+}
+
+impl Row {
+    fn new(name: &str, reader: Table, refills: bool) -> Self {
+        Self { name: name.into(), reader, resctrl: BTreeMap::new(), refills }
+    }
+
+    fn locked(name: &str) -> Self {
+        let device = format!("locked:/dev/pseudo_lock/{NAME}");
+        Self::new(name, Table::from_iter([("memory".to_string(), device.into())]), false)
+    }
 }
 
 /// The experiment: a row for ordinary memory, one for ways of its own, one for a locked region, and one for
-/// ways of its own with preloading where no region can be locked; each idle, beside noise, and flushed by
-/// each instruction before every pause.
+/// ways of its own with preloading where no region can be locked; each idle and beside noise, and all but
+/// the locked region flushed by each instruction before every pause.
 ///
 /// # Errors
 /// Where the reader makes no sense, such as a size that is no multiple of 4 KiB.
 pub fn experiment(asked: &Question, offer: &Offer) -> Result<Experiment, ExperimentError> {
+    let question = "What keeps a region in the cache, from noise and from flush instructions?";
+    of_rows(asked, EXPERIMENT, question, &rows(offer))
+}
+
+/// The experiment after a region was flushed once by an instruction: the region and ordinary memory, idle
+/// and beside noise.
+///
+/// # Errors
+/// As [`experiment`].
+pub fn after(asked: &Question, flush: &str) -> Result<Experiment, ExperimentError> {
+    let question = format!("Does a locked region still keep its lines after one {flush} of each?");
+    let malloc = Row::new("malloc", Table::new(), false);
+    let rows = [malloc, Row::locked(&after_name(flush))];
+    of_rows(asked, &format!("{EXPERIMENT}-after-{flush}"), &question, &rows)
+}
+
+fn after_name(flush: &str) -> String {
+    format!("locked, after {flush}")
+}
+
+fn of_rows(
+    asked: &Question,
+    name: &str,
+    question: &str,
+    rows: &[Row],
+) -> Result<Experiment, ExperimentError> {
     let window = window(asked)?;
     let mut arms = Vec::new();
-    for row in rows(offer) {
+    for row in rows {
         // Everything is held against the first row, idle; and each row's own harm against itself, idle.
         let first = arms.first().map(|arm: &Arm| arm.name.clone());
-        let arm = |suffix: &str, active: &[&str], baseline: Option<&str>, more: Option<&str>| {
-            let mut reader = row.reader.clone();
-            if let Some(flush) = more {
-                // What makes stores durable flushes lines that were stored to.
-                reader.insert("flush".into(), flush.into());
-                reader.insert("dirty".into(), true.into());
-            }
-            let mut arm = Arm::new(&format!("{}{suffix}", row.name), active, baseline);
-            if !reader.is_empty() {
-                arm.set.insert(READER.into(), reader);
-            }
-            arm.resctrl = row.resctrl.clone();
-            arm
-        };
-        let idle = arm("", &[READER], first.as_deref(), None);
+        let idle = arm(row, "", &[READER], first.as_deref(), None);
         let base = idle.name.clone();
         arms.push(idle);
-        arms.push(arm(", noise", &[READER, NOISE], Some(&base), None));
-        for flush in FLUSHES {
-            arms.push(arm(&format!(", {flush}"), &[READER], Some(&base), Some(flush)));
+        arms.push(arm(row, ", noise", &[READER, NOISE], Some(&base), None));
+        for flush in FLUSHES.iter().filter(|_| row.refills) {
+            arms.push(arm(row, &format!(", {flush}"), &[READER], Some(&base), Some(flush)));
         }
     }
     let mut reader = Role::new(READER, reader(asked));
     reader.cpus = asked.cpu.map(|cpu| [cpu].into_iter().collect());
     let experiment = Experiment {
         schema: SCHEMA,
-        name: EXPERIMENT.into(),
-        question: Some("What keeps a region in the cache, from noise and from flush instructions?".into()),
+        name: name.into(),
+        question: Some(question.into()),
         seed: 1,
         metric: READER.into(),
         aa: None,
@@ -112,6 +143,21 @@ pub fn experiment(asked: &Question, offer: &Offer) -> Result<Experiment, Experim
     Ok(experiment)
 }
 
+fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: Option<&str>) -> Arm {
+    let mut reader = row.reader.clone();
+    if let Some(flush) = flush {
+        // What makes stores durable flushes lines that were stored to.
+        reader.insert("flush".into(), flush.into());
+        reader.insert("dirty".into(), true.into());
+    }
+    let mut arm = Arm::new(&format!("{}{suffix}", row.name), active, baseline);
+    if !reader.is_empty() {
+        arm.set.insert(READER.into(), reader);
+    }
+    arm.resctrl = row.resctrl.clone();
+    arm
+}
+
 fn reader(asked: &Question) -> Table {
     let mut table = Table::new();
     table.insert("workload".into(), "read".into());
@@ -130,21 +176,24 @@ fn window(asked: &Question) -> Result<Span, ExperimentError> {
 }
 
 fn rows(offer: &Offer) -> Vec<Row> {
-    let plain = Row { name: "malloc", reader: Table::new(), resctrl: BTreeMap::new() };
-    let table = |key: &str, value: Value| Table::from_iter([(key.to_string(), value)]);
-    let mut rows = vec![plain];
+    let mut rows = vec![Row::new("malloc", Table::new(), true)];
     let apart = |name, reader| {
         let apart = offer.apart.as_ref()?;
-        let mut resctrl: BTreeMap<String, Schemata> = apart.others.clone();
-        resctrl.insert(READER.into(), apart.reader.clone());
-        Some(Row { name, reader, resctrl })
+        let mut row = Row::new(name, reader, true);
+        row.resctrl = apart.others.clone();
+        row.resctrl.insert(READER.into(), apart.reader.clone());
+        Some(row)
     };
     rows.extend(apart("own ways", Table::new()));
     if !offer.can_lock {
-        rows.extend(apart("own ways, preloaded", table("preload", true.into())));
+        let preload = Table::from_iter([("preload".to_string(), Value::from(true))]);
+        rows.extend(apart("own ways, preloaded", preload));
     }
-    let device = format!("locked:/dev/pseudo_lock/{NAME}");
-    rows.push(Row { name: "locked", reader: table("memory", device.into()), resctrl: BTreeMap::new() });
+    rows.push(Row::locked("locked"));
+    if !offer.can_lock {
+        // Listed with the reason why they are not run.
+        rows.extend(FLUSHES.map(|flush| Row::locked(&after_name(flush))));
+    }
     rows
 }
 

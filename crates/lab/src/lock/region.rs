@@ -215,6 +215,13 @@ pub fn misses(
                 found.misses.push(misses);
                 found.lines = hits + misses;
             }
+            if found.lines == 0 {
+                return Err(Error::Usage(
+                    "misses are not counted, because the kernel has no performance counters here: it found \
+                     neither hits nor misses"
+                        .into(),
+                ));
+            }
         }
         change.restore()?;
         all.push(found);

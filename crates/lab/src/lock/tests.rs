@@ -46,10 +46,12 @@ fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
     let offer = Offer { apart: Some(apart()), can_lock: true };
     let experiment = experiment(&asked(Bytes::kib(256)), &offer).unwrap();
     let conditions = ["", ", noise", ", clflush", ", clflushopt", ", clwb"];
-    let expected: Vec<String> = ["malloc", "own ways", "locked"]
+    let mut expected: Vec<String> = ["malloc", "own ways"]
         .iter()
         .flat_map(|row| conditions.iter().map(move |condition| format!("{row}{condition}")))
         .collect();
+    // A flush would be felt in every later window of the region.
+    expected.extend(["locked".into(), "locked, noise".into()]);
     assert_eq!(names(&experiment), expected);
     for (index, arm) in experiment.arms.iter().enumerate() {
         let baseline = match (index / 5, index % 5) {
@@ -68,13 +70,28 @@ fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
     }
     assert_eq!(experiment.arms[5].resctrl["/"].to_string(), "L3:0=7fe\n");
     assert_eq!(experiment.arms[5].resctrl["/web"].to_string(), "L3:0=3e\n");
-    let flushed = &experiment.arms[14].set[READER];
-    assert_eq!(flushed["flush"].as_str(), Some("clwb"));
-    assert_eq!(flushed["dirty"].as_bool(), Some(true));
-    assert_eq!(flushed["memory"].as_str(), Some("locked:/dev/pseudo_lock/ringfence-lock"));
+    let flushed = &experiment.arms[9].set[READER];
+    assert_eq!((flushed["flush"].as_str(), flushed["dirty"].as_bool()), (Some("clwb"), Some(true)));
+    let locked = &experiment.arms[10].set[READER];
+    assert_eq!(locked["memory"].as_str(), Some("locked:/dev/pseudo_lock/ringfence-lock"));
     // What was left in the cache by the arm before is gone when the window begins.
     assert!(experiment.measure.settle >= experiment.measure.window);
     assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
+}
+
+#[test]
+fn a_flushed_region_is_held_against_memory_measured_at_the_same_time() {
+    let experiment = after(&asked(Bytes::kib(256)), "clwb").unwrap();
+    assert_eq!(experiment.name, "lock-after-clwb");
+    assert_eq!(
+        names(&experiment),
+        ["malloc", "malloc, noise", "locked, after clwb", "locked, after clwb, noise"]
+    );
+    let baselines: Vec<Option<&str>> = experiment.arms.iter().map(|arm| arm.baseline.as_deref()).collect();
+    assert_eq!(baselines, [None, Some("malloc"), Some("malloc"), Some("locked, after clwb")]);
+    assert!(
+        experiment.arms.iter().all(|arm| arm.set.get(READER).is_none_or(|set| !set.contains_key("flush")))
+    );
 }
 
 #[test]

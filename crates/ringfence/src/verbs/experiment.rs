@@ -16,7 +16,7 @@ use ringfence_lab::sample::Sample;
 use ringfence_lab::sensitivity::{self, Sensitivity};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{Measuring, Placement, Run};
 use crate::failure::Failure;
@@ -78,17 +78,13 @@ pub fn carry_out(
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, EngineError>,
 ) -> Result<(), Failure> {
-    let stop = super::stop_on_signals()?;
-    // Held open until the end of the measurement; the kernel lets go when it is closed.
-    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
-    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
-    let mut show = Show::new(flags.output.quiet);
-    show.begin(name);
     let started = Instant::now();
-    let done = measure(&stop, &mut |progress| show.update(progress));
-    show.end();
-    let done = done?;
-    present(&done, dir, machine, flags.output.json, started)?;
+    let done = watch(name, flags, measure)?;
+    if flags.output.json {
+        output::print_json(&as_json(&done, dir)?)?;
+    } else {
+        output::print(&as_text(&done, dir, machine, started)?)?;
+    }
     // Curves are to be looked at.
     if curves(&done.plan, &done.samples).is_some() {
         super::report::beside(dir, flags.output.json)?;
@@ -96,34 +92,53 @@ pub fn carry_out(
     finish(&done.ended, dir)
 }
 
-fn present(
+/// Measures and shows progress meanwhile.
+pub fn watch(
+    name: &str,
+    flags: &Measuring,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, EngineError>,
+) -> Result<Measurement, Failure> {
+    let stop = super::stop_on_signals()?;
+    // Held open until the end of the measurement; the kernel lets go when it is closed.
+    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
+    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
+    let mut show = Show::new(flags.output.quiet);
+    show.begin(name);
+    let done = measure(&stop, &mut |progress| show.update(progress));
+    show.end();
+    Ok(done?)
+}
+
+/// What was measured, for machines.
+pub fn as_json(done: &Measurement, dir: &Path) -> Result<Value, Failure> {
+    let experiment = &done.plan.experiment;
+    let mut value = json!({
+        "schema": 1,
+        "experiment": experiment,
+        "dataset": dir,
+        "ended": done.ended,
+        "placement": done.plan.placed,
+        "results": results::results(&done.plan, &done.samples, level(experiment)?),
+        "latencies": case_latencies(&done.plan, &done.samples, done.scale.as_ref())?,
+        "scale": done.scale,
+        "aa": results::aa(&done.plan, &done.samples),
+        "not_run": done.plan.not_run,
+    });
+    if let Some(found) = curves(&done.plan, &done.samples) {
+        value["sensitivity"] = json!(found);
+    }
+    Ok(value)
+}
+
+/// What was measured, for people.
+pub fn as_text(
     done: &Measurement,
     dir: &Path,
     machine: &Machine,
-    as_json: bool,
     started: Instant,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let experiment = &done.plan.experiment;
     let results = results::results(&done.plan, &done.samples, level(experiment)?);
-    let aa = results::aa(&done.plan, &done.samples);
-    if as_json {
-        let mut value = json!({
-            "schema": 1,
-            "experiment": experiment,
-            "dataset": dir,
-            "ended": done.ended,
-            "placement": done.plan.placed,
-            "results": results,
-            "latencies": case_latencies(&done.plan, &done.samples, done.scale.as_ref())?,
-            "scale": done.scale,
-            "aa": aa,
-            "not_run": done.plan.not_run,
-        });
-        if let Some(found) = curves(&done.plan, &done.samples) {
-            value["sensitivity"] = json!(found);
-        }
-        return output::print_json(&value);
-    }
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style);
     for note in &done.plan.placed.notes {
@@ -131,7 +146,7 @@ fn present(
     }
     text += "\n";
     text += &tables(&done.plan, &done.samples, &results, &style);
-    if let Some(aa) = &aa {
+    if let Some(aa) = &results::aa(&done.plan, &done.samples) {
         text += &format!("\n{}", ringfence_report::aa(aa, &style));
     }
     text += &latencies(&done.plan, &done.samples, done.scale.as_ref(), &style)?;
@@ -142,7 +157,7 @@ fn present(
     };
     let samples = done.samples.len();
     text += &format!("\n{samples} samples in {seconds:.0} s{before}; dataset: {}\n", dir.display());
-    output::print(&text)
+    Ok(text)
 }
 
 /// An experiment's results as tables; as curves where it was made for them.

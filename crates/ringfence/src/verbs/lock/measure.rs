@@ -1,6 +1,12 @@
 //! `lock measure`: one experiment over everything that can keep a region in the cache here.
 
+use std::path::Path;
+use std::time::Instant;
+
+use ringfence_lab::dataset;
+use ringfence_lab::experiment::Experiment;
 use ringfence_lab::lock::{self, Offer, Question};
+use ringfence_lab::measure;
 use ringfence_lab::plan::Plan;
 use ringfence_lab::task::text;
 use ringfence_lab::units::Span;
@@ -11,7 +17,9 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State};
 
-use crate::args::LockMeasure;
+use serde_json::{Value, json};
+
+use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
 use crate::verbs::experiment;
@@ -32,24 +40,99 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         notes.push(why.clone());
     }
     let saving = asked.measuring.save.is_some();
-    let held = match support {
+    let mut held = match support {
         Support::Can(_) if !saving => Some(Held::make(&root, &machine, cpu, question.size)?),
         _ => None,
     };
     let offer = offer(&root, &machine, cpu, question.size, &support, &mut notes);
-    if !asked.measuring.output.json {
-        let notes: Vec<String> = notes.iter().map(|note| format!("{note}\n")).collect();
-        output::print(&(notes.concat() + "\n"))?;
-    }
     let mut wanted = lock::experiment(&question, &offer)?;
-    if asked.quick && asked.measuring.budget.is_none() {
-        wanted.measure.budget = Some(Span::ms(180_000));
+    quicken(&mut wanted, asked);
+    if saving {
+        return experiment::run(wanted, &asked.measuring);
     }
-    let done = experiment::run(wanted, &asked.measuring);
-    // Whatever came of it, the region goes; its failure must not hide the other.
-    match (held.map_or(Ok(()), Held::end), done) {
-        (_, Err(failure)) | (Err(failure), Ok(())) => Err(failure),
-        (Ok(()), Ok(())) => Ok(()),
+    let mut said = Said { notes, experiments: Vec::new(), json: asked.measuring.output.json };
+    said.begin()?;
+    let dir = asked.measuring.output.out.clone().unwrap_or_else(|| dataset::default_dir(&wanted.name));
+    said.measure(wanted, &dir, &machine, &asked.measuring)?;
+    let flushes = if held.is_some() { &lock::FLUSHES[..] } else { &[] };
+    for flush in flushes {
+        if !lock::has(flush) {
+            said.note(format!("locked, after {flush}: not run, because this processor has no {flush}"))?;
+            continue;
+        }
+        if let Some(held) = held.take() {
+            held.end()?;
+        }
+        let fresh = Held::make(&root, &machine, cpu, question.size)?;
+        lock::flush_once(&fresh.fs, lock::NAME, flush)?;
+        held = Some(fresh);
+        let mut wanted = lock::after(&question, flush)?;
+        quicken(&mut wanted, asked);
+        let mut beside = dir.clone().into_os_string();
+        beside.push(format!("-after-{flush}"));
+        said.measure(wanted, Path::new(&beside), &machine, &asked.measuring)?;
+    }
+    if let Some(held) = held.take() {
+        held.end()?;
+    }
+    said.end()
+}
+
+fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
+    if asked.quick && asked.measuring.budget.is_none() {
+        wanted.measure.budget = Some(Span::ms(120_000));
+    }
+}
+
+// What is told: as it comes to people, at the end to machines.
+struct Said {
+    notes: Vec<String>,
+    experiments: Vec<Value>,
+    json: bool,
+}
+
+impl Said {
+    fn begin(&self) -> Result<(), Failure> {
+        if self.json || self.notes.is_empty() {
+            return Ok(());
+        }
+        output::print(&(self.notes.join("\n") + "\n\n"))
+    }
+
+    fn note(&mut self, note: String) -> Result<(), Failure> {
+        if !self.json {
+            output::print(&format!("{note}\n\n"))?;
+        }
+        self.notes.push(note);
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        mut wanted: Experiment,
+        dir: &Path,
+        machine: &Machine,
+        flags: &Measuring,
+    ) -> Result<(), Failure> {
+        experiment::apply(&mut wanted, flags)?;
+        wanted.check()?;
+        let started = Instant::now();
+        let done = experiment::watch(&wanted.name, flags, &|stop, show| {
+            measure::measure(&wanted, machine, dir, stop, show)
+        })?;
+        if self.json {
+            self.experiments.push(experiment::as_json(&done, dir)?);
+        } else {
+            output::print(&experiment::as_text(&done, dir, machine, started)?)?;
+        }
+        experiment::finish(&done.ended, dir)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        output::print_json(&json!({ "schema": 1, "notes": self.notes, "experiments": self.experiments }))
     }
 }
 

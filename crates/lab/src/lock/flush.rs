@@ -1,0 +1,57 @@
+//! A flush of every line of a locked region, once: what takes it apart.
+
+use ringfence_machine::probe::pin;
+use ringfence_persist::{Flush, LINE, isa};
+use ringfence_resctrl::pseudo::Mapped;
+use ringfence_resctrl::{Error, Resctrl};
+
+/// Whether this processor has one of [`super::FLUSHES`].
+pub fn has(flush: &str) -> bool {
+    isa::supports(instruction(flush))
+}
+
+fn instruction(name: &str) -> Flush {
+    match name {
+        "clflush" => Flush::Clflush,
+        "clflushopt" => Flush::Clflushopt,
+        _ => Flush::Clwb,
+    }
+}
+
+/// Stores to every line of a region, flushes it by the instruction, and waits for that. The region is mapped
+/// meanwhile, and this thread runs on its CPUs alone.
+///
+/// # Errors
+/// Where the instruction is not one of this processor's, the CPUs may not be used, or the region cannot be
+/// mapped.
+pub fn flush_once(fs: &Resctrl, name: &str, flush: &str) -> Result<(), Error> {
+    if !has(flush) {
+        return Err(Error::Usage(format!("this processor has no {flush}")));
+    }
+    let flush = instruction(flush);
+    let group = fs.group(&name.parse()?);
+    let cpus = group.cpus()?;
+    let pinned = |error: &dyn std::fmt::Display| Error::Usage(format!("flushing region '{name}': {error}"));
+    let work = move || -> Result<(), Error> {
+        pin::set_affinity(&cpus).map_err(|error| pinned(&error))?;
+        let region = Mapped::open(&group)?;
+        for offset in (0..region.len()).step_by(LINE) {
+            // SAFETY: inside the mapping, which lives until the end, and which nobody else uses.
+            let line = unsafe { region.as_ptr().add(offset) };
+            // SAFETY: as above; the instruction is there.
+            unsafe {
+                line.write_volatile(1);
+                match flush {
+                    Flush::Clflush => isa::clflush(line),
+                    Flush::Clflushopt => isa::clflushopt(line),
+                    _ => isa::clwb(line),
+                }
+            }
+        }
+        isa::mfence();
+        Ok(())
+    };
+    // A thread of its own: where it runs is nobody else's business.
+    std::thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
