@@ -47,7 +47,7 @@ mod state;
 pub mod transaction;
 
 pub use error::{Absent, Error, Refused};
-pub use fs::{MountOptions, Resctrl};
+pub use fs::{DEFAULT_MOUNT, MountOptions, Resctrl};
 pub use group::{Group, GroupId, Mode, Size};
 pub use info::Info;
 pub use kernel::Thread;

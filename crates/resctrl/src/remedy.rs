@@ -51,7 +51,7 @@ const KNOWN: &[(&str, &str)] = &[
         "Can only assign online CPUs",
         "leave out the CPUs that are offline: /sys/devices/system/cpu/online lists the others",
     ),
-    ("Bad CPU list", "write CPUs as 0-3,8"),
+    ("Bad CPU list", "write CPUs as 0-3,8, and none that /sys/devices/system/cpu/possible does not list"),
     ("Cannot pseudo-lock default group", "make a group of its own for the region"),
     (
         "CDP enabled",

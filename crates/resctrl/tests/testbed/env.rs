@@ -125,6 +125,9 @@ pub fn clean() -> Result<(), String> {
     for (resource, domain, _) in now.settings() {
         if let Some(cache) = info.cache(resource) {
             all.set_mask(resource.clone(), domain, cache.cbm_mask);
+        } else if resource.is_bandwidth() {
+            let most = if fs.options().mba_mbps { u32::MAX.into() } else { 100 };
+            all.set_amount(resource.clone(), domain, most);
         }
     }
     // Numbers for monitoring are free at once: the guest's invented occupancy may lie above the limit for good.

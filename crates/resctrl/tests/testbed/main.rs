@@ -1,6 +1,7 @@
 //! What the library asks of a kernel, and what a user is told: the same scenarios on a real kernel, in the
 //! testbed's guest, and on the model, which so are shown to agree. After each, everything is as before.
 
+mod differential;
 mod env;
 mod locking;
 mod machines;
@@ -13,12 +14,22 @@ use ringfence_resctrl::kernel::model::{BandwidthSpec, CacheSpec, Hardware};
 use ringfence_resctrl::{Domain, Mask};
 use ringfence_testbed::{Testbed, scenarios};
 
+fn scarce() -> Hardware {
+    Hardware {
+        l3: Some(CacheSpec::plain(4, 1 << 20, 4)),
+        mb: Some(BandwidthSpec::percent(4, vec![0])),
+        rmids: 6,
+        cpus: 2,
+        ..Hardware::broadwell()
+    }
+}
+
 /// Scenarios of a machine: a test in the guest, one in the model.
 macro_rules! machine {
     ($name:ident, $testbed:expr, $model:expr, [$($part:ident :: $scenario:ident),+ $(,)?]) => {
         machine!($name, $testbed, $model, [$($part :: $scenario),+], guest alone: []);
     };
-    ($name:ident, $testbed:expr, $model:expr, [$($part:ident :: $scenario:ident),+ $(,)?], guest alone: [$($alone:ident),* $(,)?]) => {
+    ($name:ident, $testbed:expr, $model:expr, [$($part:ident :: $scenario:ident),+ $(,)?], guest alone: [$($only:ident :: $alone:ident),* $(,)?]) => {
         mod $name {
             use super::*;
 
@@ -26,7 +37,7 @@ macro_rules! machine {
                 check(&Guest::new(), $part::$scenario);
             })+
             $(fn $alone() {
-                check(&Guest::new(), region::$alone);
+                check(&Guest::new(), $only::$alone);
             })*
 
             #[test]
@@ -117,22 +128,17 @@ machine!(
         locking::a_plan_is_carried_out_and_undone,
     ],
     guest alone: [
-        a_region_is_mapped_from_its_own_cpus,
-        a_region_in_use_is_not_removed,
-        a_region_is_measured,
+        region::a_region_is_mapped_from_its_own_cpus,
+        region::a_region_in_use_is_not_removed,
+        region::a_region_is_measured,
+        differential::on_broadwell,
     ]
 );
 
 machine!(
     few,
-    |testbed| testbed.profile("few").mount("-"),
-    Hardware {
-        l3: Some(CacheSpec::plain(4, 1 << 20, 4)),
-        mb: Some(BandwidthSpec::percent(4, vec![0])),
-        rmids: 6,
-        cpus: 2,
-        ..Hardware::broadwell()
-    },
+    |testbed| testbed.profile("few").mount("-").time(240),
+    scarce(),
     [
         machines::out_of_closids,
         machines::out_of_rmids,
@@ -140,18 +146,20 @@ machine!(
         machines::what_is_free_is_counted,
         machines::no_ways_left,
         machines::a_status_that_is_full,
-    ]
+    ],
+    guest alone: [differential::where_all_is_scarce]
 );
 
 machine!(
     code_and_data,
-    |testbed| testbed.profile("cdp").mount("cdp"),
+    |testbed| testbed.profile("cdp").mount("cdp").time(240),
     {
         let mut hardware = cascade_lake().with_cdp();
         hardware.mb = Some(BandwidthSpec::percent(16, vec![0]));
         hardware
     },
-    [machines::half_as_many_groups, machines::code_overlaps_with_exclusive_data, locking::not_with_cdp]
+    [machines::half_as_many_groups, machines::code_overlaps_with_exclusive_data, locking::not_with_cdp],
+    guest alone: [differential::with_code_and_data_apart]
 );
 
 machine!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use libc::{EINVAL, EPERM, ESRCH};
+use libc::{EINVAL, EOVERFLOW, EPERM, ERANGE, ESRCH};
 use ringfence_kernel::cpulist::CpuSet;
 
 use super::machine::{Machine, Place};
@@ -102,6 +102,10 @@ impl Machine {
         }
         let parsed = if list { text.trim().parse().ok() } else { bits(text.trim()) };
         let Some(new): Option<CpuSet> = parsed else { return self.refuse(EINVAL, "Bad CPU list/mask") };
+        // `cpulist_parse` and `cpumask_parse`, of CPUs that there cannot be.
+        if new.last().is_some_and(|cpu| cpu >= self.hardware.cpus) {
+            return self.refuse(if list { ERANGE } else { EOVERFLOW }, "Bad CPU list/mask");
+        }
         if !new.is_subset(&self.hardware.online()) {
             return self.refuse(EINVAL, "Can only assign online CPUs");
         }
