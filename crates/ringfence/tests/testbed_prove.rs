@@ -6,49 +6,57 @@ mod support;
 use ringfence_testbed::{Program, or_skip};
 use support::Folder;
 
-/// Programs that crowd the victim's CPU: no mask helps against them. So many, since the emulated machine's
-/// own speed swings by a factor of two beside other work.
-const CROWDS: &str = "#!/bin/sh
-for i in 1 2 3 4 5 6 7 8 9 10 11 12; do while :; do :; done & done
-wait
+/// The aggressor: a program that others work for.
+const AGGRESSOR: &str = "#!/bin/sh
+echo $$ > /tmp/aggressor
+while :; do :; done
 ";
 
-/// The same, but only while the default group may use the whole cache: a stand-in, on a kernel whose masks do
-/// nothing, for an aggressor that a mask does hold off.
-const GIVES_WAY: &str = "#!/bin/sh
-for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+/// Who works for it, on the victim's CPU, while it runs (prove pins what it starts itself, and stops it for the
+/// windows in which the victim is alone). `always`: whatever the masks say, so that no lever helps. `whole`: only
+/// while the default group may use the whole cache, a stand-in, on a kernel whose masks do nothing, for an
+/// aggressor that a mask does hold off.
+const CROWD: &str = "#!/bin/sh
+whole() {
+    while read -r line; do case $line in *L3:0=7ff*) return 0 ;; esac; done < /sys/fs/resctrl/schemata
+    return 1
+}
+runs() {
+    read -r pid < /tmp/aggressor && read -r id name state rest < /proc/$pid/stat && [ $state = R ]
+}
+for i in 1 2 3 4 5 6; do
     while :; do
-        if grep -q L3:0=7ff /sys/fs/resctrl/schemata; then
-            i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done
-        else
-            sleep 0.1
-        fi
-    done &
+        if runs && { [ $1 = always ] || whole; }; then i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done
+        else sleep 0.1; fi
+    done 2> /dev/null &
 done
 wait
 ";
 
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --lives 4 --blocks 1 --window 200ms --fence-settle 1s --quiet"
+FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --aggressor ./aggressor --budget 100% \
+    --lives 4 --blocks 1 --window 400ms --settle 200ms --fence-settle 2s --quiet"
 groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
-chmod +x crowds gives-way
+chmod +x aggressor crowd
 mkdir -p /run/ringfence
+crowd() { setsid taskset 2 ./crowd $1 & crowd=$!; }
+crowd always
 echo "== before"; groups
 echo "== no effect"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat,mba --budget 100% --out /tmp/a; echo "code $?"; groups
+./ringfence prove $FLAGS --levers cat,mba --out /tmp/a; echo "code $?"; groups
 echo "== killed"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 100% --out /tmp/b > /dev/null 2>&1 & pid=$!
+./ringfence prove $FLAGS --levers cat --out /tmp/b > /dev/null 2>&1 & pid=$!
 wait_for "$FENCED"; kill -9 $pid; echo fenced; wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
 echo "== all killed"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./crowds" --levers cat --budget 100% --out /tmp/c > /dev/null 2>&1 &
+./ringfence prove $FLAGS --levers cat --out /tmp/c > /dev/null 2>&1 &
 wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schemata
 ./ringfence doctor | grep recover
-killall -9 crowds
+killall -9 aggressor
 ./ringfence resctrl recover; echo "code $?"; groups
-echo "== kept"
-./ringfence prove $FLAGS --aggressor "taskset 2 ./gives-way" --levers cat --budget 100% --keep --out /tmp/d; echo "code $?"; groups
+echo "== kept"; killall -9 crowd; crowd whole
+./ringfence prove $FLAGS --levers cat --keep --out /tmp/d; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;
@@ -66,8 +74,10 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let Some(testbed) = or_skip(name) else { return };
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
     let folder = Folder::new();
-    let mut testbed = testbed.profile("cascade-lake").mount("-").time(900).copy(program.path());
-    for (name, text) in [("crowds", CROWDS), ("gives-way", GIVES_WAY)] {
+    // Otherwise each session gets as much of the CPU as another, however many programs it has.
+    let mut testbed =
+        testbed.profile("cascade-lake").mount("-").kernel("noautogroup").time(900).copy(program.path());
+    for (name, text) in [("aggressor", AGGRESSOR), ("crowd", CROWD)] {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         testbed = testbed.copy(path);

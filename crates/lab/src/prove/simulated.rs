@@ -130,7 +130,7 @@ fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verd
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
         budget: Share(BUDGET),
-        measure: Measure::default(),
+        measure: Measure { blocks: 4, ..Measure::default() },
         lives: None,
         seed,
         levers: Vec::new(),

@@ -103,7 +103,9 @@ pub fn partitions(scene: &Scene, shared: &Shared) -> Result<Vec<Partition>, Stri
 fn at_level(scene: &Scene, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
     let resources = shared.info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
-        return Err(format!("resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"));
+        return Err(format!(
+            "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
+        ));
     };
     let victims = &scene.look.placed.cpus[scene.look.metric];
     let aggressors = &scene.look.placed.cpus[1 - scene.look.metric];
