@@ -2,7 +2,7 @@
 
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
-use ringfence_resctrl::{Info, Mode, Resctrl, State};
+use ringfence_resctrl::{Info, Resctrl, State};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -69,13 +69,8 @@ impl Shared {
     }
 
     /// Groups that can still be made.
-    pub fn free_groups(&self) -> usize {
-        let control = self.state.groups.iter().filter(|(id, group)| {
-            // A pseudo-locked region has given its number back.
-            !id.is_monitor() && group.mode != Some(Mode::PseudoLocked)
-        });
-        let most = self.info.num_closids().unwrap_or(0) as usize;
-        most.saturating_sub(control.count())
+    pub fn free_groups(&self) -> u32 {
+        self.state.closids_free(&self.info).unwrap_or(0)
     }
 }
 

@@ -46,21 +46,28 @@ pub enum Support {
     Cannot(String),
 }
 
+/// The kind of processor, where it is one into whose caches the kernel locks regions.
+pub fn processor(root: &FsRoot) -> Option<&'static str> {
+    let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+    let number = |key: &str| field(&cpuinfo, key).and_then(|text| text.parse::<u32>().ok());
+    let intel = field(&cpuinfo, "vendor_id") == Some("GenuineIntel");
+    let (family, model) = (number("cpu family"), number("model"));
+    let known = MODELS.iter().find(|(known, _)| intel && family == Some(6) && model == Some(*known));
+    known.map(|(_, name)| *name)
+}
+
+// The first processor's; names of several words.
+fn field<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
+    let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    lines.find_map(|(name, value)| (name.trim() == key).then(|| value.trim()))
+}
+
 /// Whether the kernel locks regions on this machine, as its processor and the options of the mounted resctrl
 /// say. The kernel's word is last.
 pub fn support(root: &FsRoot) -> Support {
-    let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
-    // The first processor's; names of several words.
-    let field = |key: &str| {
-        let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        lines.find_map(|(name, value)| (name.trim() == key).then(|| value.trim()))
-    };
-    let number = |key: &str| field(key).and_then(|text| text.parse::<u32>().ok());
-    let intel = field("vendor_id") == Some("GenuineIntel");
-    let (family, model) = (number("cpu family"), number("model"));
-    let known = MODELS.iter().find(|(known, _)| intel && family == Some(6) && model == Some(*known));
-    let Some((_, name)) = known else {
-        let here = field("model name").unwrap_or("this processor");
+    let Some(name) = processor(root) else {
+        let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+        let here = field(&cpuinfo, "model name").unwrap_or("this processor");
         let names = MODELS.map(|(_, name)| name).join(", ");
         return Support::Cannot(format!(
             "the kernel does not lock regions into the caches of {here}: it does on {names} alone; {ALTERNATIVE}"

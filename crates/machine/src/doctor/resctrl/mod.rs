@@ -8,7 +8,7 @@ mod switched_off;
 mod tests;
 
 use ringfence_resctrl::info::ThrottleMode;
-use ringfence_resctrl::{Error, Overview};
+use ringfence_resctrl::{Error, Overview, pseudo};
 
 use super::{Finding, Severity, View};
 use crate::resctrl;
@@ -105,17 +105,13 @@ fn room(view: &View, seen: &Overview) -> Finding {
     }
 }
 
-// Linux lists the processors (arch/x86/kernel/cpu/resctrl/pseudo_lock.c, get_prefetch_disable_bits).
 fn pseudo_locking(view: &View) -> &'static str {
-    let of = &view.identity;
-    let known = of.vendor.as_deref() == Some("GenuineIntel")
-        && of.family == Some(6)
-        && matches!(of.model, Some(79 | 92 | 122));
-    if known {
-        "cache ways can be exclusive, and regions of memory pseudo-locked"
-    } else {
-        "cache ways can be exclusive; Linux pseudo-locks regions on Broadwell-X, Goldmont and Goldmont Plus \
-         alone, which this is not"
+    match pseudo::processor(view.root) {
+        Some(_) => "cache ways can be exclusive, and regions of memory pseudo-locked",
+        None => {
+            "cache ways can be exclusive; Linux pseudo-locks regions on Broadwell-X, Goldmont and Goldmont Plus \
+             alone, which this is not"
+        }
     }
 }
 
