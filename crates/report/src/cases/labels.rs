@@ -78,10 +78,12 @@ fn value<'a>(result: &'a CaseResult, key: &str) -> Option<&'a str> {
     result.params.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
 }
 
-/// A case in a few words: its label, or its arm where it has none.
+/// A case in a few words: its label; its arm where it has none, or where another arm's case has the same.
 pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let Some(case) = plan.cases.get(case) else { return format!("case {case}") };
-    if case.label.is_empty() { case.arm.clone() } else { case.label.clone() }
+    let same = plan.cases.iter().any(|other| other.arm != case.arm && other.label == case.label);
+    let alone = plan.cases.iter().filter(|other| other.arm == case.arm).count() == 1;
+    if case.label.is_empty() || same && alone { case.arm.clone() } else { case.label.clone() }
 }
 
 /// A unit in the singular.
