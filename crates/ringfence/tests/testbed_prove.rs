@@ -35,7 +35,7 @@ wait
 
 const SCRIPT: &str = r#"
 FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --aggressor ./aggressor --budget 100% \
-    --blocks 1 --window 400ms --settle 200ms --fence-settle 2s --quiet"
+    --blocks 1 --window 400ms --settle 200ms --fence-settle 300ms --quiet"
 groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
@@ -56,7 +56,7 @@ wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schem
 killall -9 aggressor
 ./ringfence resctrl recover; echo "code $?"; groups
 echo "== kept"; killall -9 crowd; crowd whole
-for try in 1 2 3; do ./ringfence prove $FLAGS --lives 10 --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
+for try in 1 2 3; do ./ringfence prove $FLAGS --lives 6 --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;
