@@ -78,12 +78,13 @@ fn value<'a>(result: &'a CaseResult, key: &str) -> Option<&'a str> {
     result.params.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
 }
 
-/// A case in a few words: its label; its arm where it has none, or where another arm's case has the same.
+/// A case in a few words: its label; its arm where it has none, or where all of several arms are one case each,
+/// so that their names tell them apart.
 pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let Some(case) = plan.cases.get(case) else { return format!("case {case}") };
-    let same = plan.cases.iter().any(|other| other.arm != case.arm && other.label == case.label);
-    let alone = plan.cases.iter().filter(|other| other.arm == case.arm).count() == 1;
-    if case.label.is_empty() || same && alone { case.arm.clone() } else { case.label.clone() }
+    let arms = plan.experiment.arms.len();
+    let named = arms > 2 && plan.cases.len() == arms;
+    if case.label.is_empty() || named { case.arm.clone() } else { case.label.clone() }
 }
 
 /// A unit in the singular.
