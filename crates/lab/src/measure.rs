@@ -33,6 +33,8 @@ pub struct Measurement {
     pub scale: Option<Scale>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
+    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
+    pub left: Vec<String>,
 }
 
 /// Measures an experiment on this machine and records it in `dir`, which is made with the first
@@ -63,13 +65,16 @@ pub fn measure(
             scale: None,
             plan,
             steps_before: 0,
+            left: Vec::new(),
         });
     }
     progress_can_be_seen(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(Scale::measure);
     let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
-    let (samples, ended) = runner::run(&plan, &mut engine, stop, &mut recording)?;
+    let ran = runner::run(&plan, &mut engine, stop, &mut recording);
+    let left = engine.end();
+    let (samples, ended) = ran?;
     if samples.is_empty() {
         match ended {
             Ended::Interrupted => {
@@ -82,8 +87,7 @@ pub fn measure(
     let scale = recording.scale;
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
-    engine.end()?;
-    Ok(Measurement { samples, ended, scale, plan, steps_before: 0 })
+    Ok(Measurement { samples, ended, scale, plan, steps_before: 0, left: left? })
 }
 
 // The CPU of the first role that counts latencies in a case that is measured.

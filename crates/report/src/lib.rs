@@ -48,7 +48,7 @@ pub use histogram::histogram;
 pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
-pub use prove::{kept, prove};
+pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, title};
 pub use resctrl::{resctrl, restored};
 pub use sensitivity::sensitivity;

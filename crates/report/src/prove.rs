@@ -50,6 +50,16 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     out
 }
 
+/// Renders what somebody else has changed in resctrl while it was measured; nothing where nobody has.
+pub fn left(left: &[String], style: &Style) -> String {
+    let mut out = String::new();
+    for sentence in left {
+        let text = format!("somebody else has set resctrl meanwhile, and it was left so: {sentence}");
+        paragraph(&mut out, 0, &text, style);
+    }
+    out
+}
+
 /// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told elsewhere.
 pub fn kept(kept: Result<&Option<Kept>, String>, style: &Style) -> String {
     let mut out = String::from("\n");

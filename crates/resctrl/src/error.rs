@@ -107,6 +107,17 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
+    /// What a transaction left behind that was killed cannot be put back.
+    #[error(
+        "what '{purpose}' had changed when it was killed cannot be put back: {source}; then 'ringfence resctrl \
+         recover' tries again, and 'ringfence resctrl forget' leaves things as they are"
+    )]
+    Leftover {
+        /// What it was for.
+        purpose: String,
+        /// Why.
+        source: Box<Error>,
+    },
     /// Somebody else is changing resctrl.
     #[error("{0}")]
     Busy(String),
@@ -128,6 +139,7 @@ impl Error {
         match self {
             Error::Refused(refused) => refused.errno(),
             Error::Journal { source, .. } => source.raw_os_error(),
+            Error::Leftover { source, .. } => source.errno(),
             _ => None,
         }
     }
@@ -136,6 +148,7 @@ impl Error {
     pub fn status(&self) -> Option<&str> {
         match self {
             Error::Refused(refused) => refused.status.as_deref(),
+            Error::Leftover { source, .. } => source.status(),
             _ => None,
         }
     }

@@ -61,11 +61,13 @@ pub fn resume(
         scale: None,
         progress,
     };
-    let (samples, ended) = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording)?;
+    let ran = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording);
+    let left = engine.end();
+    let (samples, ended) = ran?;
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
-    engine.end()?;
-    Ok(Measurement { samples, ended, scale: dataset.manifest.scale, plan: dataset.plan, steps_before })
+    let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
+    Ok(Measurement { samples, ended, scale, plan, steps_before, left })
 }
 
 /// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
@@ -106,6 +108,7 @@ fn done(dataset: Dataset) -> Measurement {
         ended: manifest.ended.unwrap_or(Ended::Complete),
         scale: manifest.scale,
         steps_before: steps_before as u64,
+        left: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use ringfence_machine::Machine;
 use super::lever::{Offer, Scene, Shared};
 use super::proof::{Proof, Stage};
 use super::{AGGRESSOR, BESIDE, Files, Question, Record, experiments, levers};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, fenced};
 use crate::experiment::{Experiment, PlacementKind};
 use crate::measure::{self, Measurement};
 use crate::plan::Plan;
@@ -24,6 +24,8 @@ pub struct Proved {
     pub proof: Proof,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
+    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
+    pub left: Vec<String>,
 }
 
 /// The look's plan: what can be checked before anything runs.
@@ -68,7 +70,11 @@ pub fn run(
     let files = Files::of(dir);
     let whole = whole_runs(question);
     let mut record = Record::new(question);
-    let mut stages = Stages { machine, stop, watch, number: 0, ended_early: None };
+    // What was offered before, if this goes on: others may use resctrl differently by now.
+    if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
+        record = earlier;
+    }
+    let mut stages = Stages { machine, stop, watch, number: 0, ended_early: None, left: Vec::new() };
 
     // Before anything is measured, so that whoever is killed can go on; what cannot be begun leaves
     // nothing behind.
@@ -81,15 +87,17 @@ pub fn run(
     let look = look?;
     let mut proof = Proof::new(&record, stage(&look), None, &[]);
     if stages.ended_early.is_some() || !proof.needs_levers() {
-        return Ok(Proved { proof, ended_early: stages.ended_early });
+        return Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left });
     }
 
-    (record.offers, record.refused) = offers(question, machine, &look.plan, &look);
+    if !files.levers().exists() {
+        (record.offers, record.refused) = offers(question, machine, &look.plan, &look);
+    }
     files.write(&record).map_err(EngineError::Failed)?;
     let offers = record.offers.clone().unwrap_or_default();
     if offers.is_empty() {
         proof = Proof::new(&record, stage(&look), Some(stage(&look)), &[]);
-        return Ok(Proved { proof, ended_early: None });
+        return Ok(Proved { proof, ended_early: None, left: stages.left });
     }
     let name = format!("levers ({} settings)", offers.len());
     let tried = stages.measure(&name, &experiments::levers(question, whole, &offers), &files.levers())?;
@@ -103,7 +111,7 @@ pub fn run(
         let name = format!("confirming '{}'", offer.arm.name);
         confirmed.push(stages.measure(&name, &experiment, &files.confirmation(number))?);
     }
-    Ok(Proved { proof, ended_early: stages.ended_early })
+    Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left })
 }
 
 fn stage(done: &Measurement) -> Stage<'_> {
@@ -116,6 +124,7 @@ struct Stages<'a> {
     watch: &'a mut dyn Watch,
     number: usize,
     ended_early: Option<String>,
+    left: Vec<String>,
 }
 
 impl Stages<'_> {
@@ -129,6 +138,7 @@ impl Stages<'_> {
         self.number += 1;
         let mut progress = |p| self.watch.progress(p);
         let done = measure::continue_or_begin(experiment, self.machine, dir, self.stop, &mut progress)?;
+        self.left.extend(done.left.iter().cloned());
         match &done.ended {
             Ended::Failed(why) => self.ended_early = Some(why.clone()),
             Ended::Interrupted => self.ended_early = Some("interrupted".into()),
@@ -147,6 +157,10 @@ fn offers(
 ) -> (Option<Vec<Offer>>, Vec<(String, String)>) {
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let role = &look.experiment.roles[1 - look.metric];
+    // A run that was killed may have left groups behind that are nobody's.
+    let resctrl = fenced::recover(Duration::from_secs(30))
+        .map_err(|error| error.to_string())
+        .and_then(|()| Shared::here());
     let scene = Scene {
         topology: &machine.topology,
         look,
@@ -156,7 +170,7 @@ fn offers(
         placement: present_placement(look, machine),
         bytes_per_s: bytes_per_s(look, measured, question.aggressors),
         try_env: &question.try_env,
-        resctrl: &Shared::here(),
+        resctrl: &resctrl,
     };
     let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);
     let (mut offers, mut refused) = (Vec::new(), Vec::new());

@@ -79,12 +79,14 @@ pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Err
     instance.write(&format!("events/resctrl/{}/enable", what.event()), "1\n")?;
     write(root.path(&trigger), what.selector())?;
     instance.write(&format!("events/resctrl/{}/enable", what.event()), "0\n")?;
-    read(&instance.text("trace")?, what, reads).map_err(|why| Error::Content {
-        path: instance.path("trace"),
-        text: what.event().to_owned(),
-        why,
+    read(&instance.text("trace")?, what, reads).map_err(|why| match why == UNCOUNTED {
+        true => Error::Usage(why),
+        false => Error::Content { path: instance.path("trace"), text: what.event().to_owned(), why },
     })
 }
+
+const UNCOUNTED: &str = "misses are not counted, because the kernel has no performance counters here: it counted \
+                         nothing, neither hits nor misses";
 
 /// The values in a trace.
 pub(super) fn read(trace: &str, what: What, reads: u64) -> Result<Measured, String> {
@@ -104,10 +106,9 @@ pub(super) fn read(trace: &str, what: What, reads: u64) -> Result<Measured, Stri
             Ok(Measured::Latency(cycles))
         }
         What::L2 | What::L3 => {
-            let none = "the kernel counted nothing: it has no performance counters here that do";
-            let event = events.next_back().ok_or(none)?;
+            let event = events.next_back().ok_or(UNCOUNTED)?;
             match (value(event, "hits")?, value(event, "miss")?) {
-                (0, 0) => Err(none.into()),
+                (0, 0) => Err(UNCOUNTED.into()),
                 (hits, misses) => Ok(Measured::Residency { hits, misses }),
             }
         }

@@ -53,6 +53,8 @@ pub struct Record {
 pub struct Journal {
     file: File,
     path: PathBuf,
+    // Whether the last line was cut short.
+    torn: bool,
 }
 
 fn failed(what: &str, path: &Path, source: io::Error) -> Error {
@@ -77,7 +79,7 @@ impl Journal {
             Ok(file)
         };
         let file = write().map_err(|source| failed("beginning the journal", path, source))?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), torn: false })
     }
 
     /// Goes on with one that was left behind. A last line that was cut short is ended first.
@@ -91,19 +93,27 @@ impl Journal {
             Ok(file)
         };
         let file = open().map_err(|source| failed("opening the journal", path, source))?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), torn: false })
     }
 
     /// Notes a step that is about to be taken.
     pub fn note(&mut self, step: &Step) -> Result<(), Error> {
-        write_line(&mut self.file, step)
-            .map_err(|source| failed("writing to the journal", &self.path, source))
+        self.write(step)
     }
 
     /// Notes that the kernel has refused the last step: it was not taken.
     pub fn refused(&mut self) -> Result<(), Error> {
-        write_line(&mut self.file, &REFUSED)
-            .map_err(|source| failed("writing to the journal", &self.path, source))
+        self.write(&REFUSED)
+    }
+
+    // A line that was cut short is ended before the next, which would be lost with it otherwise.
+    fn write(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let ended = if std::mem::replace(&mut self.torn, true) { self.file.write_all(b"\n") } else { Ok(()) };
+        ended
+            .and_then(|()| write_line(&mut self.file, value))
+            .map_err(|source| failed("writing to the journal", &self.path, source))?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Ends it: everything is as it was.

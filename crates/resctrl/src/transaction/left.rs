@@ -1,16 +1,17 @@
 //! Journals that are there: looked at, tried out, forgotten.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringfence_kernel::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{self, Journal, Record};
-use super::{Options, Restored, Table, lock, undo};
+use super::{Options, Restored, Step, Table, lock, undo};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::id::GroupId;
-use crate::kernel::{HostKernel, Kernel};
+use crate::kernel::{HostKernel, Kernel, Thread};
 use crate::state::State;
 
 /// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
@@ -92,6 +93,51 @@ fn names(dir: &Path) -> Vec<(String, String)> {
         files.filter_map(|file| Some((file.strip_prefix(NAMED)?.to_owned(), file))).collect();
     names.sort();
     names
+}
+
+/// The program that keeps something under a name, if anything is; it may have ended.
+pub fn owner(name: &str, options: &Options) -> Option<Thread> {
+    let file = named(name).ok()?;
+    let mut dirs = lock::folders(&FsRoot::host(), options.folder.as_deref()).into_iter();
+    dirs.find_map(|dir| journal::read(&dir.join(&file)).ok().flatten()).map(|record| record.header.owner)
+}
+
+/// What was kept later than this journal and set the same things, so that this one cannot be put back before
+/// it: the steps of either would no longer explain what is there.
+pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> {
+    if file == Pending::Unfinished.file() {
+        return Ok(None);
+    }
+    let Some(this) = journal::read(&dir.join(file))? else { return Ok(None) };
+    let wrote = |record: &Record| -> BTreeSet<String> {
+        let settings = record.steps.iter().filter_map(|step| match step {
+            Step::Schemata { group, schemata } => Some((group, schemata)),
+            _ => None,
+        });
+        let each = settings.flat_map(|(group, schemata)| {
+            schemata.settings().map(move |(resource, domain, _)| format!("{group}/{resource}:{domain}"))
+        });
+        each.collect()
+    };
+    // It was there when the other began: its settings, or a group that it has made, are among the other's past.
+    let before = |other: &Record| {
+        this.steps.iter().any(|step| match step {
+            Step::Create { group } => other.header.before.groups.contains_key(group),
+            _ => false,
+        })
+    };
+    let mut files: Vec<String> = names(dir).into_iter().map(|(_, file)| file).collect();
+    files.push(Pending::Kept.file().into());
+    for other in files.iter().filter(|other| *other != file) {
+        if let Some(other) = journal::read(&dir.join(other))?
+            && other.header.boot == this.header.boot
+            && before(&other)
+            && !wrote(&this).is_disjoint(&wrote(&other))
+        {
+            return Ok(Some(other.header.purpose));
+        }
+    }
+    Ok(None)
 }
 
 /// A journal that is there.

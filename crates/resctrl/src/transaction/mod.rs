@@ -44,7 +44,7 @@ use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Journal, Record};
 
-pub use left::{Left, Pending, forget, left, pending, preview};
+pub use left::{Left, Pending, forget, left, owner, pending, preview};
 pub use step::Step;
 
 /// Where a transaction stands; steps are counted from 0 over the journal.
@@ -182,7 +182,7 @@ impl Transaction {
         }
         let _held = lock::shared_with_others(&self.fs)?;
         let journal = self.journal.as_mut().expect("taken at the end alone");
-        take(&self.fs, journal, &mut self.steps, step, &self.options)
+        take(&self.fs, journal, &mut self.steps, step, &self.options, true)
     }
 
     /// Moves every thread of a process, those that are born meanwhile included. Returns how many.
@@ -210,10 +210,12 @@ impl Transaction {
     /// Where something cannot be put back, such as a pseudo-locked region that is in use; the journal stays
     /// then, and [`recover`] tries again.
     pub fn restore(&mut self) -> Result<Restored, Error> {
-        let Some(journal) = self.journal.take() else {
-            return Ok(Restored { purpose: self.purpose.clone(), ..Restored::default() });
-        };
+        let nothing = || Ok(Restored { purpose: self.purpose.clone(), ..Restored::default() });
+        if self.journal.is_none() {
+            return nothing();
+        }
         let held = lock::shared_with_others(&self.fs)?;
+        let Some(journal) = self.journal.take() else { return nothing() };
         let mut restored =
             go_back(&self.fs, &self.purpose, &self.before, &mut self.steps, journal, &self.options)?;
         drop(held);
@@ -272,15 +274,22 @@ fn take(
     steps: &mut Vec<Step>,
     step: Step,
     options: &Options,
+    only_noted: bool,
 ) -> Result<(), Error> {
     let number = steps.len();
-    journal.note(&step)?;
+    match journal.note(&step) {
+        Err(error) if only_noted => return Err(error),
+        _ => {}
+    }
     steps.push(step.clone());
     options.at(Moment::Noted(number));
     let taken = step.execute(fs);
     if matches!(taken, Err(Error::Refused(_))) && !matches!(step, Step::Threads { .. }) {
         // What somebody else has made under that name is not ours to undo.
-        journal.refused()?;
+        match journal.refused() {
+            Err(error) if only_noted => return Err(error),
+            _ => {}
+        }
         steps.pop();
     }
     taken?;
@@ -302,7 +311,8 @@ fn go_back(
     let undo = undo::undo(before, steps, &now, &fs.info()?, &Table { fs, before });
     let (mut done, mut failed) = (Vec::new(), None);
     for step in undo.steps {
-        match take(fs, &mut journal, steps, step.clone(), options) {
+        // Without room for a note it is put back all the same.
+        match take(fs, &mut journal, steps, step.clone(), options, false) {
             Ok(()) => done.push(step),
             Err(error) => failed = failed.or(Some(error)),
         }
@@ -361,7 +371,9 @@ fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Rest
         journal.end()?;
         return Ok(None);
     }
-    let restored = go_back(fs, &header.purpose, &header.before, &mut steps, journal, options)?;
+    let back = go_back(fs, &header.purpose, &header.before, &mut steps, journal, options);
+    let restored =
+        back.map_err(|source| Error::Leftover { purpose: header.purpose.clone(), source: Box::new(source) })?;
     Ok(Some((restored, header.mounted)))
 }
 
@@ -402,6 +414,11 @@ fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, 
     let dir = lock::folder(options.folder.as_deref())?;
     let _lock = lock::own(&dir, options.wait)?;
     let held = lock::shared_with_others(fs)?;
+    if let Some(later) = left::built_on(&dir, file)? {
+        return Err(Error::Usage(format!(
+            "'{later}' was kept after this and rests on it: put that back first"
+        )));
+    }
     let Some((mut restored, mounted)) = put_back(fs, &dir.join(file), options)? else {
         return Ok(None);
     };

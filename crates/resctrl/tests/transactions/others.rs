@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ringfence_resctrl::kernel::model::Hardware;
-use ringfence_resctrl::transaction::{Pending, forget, recover, undo_kept};
+use ringfence_resctrl::transaction::{Pending, forget, recover, undo_kept, undo_named};
 use ringfence_resctrl::{Error, GroupId, Mask, Mode, Resource, Step, Transaction};
 
 use crate::world::*;
@@ -220,4 +220,41 @@ fn damaged_journals_are_said_and_a_line_cut_short_is_no_step() {
     std::fs::write(world.journal(), text).unwrap();
     recover(&world.fs, &world.options()).unwrap().unwrap();
     assert_eq!(world.state(), before);
+}
+
+#[test]
+fn what_was_kept_later_and_rests_on_it_is_put_back_first() {
+    let world = World::new(Hardware::broadwell(), &[]);
+    let before = world.state();
+    let mut first = Transaction::begin(&world.fs, "the first", &world.options()).unwrap();
+    first.apply(schemata("", "L3:0=ffffe")).unwrap();
+    first.apply(Step::Create { group: group("hot") }).unwrap();
+    first.keep_named("hot").unwrap();
+    let mut second = Transaction::begin(&world.fs, "the second", &world.options()).unwrap();
+    second.apply(schemata("", "L3:0=fffc0")).unwrap();
+    second.keep().unwrap();
+    let both = world.state();
+    let refused = undo_named(&world.fs, "hot", &world.options()).unwrap_err();
+    assert!(refused.to_string().contains("'the second' was kept after this"), "{refused}");
+    assert_eq!(world.state(), both);
+    undo_kept(&world.fs, &world.options()).unwrap().unwrap();
+    undo_named(&world.fs, "hot", &world.options()).unwrap().unwrap();
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn what_cannot_be_put_back_is_said_with_a_way_out() {
+    let world = World::new(Hardware::broadwell(), &[]);
+    let mut killed = Transaction::begin(&world.fs, "killed", &world.options()).unwrap();
+    killed.apply(schemata("", "L3:0=ff0")).unwrap();
+    killed.abandon();
+    world.take(&Step::Create { group: group("web") }).unwrap();
+    world.take(&schemata("web", "L3:0=f")).unwrap();
+    world.take(&Step::Mode { group: group("web"), mode: Mode::Exclusive }).unwrap();
+    let refused = Transaction::begin(&world.fs, "next", &world.options()).err().unwrap();
+    assert_eq!(refused.status(), Some("Overlaps with exclusive group"));
+    let text = refused.to_string();
+    assert!(text.contains("what 'killed' had changed") && text.contains("resctrl forget"), "{text}");
+    assert!(forget(Pending::Unfinished, &world.options()).unwrap());
+    Transaction::begin(&world.fs, "next", &world.options()).unwrap().restore().unwrap();
 }

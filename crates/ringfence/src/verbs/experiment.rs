@@ -124,6 +124,7 @@ pub fn as_json(done: &Measurement, dir: &Path) -> Result<Value, Failure> {
         "scale": done.scale,
         "aa": results::aa(&done.plan, &done.samples),
         "not_run": done.plan.not_run,
+        "left": done.left,
     });
     if let Some(found) = curves(&done.plan, &done.samples) {
         value["sensitivity"] = json!(found);
@@ -145,6 +146,7 @@ pub fn as_text(
     for note in &done.plan.placed.notes {
         text += &format!("{note}\n");
     }
+    text += &ringfence_report::left(&done.left, &style);
     text += "\n";
     text += &tables(&done.plan, &done.samples, &results, &style);
     if let Some(aa) = &results::aa(&done.plan, &done.samples) {

@@ -41,11 +41,13 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     let done = prove::run(question, machine, dir, &stop, &mut show);
     show.end();
     let done = done?;
-    let kept = if args.keep { Some(prove::keep(&done.proof)) } else { None };
+    // What was cut short has not earned to be kept.
+    let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.proof));
     if args.output.json {
         let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
         output::print_json(&json!({
             "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.proof, "kept": kept,
+            "left": done.left,
         }))?;
     } else {
         let style = output::style();
@@ -54,6 +56,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         if let Some(kept) = &kept {
             text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), &style);
         }
+        text += &ringfence_report::left(&done.left, &style);
         let seconds = started.elapsed().as_secs_f64();
         text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;

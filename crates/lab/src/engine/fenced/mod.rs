@@ -9,6 +9,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
@@ -57,14 +58,16 @@ impl<'a> FencedEngine<'a> {
         Ok(Self { fences, host, arm_of })
     }
 
-    /// Puts resctrl back as it was.
+    /// Puts resctrl back as it was. What somebody else has changed meanwhile is left so, and returned, one
+    /// sentence each.
     ///
     /// # Errors
     /// What could not be put back, and how to try again.
-    pub fn end(mut self) -> Result<(), EngineError> {
-        let Some(mut fences) = self.fences.take() else { return Ok(()) };
+    pub fn end(mut self) -> Result<Vec<String>, EngineError> {
+        let Some(mut fences) = self.fences.take() else { return Ok(Vec::new()) };
+        let earlier = fences.transaction.recovered().map(|earlier| earlier.left.clone()).unwrap_or_default();
         let restored = fences.transaction.restore();
-        restored.map(|_| ()).map_err(|error| {
+        restored.map(|restored| [earlier, restored.left].concat()).map_err(|error| {
             EngineError::Failed(format!(
                 "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
                  tries again"
@@ -190,15 +193,18 @@ pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, EngineError> {
     Ok(Kept { groups, settings, place })
 }
 
-/// Puts back what a supervisor has left behind that was killed; for its guardian. Whatever fails is left
-/// to the next run.
-pub(super) fn recover() {
-    let options = Options::default();
+/// Puts back what a run has left behind that was killed, once nobody else is changing resctrl.
+///
+/// # Errors
+/// Where somebody still does after `wait`, or something cannot be put back.
+pub(crate) fn recover(wait: Duration) -> Result<(), EngineError> {
+    let options = Options { wait, ..Options::default() };
     if transaction::pending(&options).iter().any(|(what, _)| *what == transaction::Pending::Unfinished)
         && let Ok(fs) = Resctrl::find(&FsRoot::host())
     {
-        let _ = transaction::recover(&fs, &options);
+        transaction::recover(&fs, &options)?;
     }
+    Ok(())
 }
 
 /// Why this machine cannot hold arms that set resctrl, if so, to follow "because".

@@ -1,6 +1,7 @@
 //! `lock measure`: one experiment over everything that can keep a region in the cache here.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ringfence_lab::dataset;
@@ -15,7 +16,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
-use ringfence_resctrl::{Error, Options, Resctrl, State};
+use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
 
 use serde_json::{Value, json};
 
@@ -25,6 +26,12 @@ use crate::output;
 use crate::verbs::experiment;
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
+    // Between the experiments too a signal ends it in good order; each watches for its own.
+    let stop = crate::verbs::stop_on_signals()?;
+    let go_on = || match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::Failed("interrupted; what was locked to be measured is unlocked".into())),
+        false => Ok(()),
+    };
     let machine = crate::verbs::examine()?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
@@ -53,6 +60,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let mut said = Said { notes, experiments: Vec::new(), json: asked.measuring.output.json };
     said.begin()?;
     let dir = asked.measuring.output.out.clone().unwrap_or_else(|| dataset::default_dir(&wanted.name));
+    go_on()?;
     said.measure(wanted, &dir, &machine, &asked.measuring)?;
     let flushes = if held.is_some() { &lock::FLUSHES[..] } else { &[] };
     for flush in flushes {
@@ -63,6 +71,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         if let Some(held) = held.take() {
             held.end()?;
         }
+        go_on()?;
         let fresh = Held::make(&root, &machine, cpu, question.size)?;
         lock::flush_once(&fresh.fs, lock::NAME, flush)?;
         held = Some(fresh);
@@ -70,6 +79,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         quicken(&mut wanted, asked);
         let mut beside = dir.clone().into_os_string();
         beside.push(format!("-after-{flush}"));
+        go_on()?;
         said.measure(wanted, Path::new(&beside), &machine, &asked.measuring)?;
     }
     if let Some(held) = held.take() {
@@ -178,6 +188,16 @@ impl Held {
     fn make(root: &FsRoot, machine: &Machine, cpu: CpuId, bytes: Bytes) -> Result<Self, Failure> {
         let fs = super::find(root)?;
         let options = Options::default();
+        if let Some(owner) = transaction::owner(lock::NAME, &options)
+            && owner.tid != std::process::id()
+            && fs.kernel().started(owner.tid) == Some(owner.start)
+        {
+            return Err(Failure::from(Error::Busy(format!(
+                "process {} is measuring with the region '{}': wait for it to end",
+                owner.tid,
+                lock::NAME
+            ))));
+        }
         if fs.group(&lock::NAME.parse()?).exists() {
             lock::remove(&fs, lock::NAME, &options)?;
         }
