@@ -84,7 +84,7 @@ fn single(role: &str, table: &Table) -> Result<Task, ExperimentError> {
 /// What is kept besides the datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`SCHEMA`].
+    /// The version of the format.
     pub schema: u32,
     /// Always `prove`.
     pub kind: String,

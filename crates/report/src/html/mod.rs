@@ -6,7 +6,7 @@
 //! and sections together, as [`survey`] and [`datasets`] do; [`page`] turns it into text.
 //!
 //! Whatever comes from a file (names, questions, command lines) is text to the page, never markup:
-//! [`maud`] escapes it in HTML, [`figure`] in the JSON that figures are drawn from, and the script builds
+//! [`maud`] escapes it in HTML, `figure` in the JSON that figures are drawn from, and the script builds
 //! hover texts from text nodes. A content security policy in the page forbids every request.
 
 mod aa;

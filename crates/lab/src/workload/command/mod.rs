@@ -1,8 +1,8 @@
 //! Any program as a task: started, pinned, paused and resumed with everything it starts.
 //!
 //! The worker that runs it adopts what its program leaves behind (it is a *child subreaper*,
-//! `prctl(2)`), so the tree stays whole however often it forks. What its work is counted in is a
-//! [`meter`]'s matter; programs that are timed from start to end are [`whole_run`]s.
+//! `prctl(2)`), so the tree stays whole however often it forks. What its work is counted in is
+//! the meter's matter; programs that are timed from start to end are [`whole_run`]s.
 
 mod cycle;
 mod meter;
