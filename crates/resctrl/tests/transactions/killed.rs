@@ -94,8 +94,13 @@ fn the_moments_come_in_order() {
     assert_eq!(*seen.lock().unwrap(), [Read, Begun, Noted(0), Taken(0), Noted(1), Taken(1), Back]);
 }
 
+// As many as PROPTEST_CASES says; by itself a number that takes seconds.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(600)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 600 } else { 6000 }))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn whatever_was_there_and_whatever_is_done(
