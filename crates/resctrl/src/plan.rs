@@ -75,7 +75,7 @@ fn longest_run(mask: Mask) -> Mask {
 /// Ways for one group alone in some caches, and what that takes from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// What the one may use: the ways for it alone in these caches, everything else as the default group.
+    /// What the one may use of these caches; nothing else is named.
     pub alone: Schemata,
     /// What everybody else may use there.
     pub others: Schemata,
@@ -149,7 +149,8 @@ pub fn taken(info: &Info, state: &State, resources: &[Resource], domain: Domain)
 }
 
 impl Fence {
-    /// The steps that make a group with the ways for it alone, exclusive by the kernel's own word.
+    /// The steps that make a group with the ways for it alone. The group is shareable, as every new one: only
+    /// `exclusive` keeps groups that are made later off its ways ([`Step::Mode`]).
     pub fn steps(&self, group: &GroupId) -> Vec<Step> {
         let shrink = self
             .shrunk
