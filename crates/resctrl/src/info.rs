@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Refused};
+use crate::group::{GroupId, Mode};
 use crate::kernel::Kernel;
 use crate::schemata::{Domain, Mask, Resource};
 
@@ -144,6 +145,14 @@ impl Info {
     pub fn num_closids(&self) -> Option<u32> {
         let caches = self.caches.values().map(|cache| cache.num_closids);
         caches.chain(self.bandwidths.values().map(|bandwidth| bandwidth.num_closids)).min()
+    }
+
+    /// Groups of control that can still be made beside these; `None` where nothing is shared out. A group
+    /// that stands for a pseudo-locked region has given its CLOSID back (Linux 6.1,
+    /// `rdtgroup_pseudo_lock_create`).
+    pub fn closids_free<'a>(&self, groups: impl Iterator<Item = (&'a GroupId, Option<Mode>)>) -> Option<u32> {
+        let has = groups.filter(|(id, mode)| !id.is_monitor() && *mode != Some(Mode::PseudoLocked));
+        Some(self.num_closids()?.saturating_sub(u32::try_from(has.count()).unwrap_or(u32::MAX)))
     }
 }
 

@@ -61,12 +61,9 @@ impl Overview {
         Ok(Self { place: fs.place(), options: fs.options(), info: fs.info()?, groups })
     }
 
-    /// Groups of control that can still be made; `None` where nothing is shared out. A group that stands
-    /// for a pseudo-locked region has given its CLOSID back (Linux 6.1, `rdtgroup_pseudo_lock_create`).
+    /// Groups of control that can still be made; `None` where nothing is shared out.
     pub fn closids_free(&self) -> Option<u32> {
-        let has =
-            |group: &&GroupOverview| !group.group.is_monitor() && group.mode != Some(Mode::PseudoLocked);
-        Some(self.info.num_closids()?.saturating_sub(self.count(has)))
+        self.info.closids_free(self.groups.iter().map(|group| (&group.group, group.mode)))
     }
 
     /// Groups and monitor groups that can still be made as far as monitoring goes, at most: the numbers of

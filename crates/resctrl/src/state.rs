@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::group::{GroupId, Mode};
-use crate::info::Info;
 use crate::kernel::Thread;
 use crate::schemata::Schemata;
 
@@ -70,15 +69,5 @@ impl State {
     pub fn monitor_of(&self, thread: Thread) -> Option<GroupId> {
         let mut monitors = self.groups.iter().filter(|(id, _)| id.is_monitor());
         monitors.find(|(_, state)| state.threads.contains(&thread)).map(|(id, _)| id.clone())
-    }
-
-    /// Groups of control that can still be made; `None` where nothing is shared out. A group that stands
-    /// for a pseudo-locked region has given its CLOSID back (Linux 6.1, `rdtgroup_pseudo_lock_create`).
-    pub fn closids_free(&self, info: &Info) -> Option<u32> {
-        let has = |(id, group): &(&GroupId, &GroupState)| {
-            !id.is_monitor() && group.mode != Some(Mode::PseudoLocked)
-        };
-        let used = u32::try_from(self.groups.iter().filter(has).count()).unwrap_or(u32::MAX);
-        Some(info.num_closids()?.saturating_sub(used))
     }
 }

@@ -70,7 +70,8 @@ impl Shared {
 
     /// Groups that can still be made.
     pub fn free_groups(&self) -> u32 {
-        self.state.closids_free(&self.info).unwrap_or(0)
+        let groups = self.state.groups.iter().map(|(id, group)| (id, group.mode));
+        self.info.closids_free(groups).unwrap_or(0)
     }
 }
 
