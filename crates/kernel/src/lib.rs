@@ -1,4 +1,5 @@
-//! The kernel's files as values: the root under which they lie, and its lists of CPUs.
+//! The kernel's files as values: the root under which they lie, its lists of CPUs, what is mounted; and
+//! texts from outside made fit for a terminal.
 //!
 //! What several crates of this project read `/sys` and `/proc` with, and nothing else. Everything that
 //! reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can stand in.
@@ -6,4 +7,6 @@
 pub mod cpulist;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
+pub mod mounts;
 pub mod root;
+pub mod text;

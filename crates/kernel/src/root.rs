@@ -32,7 +32,7 @@ pub enum RootError {
         source: io::Error,
     },
     /// The file was read and does not hold what it should.
-    #[error("{} holds '{text}', expected {expected}", path.display())]
+    #[error("{} holds '{}', expected {expected}", path.display(), crate::text::printable(text))]
     Content {
         /// The whole path, root included.
         path: PathBuf,
