@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 use ringfence_machine::clock::Clock;
-use ringfence_machine::probe;
+use ringfence_machine::probe::{self, Pages};
 use ringfence_machine::root::FsRoot;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,19 +41,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let Some(cpu) = usable.first() else { return Ok(()) };
-    let sizes = probe::footprints(topology, cpu, &root);
-    let curve = probe::latency_over_footprint(cpu, &sizes, Duration::from_secs(20))?;
-    println!(
-        "\nload latency on CPU {cpu}, {} passes, huge pages {} of {}",
-        curve.passes,
-        curve.huge_pages.unwrap_or_default(),
-        curve.buffer
-    );
-    for (size, ns) in &curve.points {
-        println!("{:>12} {ns:>7.2} ns", size.to_string());
-    }
-    for knee in probe::knees(&curve.points, &probe::levels(topology, cpu)) {
-        println!("L{} of nominal {}: {}", knee.level, knee.nominal, knee.why);
+    for pages in [Pages::Huge, Pages::Small] {
+        let sizes = probe::footprints(topology, cpu, &root, pages);
+        let curve = probe::latency_over_footprint(cpu, &sizes, pages, Duration::from_secs(5))?;
+        let words = curve.pages_in_words();
+        println!("\nload latency on CPU {cpu} in {words}: the lower quartile of {} passes", curve.passes);
+        for (size, ns) in &curve.points {
+            println!("{:>10} {ns:>7.2} ns", size.0);
+        }
+        if pages == Pages::Small {
+            continue;
+        }
+        let found = probe::capacities(&curve.points, &probe::levels(topology, cpu));
+        for cache in found.caches {
+            println!("L{} of nominal {}: {}", cache.level, cache.nominal, cache.why);
+        }
+        match found.memory {
+            Some(memory) => println!("memory from {} on: {:.1} ns", memory.from, memory.ns),
+            None => println!("memory: no plateau"),
+        }
     }
     Ok(())
 }

@@ -4,18 +4,23 @@
 
 mod clock;
 mod counters;
+mod dimms;
 mod frequency;
+#[cfg(test)]
+mod hardware_tests;
 mod idle;
 pub mod latency;
 mod load;
 mod memory;
 mod pages;
+mod pmdk;
 mod resctrl;
 mod restriction;
 mod smt;
 pub mod stat;
 #[cfg(test)]
 mod tests;
+mod thermal;
 mod virtualization;
 
 use serde::{Deserialize, Serialize};
@@ -90,14 +95,17 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         tsc: TscEvidence::gather(root),
         counters: counters::ask(root),
     };
-    let themes: [fn(&View) -> Vec<Finding>; 12] = [
+    let themes: [fn(&View) -> Vec<Finding>; 15] = [
         smt::find,
         frequency::find,
+        thermal::find,
         idle::find,
         pages::find,
         virtualization::find,
         restriction::find,
         memory::find,
+        dimms::find,
+        pmdk::find,
         load::find,
         clock::find,
         counters::find,

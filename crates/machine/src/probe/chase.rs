@@ -3,11 +3,23 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
+use serde::{Deserialize, Serialize};
+
 use super::ProbeError;
 
 /// The line size of every x86-64 processor.
 pub(super) const LINE: usize = 64;
 const HUGE: usize = 2 << 20;
+
+/// The pages that a probe's memory lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pages {
+    /// 2 MiB each: a load waits for the cache, not for a page walk.
+    Huge,
+    /// 4 KiB each, as most programs have: beyond what the TLB reaches, page walks are part of the latency.
+    Small,
+}
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): enough to shuffle, no dependency.
 pub(super) struct Random(pub u64);
@@ -36,39 +48,58 @@ pub(super) fn single_cycle(n: usize, random: &mut Random) -> Vec<u32> {
     next
 }
 
-/// Private anonymous memory, aligned to 2 MiB, for which huge pages were asked.
+/// Private anonymous memory, aligned to 2 MiB, in pages of one size where the kernel grants them.
 pub(super) struct Buffer {
     map: NonNull<u8>,
     map_len: usize,
     start: NonNull<u8>,
     len: usize,
+    reserved: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no method shares it unsynchronised.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    pub(super) fn new(len: usize) -> Result<Self, ProbeError> {
+    /// Huge pages come from the pool where it has enough of them, else they are asked of the kernel as
+    /// transparent ones; [`Buffer::huge_bytes`] tells what came of it.
+    pub(super) fn new(len: usize, pages: Pages) -> Result<Self, ProbeError> {
         // Whole huge pages, or the last part of the buffer would have small ones.
         let padded = len.next_multiple_of(HUGE);
-        let map_len = padded + HUGE;
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
-        let map = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(ptr::null_mut(), map_len, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
-        };
-        if map == libc::MAP_FAILED {
-            let source = io::Error::last_os_error();
-            return Err(ProbeError::System { what: format!("map {map_len} bytes for a probe"), source });
+        if pages == Pages::Huge
+            && let Some(buffer) = Self::from_pool(len, padded)
+        {
+            return Ok(buffer);
         }
-        let map = NonNull::new(map.cast::<u8>()).expect("the kernel never maps the null page here");
+        let map_len = padded + HUGE;
+        let map = map(map_len, 0).map_err(|source| ProbeError::System {
+            what: format!("map {map_len} bytes for a probe"),
+            source,
+        })?;
         // SAFETY: at most HUGE - 1 bytes further, and the mapping is HUGE longer than `padded`.
-        let start = unsafe { map.add(map.align_offset(HUGE)) };
-        // SAFETY: inside of the mapping. Refusal leaves small pages, which is no error.
-        unsafe { libc::madvise(start.as_ptr().cast(), padded, libc::MADV_HUGEPAGE) };
+        let start = unsafe { map.add(map.as_ptr().align_offset(HUGE)) };
+        let advice = if pages == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: inside of the mapping. Refusal leaves the pages that the kernel chooses, which is no error.
+        unsafe { libc::madvise(start.as_ptr().cast(), padded, advice) };
         // SAFETY: as above; the pages are touched so that no fault falls into a measurement.
         unsafe { ptr::write_bytes(start.as_ptr(), 0, len) };
-        Ok(Self { map, map_len, start, len })
+        Ok(Self { map, map_len, start, len, reserved: false })
+    }
+
+    // Memory from the kernel's pool of 2 MiB pages; `None` where that has not enough.
+    fn from_pool(len: usize, padded: usize) -> Option<Self> {
+        let map = map(padded, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB).ok()?;
+        let buffer = Self { map, map_len: padded, start: map, len, reserved: true };
+        // A limit of the cgroup is met at the first touch only, by SIGBUS; this says it by an errno
+        // (madvise(2), Linux 5.14). Older kernels refuse, and the buffer is not used.
+        // SAFETY: exactly the mapping; populating changes no content.
+        let status = unsafe { libc::madvise(map.as_ptr().cast(), padded, libc::MADV_POPULATE_WRITE) };
+        (status == 0).then_some(buffer)
+    }
+
+    /// Whether the memory came from the pool of huge pages (`MAP_HUGETLB`).
+    pub(super) fn is_from_pool(&self) -> bool {
+        self.reserved
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -91,9 +122,16 @@ impl Buffer {
     }
 
     /// Follows the links from line 0 for `steps` loads, each waiting for the one before.
-    #[inline(never)]
     pub(super) fn follow(&self, steps: usize) -> *const u8 {
-        let mut at: *const u8 = self.line(0);
+        self.follow_from(self.line(0), steps)
+    }
+
+    /// Follows the links from `at`, which must be a line that [`Buffer::link`] wrote to.
+    #[inline(never)]
+    pub(super) fn follow_from(&self, at: *const u8, steps: usize) -> *const u8 {
+        let (start, end) = (self.start.as_ptr() as usize, self.start.as_ptr() as usize + self.len);
+        assert!((start..end).contains(&(at as usize)) && (at as usize).is_multiple_of(LINE));
+        let mut at = at;
         for _ in 0..steps {
             // SAFETY: `link` made every line that can be reached hold the address of another. Volatile,
             // so that the loop stays one load per step.
@@ -102,8 +140,8 @@ impl Buffer {
         at
     }
 
-    /// How many bytes the kernel backs by huge pages, from this mapping's `AnonHugePages` in
-    /// `/proc/self/smaps`.
+    /// How many bytes the kernel backs by huge pages, from this mapping's `AnonHugePages` and
+    /// `Private_Hugetlb` in `/proc/self/smaps`; `None` where it does not tell.
     pub(super) fn huge_bytes(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let (from, to) = (self.map.as_ptr() as usize, self.map.as_ptr() as usize + self.map_len);
@@ -114,8 +152,9 @@ impl Buffer {
             let bound = |text: &str| usize::from_str_radix(text, 16).ok();
             if let Some((first, last)) = range.and_then(|(a, b)| Some((bound(a)?, bound(b)?))) {
                 inside = first < to && last > from;
-            } else if inside && line.starts_with("AnonHugePages:") {
-                sum += crate::root::field_kib(line, "AnonHugePages")?;
+            } else if inside {
+                let huge = ["AnonHugePages", "Private_Hugetlb"].into_iter().find(|key| line.starts_with(key));
+                sum += huge.map_or(Some(0), |key| crate::root::field_kib(line, key))?;
             }
         }
         // A neighbouring mapping with the same flags is merged with ours.
@@ -123,9 +162,21 @@ impl Buffer {
     }
 }
 
+fn map(len: usize, flags: i32) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses.
+    let map = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(ptr::null_mut(), len, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1, 0)
+    };
+    if map == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(map.cast::<u8>()).expect("the kernel never maps the null page here"))
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; nothing borrows it any more.
+        // SAFETY: exactly the mapping that was made for it; nothing borrows it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
     }
 }
@@ -148,12 +199,19 @@ mod tests {
 
     #[test]
     fn the_buffer_holds_the_cycle() {
-        let mut buffer = Buffer::new(100 * LINE).unwrap();
+        let mut buffer = Buffer::new(100 * LINE, Pages::Huge).unwrap();
         assert_eq!(buffer.lines(), 100);
         buffer.link(&single_cycle(100, &mut Random(1)));
         assert_eq!(buffer.follow(100), buffer.line(0).cast_const());
         assert_ne!(buffer.follow(99), buffer.line(0).cast_const());
         assert_eq!(buffer.line(0) as usize % HUGE, 0);
         assert!(buffer.huge_bytes().is_none_or(|bytes| bytes <= 6400));
+    }
+
+    #[test]
+    fn small_pages_are_small() {
+        let buffer = Buffer::new(2 * HUGE, Pages::Small).unwrap();
+        assert!(!buffer.is_from_pool());
+        assert!(buffer.huge_bytes().is_none_or(|bytes| bytes == 0), "{:?}", buffer.huge_bytes());
     }
 }

@@ -11,18 +11,22 @@ use crate::root::{FsRoot, field_kib};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
-use super::chase::{Buffer, LINE, Random, single_cycle};
+use super::chase::{Buffer, LINE, Pages, Random, single_cycle};
 use super::pin::pin_current_thread;
 use super::{ProbeError, quantile};
 
 /// The largest footprint that is probed where memory allows.
 const LARGEST: Bytes = Bytes::mib(512);
-const PASSES: usize = 5;
+const SMALLEST: f64 = 8192.0;
+/// Passes over all footprints: at least so many however long they take, and at most.
+const PASSES: (usize, usize) = (3, 9);
+/// The share of the buffer that must lie in huge pages for the curve to count as theirs.
+const HUGE_ENOUGH: f64 = 0.95;
 
 /// Latency of dependent loads at several footprints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Footprints {
-    /// Footprint and ns per load, the median over passes; ascending by footprint.
+    /// Footprint and ns per load, the lower quartile over passes; ascending by footprint.
     pub points: Vec<(Bytes, f64)>,
     /// How much of the buffer the kernel backed by 2 MiB pages. With small pages TLB misses
     /// blur the curve beyond some MiB.
@@ -31,37 +35,94 @@ pub struct Footprints {
     pub buffer: Bytes,
     /// How many passes over all footprints there were time for.
     pub passes: usize,
+    /// The pages that were asked for; `None` in files of before it was noted, which asked for huge ones.
+    #[serde(default)]
+    pub pages: Option<Pages>,
+    /// Whether huge pages came from the kernel's pool (`MAP_HUGETLB`), and not as transparent ones.
+    #[serde(default)]
+    pub from_pool: bool,
 }
 
-/// Footprints to probe on the CPU: six per doubling from 8 KiB to the size of its last-level
+impl Footprints {
+    /// The pages that the curve was measured in; `None` where the kernel granted only part of what was asked
+    /// for, or does not tell.
+    pub fn measured_in(&self) -> Option<Pages> {
+        let huge = self.huge_pages?.0 as f64;
+        match self.pages.unwrap_or(Pages::Huge) {
+            Pages::Huge if huge >= self.buffer.0 as f64 * HUGE_ENOUGH => Some(Pages::Huge),
+            _ if huge == 0.0 => Some(Pages::Small),
+            _ => None,
+        }
+    }
+
+    /// The pages in words, such as `huge pages` or `4KiB pages: huge ones could not be had`.
+    pub fn pages_in_words(&self) -> String {
+        let asked = self.pages.unwrap_or(Pages::Huge);
+        match (asked, self.measured_in()) {
+            (_, Some(Pages::Huge)) if self.from_pool => "huge pages (reserved)".into(),
+            (_, Some(Pages::Huge)) => "huge pages (transparent)".into(),
+            (Pages::Small, Some(Pages::Small)) => "4KiB pages".into(),
+            (Pages::Huge, Some(Pages::Small)) => {
+                "4KiB pages, since huge ones could not be had: page walks are part of it".into()
+            }
+            (_, None) => match self.huge_pages {
+                Some(huge) => format!("pages of two sizes: {huge} of {} in huge ones", self.buffer),
+                None => "pages of a size that the kernel does not tell".into(),
+            },
+        }
+    }
+
+    /// ns per load at a footprint, between those that were measured by their logarithms; `None` outside of
+    /// them.
+    pub fn at(&self, footprint: Bytes) -> Option<f64> {
+        let after = self.points.iter().position(|(size, _)| *size >= footprint)?;
+        let (size, ns) = self.points[after];
+        if size == footprint {
+            return Some(ns);
+        }
+        let (before, lower) = self.points[after.checked_sub(1)?];
+        let log = |size: Bytes| (size.0 as f64).ln();
+        let share = (log(footprint) - log(before)) / (log(size) - log(before));
+        Some((lower.ln() + share * (ns.ln() - lower.ln())).exp())
+    }
+}
+
+/// Footprints to probe on the CPU: five per doubling from 8 KiB to beyond the nominal size of its last-level
 /// cache, then two per doubling to four times that; at most 512 MiB and a quarter of the memory
-/// that is available.
-pub fn footprints(topology: &Topology, cpu: CpuId, root: &FsRoot) -> Vec<Bytes> {
+/// that is available. In small pages, which show what page walks cost, two per doubling throughout.
+pub fn footprints(topology: &Topology, cpu: CpuId, root: &FsRoot, pages: Pages) -> Vec<Bytes> {
     let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
     let available = field_kib(&meminfo, "MemAvailable").map_or(LARGEST.0, |bytes| bytes / 4);
     let cache = topology.llc_size(cpu).map_or(LARGEST.0 / 4, |size| size.0);
     let largest = cache.saturating_mul(4).min(LARGEST.0).min(available);
     let mut sizes = Vec::new();
-    let mut sixths = 0;
+    let mut tenths = 0;
     loop {
-        let size = (8192.0 * 2f64.powf(f64::from(sixths) / 6.0)) as u64 / LINE as u64 * LINE as u64;
-        if size > largest {
+        let size = (SMALLEST * 2f64.powf(f64::from(tenths) / 10.0)) as u64 / LINE as u64 * LINE as u64;
+        if size >= largest {
+            // The end of the curve tells memory from cache: not half a doubling short of it.
+            sizes.push(Bytes(largest / LINE as u64 * LINE as u64));
             return sizes;
         }
         sizes.push(Bytes(size));
         // Large footprints take long, and beyond the cache there is only a plateau to show.
-        sixths += if size > cache + cache / 4 { 3 } else { 1 };
+        let fine = pages == Pages::Huge && size <= cache + cache * 2 / 5;
+        tenths += if fine { 2 } else { 5 };
     }
 }
 
 /// Measures ns per load of a random chase over each of `sizes`, on `cpu`, within `budget`.
 ///
-/// Five passes over all sizes are interleaved, so that a disturbance of a machine that is shared
-/// hits one value of several sizes and not all values of one. When the budget ends, sizes that
-/// no pass reached are missing.
+/// Every pass visits all sizes in an order of its own, drawn at random, and a point is the lower quartile
+/// over passes: a neighbour who comes and goes slows down some visits of several sizes, not all visits of
+/// one. There are three passes at least, which may overrun the budget, and nine at most.
+///
+/// # Errors
+/// Where the thread cannot run on `cpu`, memory is refused, or three passes take far longer than `budget`.
 pub fn latency_over_footprint(
     cpu: CpuId,
     sizes: &[Bytes],
+    pages: Pages,
     budget: Duration,
 ) -> Result<Footprints, ProbeError> {
     let mut sizes: Vec<Bytes> = sizes.iter().copied().filter(|size| size.0 >= LINE as u64).collect();
@@ -69,7 +130,8 @@ pub fn latency_over_footprint(
     sizes.dedup();
     let (to_us, outcome) = mpsc::channel();
     let work = move || {
-        let measured = pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| chase(&sizes, budget));
+        let measured =
+            pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| chase(&sizes, pages, budget));
         // Nobody listens any more once the deadline has passed.
         let _ = to_us.send(measured);
     };
@@ -79,64 +141,76 @@ pub fn latency_over_footprint(
         .map_err(|source| ProbeError::System { what: "start a thread".into(), source })?;
     let late =
         || ProbeError::TimedOut { what: "the capacity probe", cpus: cpu.to_string(), ms: budget.as_millis() };
-    // Making the buffer and linking a large cycle may overrun the budget by some seconds.
-    let found = outcome.recv_timeout(2 * budget + Duration::from_secs(10)).map_err(|_| late())??;
+    let found = outcome.recv_timeout(4 * budget + Duration::from_secs(10)).map_err(|_| late())??;
     if found.points.is_empty() { Err(late()) } else { Ok(found) }
 }
 
-fn chase(sizes: &[Bytes], budget: Duration) -> Result<Footprints, ProbeError> {
+fn chase(sizes: &[Bytes], pages: Pages, budget: Duration) -> Result<Footprints, ProbeError> {
     let largest = sizes.last().copied().unwrap_or_default();
-    let mut buffer = Buffer::new((largest.0 as usize).max(LINE))?;
+    let mut buffer = Buffer::new((largest.0 as usize).max(LINE), pages)?;
     let mut values: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
     let mut random = Random(0x5EED);
     let start = Instant::now();
-    // The other half goes into linking and warming up.
-    let share = budget / 2 / (PASSES * sizes.len().max(1)) as u32;
     let mut passes = 0;
-    'all: for pass in 0..PASSES {
-        for (index, size) in sizes.iter().enumerate() {
-            if start.elapsed() > budget {
+    'all: while passes < PASSES.1 && (passes < PASSES.0 || start.elapsed() < budget) {
+        // As `single_cycle` visits everything, so does this order.
+        let order = single_cycle(sizes.len(), &mut random);
+        let mut index = 0;
+        for _ in 0..sizes.len() {
+            if start.elapsed() > 4 * budget {
                 break 'all;
             }
-            let lines = (size.0 as usize / LINE).min(buffer.lines());
+            index = order[index] as usize;
+            let lines = (sizes[index].0 as usize / LINE).min(buffer.lines());
             buffer.link(&single_cycle(lines, &mut random));
-            values[index].push(time_loads(&buffer, lines, share));
+            values[index].push(time_loads(&buffer, lines));
         }
-        passes = pass + 1;
+        passes += 1;
     }
-    let median = |mut values: Vec<f64>| {
+    let low = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        (!values.is_empty()).then(|| quantile(&values, 0.5))
+        (!values.is_empty()).then(|| quantile(&values, 0.25))
     };
-    let points = sizes.iter().copied().zip(values).filter_map(|(size, values)| Some((size, median(values)?)));
+    let points = sizes.iter().copied().zip(values).filter_map(|(size, values)| Some((size, low(values)?)));
     Ok(Footprints {
         points: points.collect(),
         huge_pages: buffer.huge_bytes().map(Bytes),
         buffer: Bytes(buffer.lines() as u64 * LINE as u64),
         passes,
+        pages: Some(pages),
+        from_pool: buffer.is_from_pool(),
     })
 }
 
-/// ns per load: the median over batches of at least 4096 loads, after one round to warm up.
-fn time_loads(buffer: &Buffer, lines: usize, time: Duration) -> f64 {
-    let batch = lines.clamp(4096, 1 << 16);
+/// How long a footprint is warmed up at most: linking has touched every line already, and what does not
+/// fit will never be warm.
+const WARM_UP: Duration = Duration::from_millis(25);
+/// Loads that are timed together: half a millisecond at memory's latency, well below the time after which
+/// the kernel lets others run, so that most batches are whole even on a busy machine.
+const BATCH: usize = 4096;
+/// How long a footprint is measured, and the least and most batches.
+const MEASURE: Duration = Duration::from_millis(2);
+const BATCHES: (usize, usize) = (9, 64);
+
+/// ns per load: the lower quartile over batches, after one round to warm up.
+fn time_loads(buffer: &Buffer, lines: usize) -> f64 {
     let start = Instant::now();
-    // Linking has touched every line already; what does not fit will never be warm.
-    for _ in 0..lines.div_ceil(batch) {
-        std::hint::black_box(buffer.follow(batch));
-        if start.elapsed() > time.max(Duration::from_millis(50)) {
+    let mut at = buffer.line(0).cast_const();
+    for _ in 0..lines.div_ceil(BATCH) {
+        at = std::hint::black_box(buffer.follow_from(at, BATCH));
+        if start.elapsed() > WARM_UP {
             break;
         }
     }
     let start = Instant::now();
     let mut values = Vec::new();
-    while values.len() < 3 || (start.elapsed() < time && values.len() < 64) {
+    while values.len() < BATCHES.0 || (start.elapsed() < MEASURE && values.len() < BATCHES.1) {
         let from = Instant::now();
-        std::hint::black_box(buffer.follow(batch));
-        values.push(from.elapsed().as_nanos() as f64 / batch as f64);
+        at = std::hint::black_box(buffer.follow_from(at, BATCH));
+        values.push(from.elapsed().as_nanos() as f64 / BATCH as f64);
     }
     values.sort_by(f64::total_cmp);
-    quantile(&values, 0.5)
+    quantile(&values, 0.25)
 }
 
 #[cfg(test)]
@@ -149,7 +223,7 @@ mod tests {
     fn a_small_sweep_has_a_latency_for_every_size() {
         let cpu = affinity().unwrap().first().unwrap();
         let sizes = [Bytes::kib(16), Bytes::mib(1), Bytes::kib(16), Bytes(3)];
-        let found = latency_over_footprint(cpu, &sizes, Duration::from_millis(200)).unwrap();
+        let found = latency_over_footprint(cpu, &sizes, Pages::Huge, Duration::from_millis(200)).unwrap();
         assert_eq!(found.points[0].0, Bytes::kib(16));
         assert!(found.points.len() <= 2 && found.points.iter().all(|(_, ns)| *ns > 0.0));
         assert_eq!(found.buffer, Bytes::mib(1));
@@ -157,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_impossible_cpu_is_an_error() {
-        let error = latency_over_footprint(60_000, &[Bytes::kib(16)], Duration::from_millis(10));
+        let error = latency_over_footprint(60_000, &[Bytes::kib(16)], Pages::Huge, Duration::from_millis(10));
         assert!(matches!(error, Err(ProbeError::Pin(_))));
     }
 
@@ -165,7 +239,7 @@ mod tests {
     fn sizes_are_bounded_by_caches_and_memory() {
         let largest = |tree: fixtures::FixtureTree, cpu| {
             let topology = Topology::read(&tree.root()).unwrap();
-            footprints(&topology, cpu, &tree.root()).last().copied().unwrap_or_default()
+            footprints(&topology, cpu, &tree.root(), Pages::Huge).last().copied().unwrap_or_default()
         };
         assert!(largest(fixtures::xeon_2s64t(), 0) <= Bytes::mib(88));
         assert!(largest(fixtures::xeon_2s64t(), 0) > Bytes::mib(70));

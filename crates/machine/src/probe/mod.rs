@@ -3,16 +3,19 @@
 //! Every probe runs on threads of its own, is bounded by a deadline, and leaves the affinity of
 //! the calling thread alone.
 
+mod capacity;
 mod chase;
 mod footprint;
-mod knees;
 pub mod pin;
 mod ping_pong;
+mod plateaus;
 mod reload;
 
+pub use capacity::{Capacities, Capacity, capacities, levels};
+pub use chase::Pages;
 pub use footprint::{Footprints, footprints, latency_over_footprint};
-pub use knees::{Knee, knees, levels};
 pub use ping_pong::{PingPong, ping_pong};
+pub use plateaus::{Plateau, plateaus};
 pub use reload::{Flush, Reload, reload_latency};
 
 use crate::cpulist::CpuId;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpulist::CpuId;
 
-use super::chase::{Buffer, LINE, Random, single_cycle};
+use super::chase::{Buffer, LINE, Pages, Random, single_cycle};
 use super::pin::pin_current_thread;
 use super::{ProbeError, quantile};
 
@@ -82,7 +82,7 @@ pub unsafe fn reload_latency(
 ///
 /// As for [`reload_latency`].
 unsafe fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, ProbeError> {
-    let mut buffer = Buffer::new(LINES * LINE)?;
+    let mut buffer = Buffer::new(LINES * LINE, Pages::Huge)?;
     let mut random = Random(0xF1A5);
     let mut order = single_cycle(LINES, &mut random);
     let start = Instant::now();

@@ -12,6 +12,8 @@ use crate::root::{FsRoot, field_kib};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
+pub(crate) use mounts::without_dax as mounted_without_dax;
+
 /// What kind of memory a target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

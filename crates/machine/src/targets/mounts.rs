@@ -2,29 +2,23 @@
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+
+use ringfence_kernel::mounts::{self, Mount};
 
 use crate::root::FsRoot;
 use crate::units::Bytes;
 
 use super::{Target, TargetKind, pmem};
 
-/// One line of mountinfo, proc_pid_mountinfo(5).
-struct Mount<'a> {
-    point: String,
-    options: &'a str,
-    fs: &'a str,
-    source: &'a str,
-    super_options: &'a str,
-}
-
 pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     let text = root.read_opt("/proc/self/mountinfo").unwrap_or_default();
     let mut targets: Vec<Target> = Vec::new();
-    for mount in text.lines().filter_map(parse) {
+    for mount in mounts::of_mountinfo(&text) {
         let target = match dax_option(&mount) {
             Some(option) => dax(root, &mount, option),
             // What the kernel's own folders are mounted on is no place for data.
-            None if mount.fs == "tmpfs" && !mount.point.starts_with("/sys/") => tmpfs(root, &mount),
+            None if mount.fs == "tmpfs" && !mount.point.starts_with("/sys") => tmpfs(root, &mount),
             None => continue,
         };
         // The last mount on a point hides those before it.
@@ -34,33 +28,27 @@ pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     targets
 }
 
-fn parse(line: &str) -> Option<Mount<'_>> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut before = before.split(' ').skip(4);
-    let mut after = after.split(' ');
-    Some(Mount {
-        point: unescape(before.next()?),
-        options: before.next()?,
-        fs: after.next()?,
-        source: after.next()?,
-        super_options: after.next().unwrap_or(""),
-    })
+/// File systems on persistent memory that were mounted without any DAX option, as `/mnt (ext4 on /dev/pmem0)`.
+pub(crate) fn without_dax(root: &FsRoot) -> Vec<String> {
+    let text = root.read_opt("/proc/self/mountinfo").unwrap_or_default();
+    let mut found = Vec::new();
+    for mount in mounts::of_mountinfo(&text) {
+        // Sector mode (`pmem0s`) has no DAX to miss: it is a disk.
+        let device = mount.source.strip_prefix("/dev/pmem").unwrap_or_default();
+        let pmem = device.starts_with(|c: char| c.is_ascii_digit()) && !device.contains('s');
+        if pmem && dax_option(&mount).is_none() {
+            found.push(format!("{} ({} on {})", mount.point.display(), mount.fs, mount.source));
+        }
+    }
+    found
 }
 
-/// The kernel writes space, tab, newline and backslash as octal escapes.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_string(), |text, (code, character)| text.replace(code, character))
-}
-
-fn dax_option<'a>(mount: &Mount<'a>) -> Option<&'a str> {
-    let options = mount.super_options.split(',').chain(mount.options.split(','));
-    options.into_iter().find(|option| matches!(*option, "dax" | "dax=always" | "dax=inode"))
+fn dax_option(mount: &Mount) -> Option<&'static str> {
+    ["dax", "dax=always", "dax=inode"].into_iter().find(|option| mount.has(option))
 }
 
 fn tmpfs(root: &FsRoot, mount: &Mount) -> Target {
-    let name = format!("tmpfs:{}", mount.point);
+    let name = format!("tmpfs:{}", mount.point.display());
     match writable(root, mount) {
         Ok(()) => with_space(root, mount, Target::new(TargetKind::Tmpfs, name, "files in ordinary memory")),
         Err(why) => Target::unusable(TargetKind::Tmpfs, name, why),
@@ -68,8 +56,8 @@ fn tmpfs(root: &FsRoot, mount: &Mount) -> Target {
 }
 
 fn dax(root: &FsRoot, mount: &Mount, option: &str) -> Target {
-    let name = format!("dax:{}", mount.point);
-    let device = mount.source.strip_prefix("/dev/").unwrap_or(mount.source);
+    let name = format!("dax:{}", mount.point.display());
+    let device = mount.source.strip_prefix("/dev/").unwrap_or(&mount.source);
     let region = pmem::region_of(root, &format!("/sys/class/block/{device}"));
     let mut target = match writable(root, mount) {
         Ok(()) => {
@@ -85,10 +73,12 @@ fn dax(root: &FsRoot, mount: &Mount, option: &str) -> Target {
 }
 
 fn writable(root: &FsRoot, mount: &Mount) -> Result<(), String> {
-    if mount.options.split(',').chain(mount.super_options.split(',')).any(|option| option == "ro") {
+    if mount.has("ro") {
         return Err("mounted read-only".into());
     }
-    let Ok(path) = CString::new(mount.point.as_str()) else { return Err("its path holds a NUL".into()) };
+    let Ok(path) = CString::new(mount.point.as_os_str().as_bytes()) else {
+        return Err("its path holds a NUL".into());
+    };
     // SAFETY: `path` ends in NUL and outlives the call.
     if root.is_host() && unsafe { libc::access(path.as_ptr(), libc::W_OK) } != 0 {
         return Err(format!("this process may not write there: {}", std::io::Error::last_os_error()));
@@ -98,7 +88,7 @@ fn writable(root: &FsRoot, mount: &Mount) -> Result<(), String> {
 
 /// Size and free space, which no file of the kernel tells: known on the host only.
 fn with_space(root: &FsRoot, mount: &Mount, mut target: Target) -> Target {
-    let Ok(path) = CString::new(mount.point.as_str()) else { return target };
+    let Ok(path) = CString::new(mount.point.as_os_str().as_bytes()) else { return target };
     let mut space = MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: `path` ends in NUL and `space` has room for the answer.
     if root.is_host() && unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } == 0 {
@@ -115,13 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mountinfo_with_optional_fields_and_escapes() {
-        let line = "36 35 98:0 /x /mnt/a\\040b rw,noatime master:1 shared:2 - ext4 /dev/pmem1 rw,dax";
-        let mount = parse(line).unwrap();
-        assert_eq!((mount.point.as_str(), mount.fs, mount.source), ("/mnt/a b", "ext4", "/dev/pmem1"));
-        assert_eq!(dax_option(&mount), Some("dax"));
-        let never = parse("36 35 98:0 / /mnt rw - xfs /dev/pmem1 rw,dax=never").unwrap();
-        assert_eq!(dax_option(&never), None);
-        assert!(parse("nonsense").is_none());
+    fn what_counts_as_dax() {
+        let of = |line: &str| dax_option(&mounts::of_mountinfo(line)[0]);
+        assert_eq!(of("36 35 98:0 /x /mnt/a rw master:1 - ext4 /dev/pmem1 rw,dax"), Some("dax"));
+        assert_eq!(of("36 35 98:0 / /mnt rw - xfs /dev/pmem1 rw,dax=inode"), Some("dax=inode"));
+        assert_eq!(of("36 35 98:0 / /mnt rw - xfs /dev/pmem1 rw,dax=never"), None);
     }
 }

@@ -15,9 +15,11 @@ pub struct Node {
     pub id: u32,
     /// Its online CPUs.
     pub cpus: CpuSet,
-    /// All of its memory; nothing where the node has none.
+    /// All of its memory, by its `meminfo`, or where it is the only node with memory by `MemTotal` of
+    /// `/proc/meminfo`; nothing where the node has none.
     pub memory: Option<Bytes>,
-    /// Memory that was free when the topology was read.
+    /// Memory that nothing used when the topology was read (`MemFree`): less than what is available, since
+    /// caches that can be given up count as used.
     pub free: Option<Bytes>,
     /// Firmware's relative distance to each node, as (node, distance); 10 is the node itself.
     pub distances: Vec<(u32, u32)>,
@@ -38,7 +40,30 @@ pub(super) fn read(root: &FsRoot, notes: &mut Vec<String>) -> Vec<Node> {
         notes.push(format!("{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"));
     }
     // A distance line names the online nodes in order, whatever their numbers.
-    ids.iter().map(|&id| read_one(root, id, &ids)).collect()
+    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids)).collect();
+    reconcile(root, &mut nodes, notes);
+    nodes
+}
+
+// A node counts the pages that its zones manage by now, /proc/meminfo all that there are: in a guest whose
+// memory is set up as it is touched the two differ by gigabytes. `doctor` and the list of targets go by
+// /proc/meminfo, and so does a node that has all of the memory.
+fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
+    let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
+    let Some(all) = field_kib(&meminfo, "MemTotal").map(Bytes) else { return };
+    let mut with_memory: Vec<&mut Node> = nodes.iter_mut().filter(|node| node.memory.is_some()).collect();
+    if let [only] = &mut with_memory[..] {
+        only.memory = Some(all);
+        only.free = field_kib(&meminfo, "MemFree").map(Bytes).or(only.free);
+        return;
+    }
+    let sum: u64 = with_memory.iter().filter_map(|node| node.memory).map(|memory| memory.0).sum();
+    if sum > 0 && sum.abs_diff(all.0) > all.0 / 64 {
+        notes.push(format!(
+            "the nodes' memory adds up to {} by {DIR}, and /proc/meminfo has {all}: which node has the rest is not told",
+            Bytes(sum)
+        ));
+    }
 }
 
 fn read_one(root: &FsRoot, id: u32, ids: &[u32]) -> Node {

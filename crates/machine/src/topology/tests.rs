@@ -158,3 +158,26 @@ fn json_round_trip() {
         assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology);
     }
 }
+
+// A guest whose memory is set up as it is touched: its node counts what was set up so far.
+#[test]
+fn the_memory_is_that_of_proc_meminfo() {
+    let meminfo = |total: u64, free: u64| format!("MemTotal: {total} kB\nMemFree: {free} kB\n");
+    let guest = fixtures::vm_2cpu();
+    guest.write("/proc/meminfo", meminfo(24 << 20, 17 << 20));
+    let topology = read(&guest);
+    assert_eq!(
+        (topology.nodes[0].memory, topology.nodes[0].free),
+        (Some(Bytes::gib(24)), Some(Bytes::gib(17)))
+    );
+    assert!(!topology.notes.iter().any(|note| note.contains("MemTotal") || note.contains("adds up")));
+    // Which of several nodes has the rest is not told, and so it is said.
+    let two = fixtures::xeon_2s64t();
+    let before = read(&two);
+    assert!(!before.notes.iter().any(|note| note.contains("adds up")), "{:?}", before.notes);
+    two.write("/proc/meminfo", meminfo(256 << 20, 17 << 20));
+    let topology = read(&two);
+    assert_eq!(topology.nodes, before.nodes);
+    let note = topology.notes.iter().find(|note| note.contains("adds up")).unwrap();
+    assert!(note.contains("adds up to 192GiB") && note.contains("/proc/meminfo has 256GiB"), "{note}");
+}

@@ -6,7 +6,8 @@ use crate::doctor::{Finding, Severity};
 use crate::root::FsRoot;
 
 pub(super) fn find(root: &FsRoot) -> Vec<Finding> {
-    transaction::left(root, None).iter().map(finding).collect()
+    // What is of an earlier boot or mount has no effect any more.
+    transaction::left(root, None).iter().filter(|left| left.past.is_none()).map(finding).collect()
 }
 
 fn finding(left: &Left) -> Finding {
@@ -22,6 +23,25 @@ fn finding(left: &Left) -> Finding {
                 Some(name) => format!("ringfence lock remove {name} puts back what was there before"),
                 None => "ringfence resctrl undo puts back what was there before".into(),
             },
+            evidence,
+        },
+        Pending::Waiting => Finding {
+            id: "resctrl-waiting".into(),
+            severity: Severity::Warning,
+            title: "Settings of resctrl could not be put back".into(),
+            cause: "they belong to a CPU or a cache that was offline".into(),
+            consequence: "once it is online, groups of others have other CPUs or ways there than they had"
+                .into(),
+            remedy: "ringfence resctrl recover, once it is online".into(),
+            evidence,
+        },
+        Pending::Damaged => Finding {
+            id: "resctrl-damaged".into(),
+            severity: Severity::Warning,
+            title: "A journal of changes to resctrl is damaged".into(),
+            cause: "some of its lines make no sense".into(),
+            consequence: "what those lines said was set may still be set".into(),
+            remedy: "compare with 'ringfence resctrl', then ringfence resctrl forget removes it".into(),
             evidence,
         },
         Pending::Unfinished if left.under_way => Finding {

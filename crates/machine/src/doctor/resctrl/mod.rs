@@ -68,11 +68,8 @@ fn room(view: &View, seen: &Overview) -> Finding {
         let count = cache.bit_usage.len();
         format!("{name}: {} ways in each of {count} {}", cache.cbm_mask.count(), plural(count, "cache"))
     });
-    let bandwidths = seen.info.bandwidths.iter().map(|(name, bandwidth)| {
-        let (least, step) =
-            (bandwidth.unit.say(bandwidth.min_bandwidth), bandwidth.unit.say(bandwidth.bandwidth_gran));
-        format!("{name}: from {least} in steps of {step}")
-    });
+    let bandwidths =
+        seen.info.bandwidths.iter().map(|(name, bandwidth)| format!("{name}: {}", bandwidth.choice()));
     let number = |free: Option<u32>| free.map_or("no".into(), |free: u32| free.to_string());
     let free =
         format!("{} CLOSIDs and {} RMIDs free", number(seen.closids_free()), number(seen.rmids_free()));

@@ -3,10 +3,8 @@
 //! That they wrap around needs no remark: the kernel reads 24-bit counters every second
 //! (`mbm_handle_overflow`), and its sums are 64 bits wide.
 
-use std::path::Path;
-
+use ringfence_resctrl::Overview;
 use ringfence_resctrl::monitor::Value;
-use ringfence_resctrl::{Overview, Resctrl};
 
 use crate::doctor::{Finding, Severity, View};
 
@@ -44,7 +42,7 @@ fn bandwidth(view: &View, seen: &Overview) -> Option<Finding> {
                 })
             })
             .count();
-    let trouble = known(view).or_else(|| {
+    let trouble = known(view, seen).or_else(|| {
         (unavailable > 0).then_some(Trouble {
             severity: Severity::Warning,
             cause: "the hardware gives no value for some groups at the moment",
@@ -82,11 +80,11 @@ struct Trouble {
 // "Intel RDT Errata" (SKX99, BDF102); `__check_quirks_intel` and `mbm_cf_table` of Linux 6.1; Intel's
 // specification updates of Core X (SKZ4, SKZ17 to SKZ19), Granite Rapids (GNR12) and Sierra Forest (SRF42);
 // for AMD, Linux commit e19c06219985 (counters follow the RMIDs that run).
-fn known(view: &View) -> Option<Trouble> {
+fn known(view: &View, seen: &Overview) -> Option<Trouble> {
     let of = &view.identity;
     let amd = matches!(of.vendor.as_deref(), Some("AuthenticAMD" | "HygonGenuine"));
     match (of.family?, of.model?) {
-        _ if amd => (!assigned(view)).then_some(Trouble {
+        _ if amd => (!assigned(seen)).then_some(Trouble {
             severity: Severity::Warning,
             cause: "the hardware counts for a limited number of groups, and starts again from zero when a group \
                     comes back to it",
@@ -132,8 +130,8 @@ fn corrected(view: &View) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (5, 11)
 }
 
-// Whether counters stay with their groups (kernel documentation, "mbm_assign_mode").
-fn assigned(view: &View) -> bool {
-    let read = |fs: Resctrl| fs.kernel().read(Path::new("info/L3_MON/mbm_assign_mode")).ok();
-    Resctrl::find(view.root).ok().and_then(read).is_some_and(|text| text.contains("[mbm_event]"))
+// Whether counters stay with their groups (kernel documentation, resctrl, "mbm_assign_mode").
+fn assigned(seen: &Overview) -> bool {
+    let mode = seen.info.monitoring.as_ref().and_then(|monitoring| monitoring.mbm_assign_mode.as_deref());
+    mode == Some("mbm_event")
 }

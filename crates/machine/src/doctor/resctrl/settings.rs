@@ -1,5 +1,6 @@
 //! What resctrl is set to.
 
+use ringfence_resctrl::info::{CacheInfo, IoAlloc};
 use ringfence_resctrl::{Mask, Mode, Overview, Resource};
 
 use crate::doctor::{Finding, Severity};
@@ -59,24 +60,41 @@ pub(super) fn confined(seen: &Overview) -> Option<Finding> {
     })
 }
 
-/// Ways that devices write to (kernel documentation, x86/resctrl, "shareable_bits").
+/// Ways that devices write to (kernel documentation, resctrl, "shareable_bits" and "io_alloc").
 pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
-    let shared = seen.info.caches.iter().filter(|(_, cache)| !cache.shareable_bits.is_empty());
-    let lines: Vec<String> = shared
-        .map(|(name, cache)| format!("{name}: ways {} of {}", cache.shareable_bits, cache.cbm_mask))
-        .collect();
+    let lines: Vec<String> = seen.info.caches.iter().flat_map(|(name, cache)| io_of(name, cache)).collect();
+    let given = seen.info.closids_of_io() > 0;
     (!lines.is_empty()).then(|| Finding {
         id: "cache-shared-with-io".into(),
         severity: Severity::Info,
         title: "Devices use some ways of the cache".into(),
-        cause: "the processor lets I/O write into the cache (shareable_bits)".into(),
+        cause: if given {
+            "I/O was given ways of the cache (io_alloc), and one CLOSID with them"
+        } else {
+            "the processor lets I/O write into the cache (shareable_bits)"
+        }
+        .into(),
         consequence:
             "a task that is fenced off in these ways is disturbed by network cards and disks all the \
                       same"
                 .into(),
-        remedy: "give it other ways, as 'ringfence prove' does while there are any".into(),
+        remedy: if given {
+            "give it other ways, as 'ringfence prove' does while there are any; I/O's are set in \
+             /sys/fs/resctrl/info/L3/io_alloc_cbm"
+        } else {
+            "give it other ways, as 'ringfence prove' does while there are any"
+        }
+        .into(),
         evidence: lines.join(", "),
     })
+}
+
+fn io_of(name: &str, cache: &CacheInfo) -> Vec<String> {
+    let fixed = (!cache.shareable_bits.is_empty())
+        .then(|| format!("{name}: ways {} of {}", cache.shareable_bits, cache.cbm_mask));
+    let given = matches!(cache.io_alloc, IoAlloc::Enabled(_))
+        .then(|| format!("info/{name}/io_alloc is {}", cache.io_alloc));
+    fixed.into_iter().chain(given).collect()
 }
 
 /// Code and data apart.

@@ -109,6 +109,21 @@ fn code_and_data_and_io() {
     assert_eq!(found(&plain, "cache-shared-with-io").evidence, "L3: ways 600 of 7ff");
 }
 
+// Made after the kernel's documentation (resctrl, "io_alloc"), not copied from such a machine.
+#[test]
+fn ways_that_io_was_given() {
+    let tree = with(&ResctrlSpec { shareable_bits: "0", ..ResctrlSpec::default() });
+    tree.write("/sys/fs/resctrl/info/L3/io_alloc", "disabled\n");
+    quiet(&tree, "cache-shared-with-io");
+    assert!(found(&tree, "resctrl").evidence.contains("15 CLOSIDs"));
+    tree.write("/sys/fs/resctrl/info/L3/io_alloc", "enabled\n")
+        .write("/sys/fs/resctrl/info/L3/io_alloc_cbm", "0=0ff;1=700\n");
+    let shared = found(&tree, "cache-shared-with-io");
+    assert_eq!(shared.evidence, "info/L3/io_alloc is enabled for 0=ff;1=700");
+    assert!(shared.remedy.contains("io_alloc_cbm") && shared.cause.contains("CLOSID"), "{shared:?}");
+    assert!(found(&tree, "resctrl").evidence.contains("14 CLOSIDs"));
+}
+
 #[test]
 fn throttled_siblings() {
     let tree = fixtures::xeon_2s64t();
