@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memory::assert_in_order;
 use crate::planted::planted;
 use crate::{Durability, Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
 
@@ -184,10 +185,10 @@ impl Memory for Mapped {
 
     #[inline]
     fn flush(&self, range: Range<usize>) {
-        if range.is_empty() {
-            return;
-        }
         let start = self.at(range.start, range.len());
+        if range.is_empty() {
+            return assert_in_order(&range);
+        }
         if self.writeback.is_some() {
             return self.note(range);
         }
@@ -224,6 +225,7 @@ impl Memory for Mapped {
 
     #[inline]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
+        pieces.iter().for_each(assert_in_order);
         // SAFETY: mapped for that length; nobody stores to bytes that are being verified, by the contract
         // of those who share the mapping.
         let bytes = |range: &Range<usize>| unsafe {
@@ -234,6 +236,20 @@ impl Memory for Mapped {
             return checksum::of(bytes(one), seed) == sum;
         }
         checksum::of_pieces([bytes(one), bytes(other)], seed) == sum
+    }
+
+    #[inline]
+    fn verify_with(&self, _name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+        pieces.iter().for_each(assert_in_order);
+        // SAFETY: as in `verify`.
+        let bytes = |range: &Range<usize>| unsafe {
+            std::slice::from_raw_parts(self.at(range.start, range.len()).cast_const(), range.len())
+        };
+        let [one, other] = &pieces;
+        if other.is_empty() {
+            return fits(bytes(one));
+        }
+        fits(&[bytes(one), bytes(other)].concat())
     }
 
     #[inline]
@@ -404,7 +420,7 @@ mod tests {
     fn what_lies_outside_or_askew_panics() {
         let memory = memory(Width::Sse2);
         let end = memory.len();
-        let cases: [&dyn Fn(); 8] = [
+        let cases: [&dyn Fn(); 12] = [
             &|| memory.store(end, &[1]),
             &|| memory.store(usize::MAX, &[1, 2]),
             &|| memory.store_nt(end - 8, &[0; 16]),
@@ -413,11 +429,19 @@ mod tests {
             &|| memory.store_u64(end - 4, 1),
             &|| _ = memory.load_u64(end),
             &|| _ = memory.verify([0..8, end..end + 1], 0, 0),
+            &|| _ = memory.verify([0..8, backwards()], 0, 0),
+            &|| _ = memory.verify_with("sum", [0..8, end..end + 1], &|_| true),
+            &|| _ = memory.verify_with("sum", [0..8, backwards()], &|_| true),
+            &|| memory.flush(backwards()),
         ];
         for (number, case) in cases.into_iter().enumerate() {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(case));
             assert!(result.is_err(), "case {number}");
         }
+    }
+
+    fn backwards() -> Range<usize> {
+        Range { start: 64, end: 8 }
     }
 
     #[test]
@@ -430,5 +454,8 @@ mod tests {
         let sum = checksum::of(&[0, 0, 9], 3);
         assert!(memory.verify([6..9, 0..0], 3, sum) && memory.verify([6..8, 8..9], 3, sum));
         assert!(!memory.verify([6..9, 0..0], 4, sum));
+        assert!(memory.verify_with("sum", [6..9, 0..0], &|bytes| bytes == [0, 0, 9]));
+        assert!(memory.verify_with("sum", [8..9, 0..2], &|bytes| bytes == [9, 0, 0]));
+        assert!(!memory.verify_with("sum", [0..0, 0..0], &|bytes| !bytes.is_empty()));
     }
 }

@@ -85,6 +85,26 @@ pub trait Memory {
     #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool;
 
+    /// As [`verify`](Memory::verify) for a checksum of the caller's own, so that existing formats can be checked:
+    /// whether the bytes of both `pieces`, one after the other, are those that it was made for, as `fits` says of
+    /// any bytes; the second may be empty. `name` is the checksum's name, for people: `"CRC-32C"`.
+    ///
+    /// `fits` must depend on the bytes alone: a checker calls it with several contents that memory may have. How
+    /// often it is wrong, as a checksum of few bits is, is for the caller to know; a checker takes it as ideal.
+    #[track_caller]
+    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+        _ = name;
+        let mut bytes = vec![0; pieces.iter().map(ExactSizeIterator::len).sum()];
+        let mut rest = &mut bytes[..];
+        for piece in &pieces {
+            assert_in_order(piece);
+            let (now, later) = rest.split_at_mut(piece.len());
+            self.load(piece.start, now);
+            rest = later;
+        }
+        fits(&bytes)
+    }
+
     /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can, which
     /// stands behind the fence where memory is a file in the page cache.
     ///
@@ -102,6 +122,17 @@ pub trait Memory {
     unsafe fn bytes(&self, _range: Range<usize>) -> Option<&[u8]> {
         None
     }
+}
+
+/// For implementations: a range that ends before it begins is a fault of the caller, as for a slice, and not an
+/// empty one.
+///
+/// # Panics
+/// If it does.
+#[inline]
+#[track_caller]
+pub fn assert_in_order(range: &Range<usize>) {
+    assert!(range.start <= range.end, "the range {}..{} ends before it begins", range.start, range.end);
 }
 
 /// Borrowed memory is memory, but lends no bytes: a second borrower could store to them meanwhile.
@@ -151,6 +182,10 @@ impl<M: Memory> Memory for &M {
     #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         (**self).verify(pieces, seed, sum)
+    }
+    #[track_caller]
+    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+        (**self).verify_with(name, pieces, fits)
     }
     fn health(&self) -> io::Result<()> {
         (**self).health()

@@ -1,7 +1,8 @@
 //! Which instructions make stores durable here: from the processor, a [`Policy`] measured on it, and the
 //! environment.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::policy::{Policy, PolicyError, Prices};
 use crate::{Flush, Width, isa};
@@ -149,9 +150,21 @@ fn environment(name: &'static str) -> Option<String> {
 // The policy that the environment names, if any.
 fn named(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<Policy>, WaysError> {
     let Some(path) = variable("RINGFENCE_POLICY").map(PathBuf::from) else { return Ok(None) };
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
+    let text = ordinary(&path).map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
     Policy::parse(&text).map(Some).map_err(|source| WaysError::Policy { path, source })
+}
+
+// A device might never end, and a pipe that nobody writes to never begin.
+fn ordinary(path: &Path) -> io::Result<String> {
+    const LONGEST: u64 = 1 << 20;
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no ordinary file"));
+    }
+    if metadata.len() > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is longer than 1MiB"));
+    }
+    std::fs::read_to_string(path)
 }
 
 fn of_here(policy: &Policy) -> Result<(), WaysError> {
@@ -181,6 +194,7 @@ mod tests {
             ("RINGFENCE_FLUSH", "wbinvd"),
             ("RINGFENCE_NT_THRESHOLD", "-1"),
             ("RINGFENCE_POLICY", "/no/such"),
+            ("RINGFENCE_POLICY", "/dev/zero"),
         ] {
             let error = of(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");

@@ -38,10 +38,9 @@ impl Explanation {
             let opened = File::open(path).map_err(failed)?;
             let (map_sync, failed) = match unnamed(path) {
                 Ok(file) => (ask(&file), None),
-                Err(error) => (
-                    MapSync::NotTried(format!("no file can be made there ({error})")),
-                    Some(error.to_string()),
-                ),
+                Err(error) => {
+                    (MapSync::NoFile(format!("no file can be made there ({error})")), Some(error.to_string()))
+                }
             };
             let facts = facts_of(&opened, path);
             return Ok(judge(subject, &Facts { unwritable: unwritable.or(failed), ..facts }, &map_sync));

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::mounts::{self, Mount};
+use ringfence_kernel::mounts::{self, Mount};
+
 use super::sysfs::{Ground, Tree};
 
 /// What is known of a piece of memory before it is judged.
@@ -54,10 +55,10 @@ impl Facts {
     /// `magic` is what statfs(2) says of its file system.
     pub fn of_file(root: &Path, mount_id: Option<u64>, path: &Path, magic: u64) -> Self {
         let tree = Tree(root);
-        let mounts = mounts::parse(&tree.read("/proc/self/mountinfo").unwrap_or_default());
+        let mounts = mounts::of_mountinfo(&tree.read("/proc/self/mountinfo").unwrap_or_default());
         // Files that were mounted nowhere (a memfd) have an id that no mount has.
         let mount = match mount_id {
-            Some(id) => mounts.iter().find(|mount| mount.id == id),
+            Some(_) => mounts.iter().find(|mount| mount.id == mount_id),
             None => mounts::containing(&mounts, path),
         };
         let layer = match mount {

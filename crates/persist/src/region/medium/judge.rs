@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use ringfence_kernel::mounts::Mount;
+
 use super::facts::{Below, Facts, Kind, Layer};
-use super::mounts::Mount;
 use super::sysfs::{Ground, NdRegion};
 use crate::region::durability::{Domain, Durability, Explanation};
 
@@ -15,6 +16,8 @@ pub(crate) enum MapSync {
     Refused(i32),
     /// Not asked for, because.
     NotTried(String),
+    /// Of a folder: there was no file to try it with, because.
+    NoFile(String),
 }
 
 /// Says how durable memory is, and why.
@@ -67,22 +70,61 @@ fn file(layer: &Layer, facts: &Facts, map_sync: &MapSync) -> Said {
             );
             said
         }
+        (MapSync::NoFile(why), _) if maps_synchronously(layer) => {
+            let grounds: Vec<Ground> = layer.below.iter().map(ground).collect();
+            let mut said = direct(&grounds, facts);
+            said.also.insert(
+                0,
+                format!(
+                    "{} is mounted with DAX on a device that has synchronous faults, so that files are mapped with no \
+                     page cache between; it was not tried: {why}",
+                    layer.fs
+                ),
+            );
+            said
+        }
         (_, Some(why)) => Said::volatile(why),
         (MapSync::Refused(errno), None) => {
             let mut said = Said::new(Durability::PageCache, refused(layer, *errno));
             said.also = doubts(layer);
             said
         }
-        (MapSync::NotTried(why), None) => {
+        (MapSync::NotTried(why) | MapSync::NoFile(why), None) => {
             let mut said =
                 Said::new(Durability::PageCache, format!("it was not mapped with MAP_SYNC: {why}"));
             said.also = doubts(layer);
+            if matches!(map_sync, MapSync::NoFile(_)) && mounted(layer, "dax=inode") {
+                said.also.push(format!(
+                    "{} is mounted with dax=inode: files there that have the DAX attribute are mapped directly, each \
+                     is explained by itself",
+                    layer.fs
+                ));
+            }
             said
         }
     };
     let mut also = described(layer);
     also.extend(said.also);
     Said { also, ..said }
+}
+
+fn mounted(layer: &Layer, option: &str) -> bool {
+    layer.mount.as_ref().is_some_and(|mount| mount.has(option))
+}
+
+fn is_virtio(region: &NdRegion) -> bool {
+    region.provider.as_deref().is_some_and(|name| name.starts_with("virtio"))
+}
+
+/// Whether the kernel accepts `MAP_SYNC` for every file of a file system, as far as its mount and device tell: ext4 and
+/// XFS do with DAX (their `mmap_supported_flags`), and of the nvdimm subsystem's disks all but virtio-pmem
+/// (`dax_synchronous`).
+fn maps_synchronously(layer: &Layer) -> bool {
+    let synchronous = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if region.indirect.is_none() && !is_virtio(region));
+    ["ext4", "xfs"].contains(&layer.fs.as_str())
+        && (mounted(layer, "dax") || mounted(layer, "dax=always"))
+        && !layer.below.is_empty()
+        && layer.below.iter().all(synchronous)
 }
 
 fn ground(below: &Below) -> Ground {
@@ -212,8 +254,8 @@ fn lost(layer: &Layer, facts: &Facts) -> Option<String> {
 
 fn refused(layer: &Layer, errno: i32) -> String {
     let with = format!("MAP_SYNC was refused with {}", errno_name(errno));
-    let has = |option| layer.mount.as_ref().is_some_and(|mount| mount.has(option));
-    let virtio = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if region.provider.as_deref().is_some_and(|name| name.starts_with("virtio")));
+    let has = |option| mounted(layer, option);
+    let virtio = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if is_virtio(region));
     let nd = layer.below.iter().any(|below| matches!(below, Below::Ground(Ground::Nd(_))));
     if has("dax") || has("dax=always") {
         if layer.below.iter().any(virtio) {
@@ -249,7 +291,7 @@ fn refused(layer: &Layer, errno: i32) -> String {
 /// What makes the word of msync worth less.
 fn doubts(layer: &Layer) -> Vec<String> {
     let mut doubts = Vec::new();
-    let has = |option| layer.mount.as_ref().is_some_and(|mount| mount.has(option));
+    let has = |option| mounted(layer, option);
     if has("nobarrier") || has("barrier=0") {
         doubts.push("it is mounted without barriers: msync does not empty the disk's own cache, which must survive a power failure itself".into());
     }

@@ -3,7 +3,6 @@
 
 pub(super) mod facts;
 pub(super) mod judge;
-mod mounts;
 mod sysfs;
 #[cfg(test)]
 mod tests;

@@ -101,6 +101,45 @@ fn a_namespace_that_is_no_fsdax_one() {
 }
 
 #[test]
+fn a_folder_where_no_file_can_be_made_agrees_with_its_files() {
+    let read_only = || MapSync::NoFile("no file can be made there (Read-only file system)".into());
+    let adr = Some("memory_controller");
+    for options in ["ro,dax=always", "ro,dax"] {
+        let tree = pmem(NFIT, "ACPI.NFIT", adr, options);
+        let file = on(&tree, "/mnt/pmem/x", MapSync::Accepted);
+        let folder = on(&tree, "/mnt/pmem", read_only());
+        assert_said(
+            &folder,
+            ADR,
+            &["is memory_controller", "mounted with DAX", "not tried: no file can be made"],
+        );
+        assert_eq!((folder.durability(), &folder.reasons()[0]), (file.durability(), &file.reasons()[0]));
+    }
+    // A file that nobody asked MAP_SYNC of is not mapped so, whatever could be.
+    let tree = pmem(NFIT, "ACPI.NFIT", adr, "rw,dax");
+    let not_asked = MapSync::NotTried("nobody asked for it".into());
+    assert_said(&on(&tree, "/mnt/pmem/x", not_asked), Durability::PageCache, &["nobody asked"]);
+    // Where files differ, or the device has no synchronous faults, the folder says no more than it can.
+    let each = pmem(NFIT, "ACPI.NFIT", adr, "ro,dax=inode");
+    let said = on(&each, "/mnt/pmem", read_only());
+    assert_said(&said, Durability::PageCache, &["not mapped with MAP_SYNC", "each is explained by itself"]);
+    let bus = "sys/devices/pci0000:00/0000:00:03.0/virtio1/ndbus0";
+    for (tree, path) in [
+        (pmem(bus, "virtio1", None, "ro,dax"), "/mnt/pmem"),
+        (pmem(NFIT, "ACPI.NFIT", adr, "ro"), "/mnt/pmem"),
+    ] {
+        assert_said(&on(&tree, path, read_only()), Durability::PageCache, &["not mapped with MAP_SYNC"]);
+    }
+    let indirect = pmem(NFIT, "ACPI.NFIT", adr, "ro,dax");
+    indirect.write(&format!("{NFIT}/region0/namespace0.0/block/pmem0/queue/dax"), "0\n");
+    assert_said(
+        &on(&indirect, "/mnt/pmem", read_only()),
+        Durability::PageCache,
+        &["not mapped with MAP_SYNC"],
+    );
+}
+
+#[test]
 fn what_the_firmware_does_not_vouch_for() {
     let unproven = Durability::UnprovenMedium;
     let silent = pmem(NFIT, "ACPI.NFIT", None, "rw,dax");
