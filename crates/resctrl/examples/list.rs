@@ -38,8 +38,7 @@ fn list(fs: &Resctrl) -> Result<(), Error> {
         }
     }
     for (name, bandwidth) in &info.bandwidths {
-        let least = bandwidth.unit.say(bandwidth.min_bandwidth);
-        println!("{name}: from {least}, {} groups", bandwidth.num_closids);
+        println!("{name}: {}, {} groups", bandwidth.choice(), bandwidth.num_closids);
     }
     if let Some(monitoring) = &info.monitoring {
         println!("monitoring: {} for {} groups", monitoring.mon_features.join(", "), monitoring.num_rmids);

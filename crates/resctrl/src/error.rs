@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use ringfence_kernel::text::printable;
+
 use crate::remedy;
 
 /// An operation that the kernel refused.
@@ -44,9 +46,9 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.tried, self.source)?;
+        write!(f, "{}: {}", printable(&self.tried), self.source)?;
         if let Some(status) = &self.status {
-            write!(f, " (the kernel says: {status})")?;
+            write!(f, " (the kernel says: {})", printable(status))?;
         }
         if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
     }
@@ -73,6 +75,9 @@ pub enum Absent {
     /// It can be mounted.
     #[error("resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl (as root)")]
     NotMounted,
+    /// It is mounted there, and something else over it.
+    #[error("something else is mounted over resctrl at {0}: umount {0} (as root) uncovers it")]
+    Covered(String),
 }
 
 /// Everything that can go wrong.
@@ -85,7 +90,7 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// A file of the kernel holds what this library does not understand.
-    #[error("{} holds '{text}': {why}", path.display())]
+    #[error("{} holds '{}': {}", path.display(), printable(text), printable(why))]
     Content {
         /// The file.
         path: PathBuf,
@@ -109,8 +114,9 @@ pub enum Error {
     },
     /// What a transaction left behind that was killed cannot be put back.
     #[error(
-        "what '{purpose}' had changed when it was killed cannot be put back: {source}; then 'ringfence resctrl \
-         recover' tries again, and 'ringfence resctrl forget' leaves things as they are"
+        "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence resctrl \
+         recover' tries again, and 'ringfence resctrl forget' leaves things as they are",
+        printable(purpose)
     )]
     Leftover {
         /// What it was for.

@@ -5,13 +5,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use ringfence_kernel::mounts::{self, Mount};
 use ringfence_kernel::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Absent, Error, Refused};
 use crate::group::{Group, GroupId};
 use crate::info::{self, Info, Spelling};
-use crate::kernel::{HostKernel, Kernel};
+use crate::kernel::{self, HostKernel, Kernel};
 
 /// Where resctrl is mounted unless somebody mounts it elsewhere.
 pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
@@ -28,9 +29,8 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    fn read(text: &str) -> Self {
-        let has = |name: &str| text.split(',').any(|option| option == name);
-        Self { cdp: has("cdp"), cdpl2: has("cdpl2"), mba_mbps: has("mba_MBps") }
+    fn of(mount: &Mount) -> Self {
+        Self { cdp: mount.has("cdp"), cdpl2: mount.has("cdpl2"), mba_mbps: mount.has("mba_MBps") }
     }
 
     /// As `mount -o` takes them; empty for none.
@@ -64,20 +64,20 @@ impl Resctrl {
     /// # Errors
     /// Why there is none: no hardware, no kernel support, or not mounted.
     pub fn find(root: &FsRoot) -> Result<Self, Absent> {
-        let mounts = root.read_opt("/proc/mounts").unwrap_or_default();
-        let found = mounts.lines().find_map(|line| {
-            let mut fields = line.split(' ').skip(1);
-            let (at, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-            // proc(5): spaces in paths are written in octal.
-            (kind == "resctrl").then(|| (at.replace("\\040", " "), MountOptions::read(options)))
-        });
+        let mut all = mounts::of_table(&root.read_opt("/proc/mounts").unwrap_or_default());
+        all.retain(|mount| mount.fs == "resctrl");
+        let covered = |mount: &Mount| root.is_host() && kernel::is_resctrl(&mount.point).is_ok_and(|is| !is);
+        let found = all.iter().find(|mount| !covered(mount)).cloned();
+        if let (None, Some(mount)) = (&found, all.first()) {
+            return Err(Absent::Covered(mount.point.display().to_string()));
+        }
         let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
-        if let Some((at, options)) = found {
+        if let Some(mount) = found {
             let amd =
                 cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));
             return Ok(Self {
-                kernel: Arc::new(HostKernel::new(root, at)),
-                options,
+                options: MountOptions::of(&mount),
+                kernel: Arc::new(HostKernel::new(root, mount.point)),
                 amd,
                 mounted_here: false,
             });

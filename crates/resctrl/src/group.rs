@@ -195,16 +195,25 @@ impl Group {
         removed.map_err(|refused| refused.unless_said(|errno| self.forbidden_above(errno)).into())
     }
 
-    /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed whose device
-    /// was open.
-    pub(crate) fn refuse_while_mapped(&self, tried: &str) -> Result<(), Error> {
+    /// Refuses what would take away a pseudo-locked region that somebody uses, or may use unseen: Linux 6.1
+    /// crashes when resctrl is mounted again after a pseudo-locked group was removed whose device was open.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] then, with what was `tried`; or where the mode cannot be read.
+    pub fn refuse_while_mapped(&self, tried: &str) -> Result<(), Error> {
         if self.id.is_monitor() || self.mode()? != Some(Mode::PseudoLocked) {
             return Ok(());
         }
         let device = self.device();
         let users = self.fs.kernel().users_of(&device);
         if users.is_empty() {
-            return Ok(());
+            let Some(why) = self.fs.kernel().unseen() else { return Ok(()) };
+            return Err(Error::Busy(format!(
+                "{tried} was not tried: who uses {} cannot be told, because {why}, and the kernel can crash when a \
+                 region goes that is in use; do it as root outside of any container, where /proc shows every \
+                 process",
+                device.display()
+            )));
         }
         let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         Err(Error::Busy(format!(

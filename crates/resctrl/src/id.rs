@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ringfence_kernel::text::printable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;
@@ -72,7 +73,11 @@ impl GroupId {
 
 impl fmt::Display for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_default() { f.write_str("default group") } else { write!(f, "{}", self.path().display()) }
+        if self.is_default() {
+            return f.write_str("default group");
+        }
+        // Whoever makes a group chooses its name.
+        f.write_str(&printable(&self.path().to_string_lossy()))
     }
 }
 
@@ -89,7 +94,8 @@ impl FromStr for GroupId {
             [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
             _ => {
                 return Err(Error::Usage(format!(
-                    "'{text}' is no group: write NAME or NAME/mon_groups/NAME"
+                    "'{}' is no group: write NAME or NAME/mon_groups/NAME",
+                    printable(text)
                 )));
             }
         };
@@ -102,7 +108,10 @@ impl GroupId {
     pub(crate) fn check(&self) -> Result<(), Error> {
         for name in self.control.iter().chain(&self.monitor) {
             if let Some(why) = Self::unfit(name) {
-                return Err(Error::Usage(format!("'{name}' cannot be the name of a group: {why}")));
+                return Err(Error::Usage(format!(
+                    "'{}' cannot be the name of a group: {why}",
+                    printable(name)
+                )));
             }
         }
         Ok(())

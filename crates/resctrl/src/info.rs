@@ -1,10 +1,12 @@
 //! `info/`: what can be shared out, in which steps, and to how many groups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::bandwidth::{BandwidthInfo, ThrottleMode, Unit};
 use crate::error::{Error, Refused};
 use crate::group::{GroupId, Mode};
 use crate::kernel::Kernel;
@@ -38,6 +40,60 @@ pub struct CacheInfo {
     pub sparse_masks: bool,
     /// Who uses which way, for each domain.
     pub bit_usage: BTreeMap<Domain, BitUsage>,
+    /// The part of it that devices write to, where that can be chosen.
+    #[serde(default, skip_serializing_if = "IoAlloc::is_unsupported")]
+    pub io_alloc: IoAlloc,
+}
+
+impl CacheInfo {
+    /// Ways of a domain that devices write to: those that the hardware always shares with them, and those that
+    /// they were given.
+    pub fn io_ways(&self, domain: Domain) -> Mask {
+        self.shareable_bits.or(self.io_alloc.ways(domain))
+    }
+}
+
+/// Whether the ways that devices write to can be chosen, and which were (kernel documentation, resctrl, "io_alloc" and
+/// "io_alloc_cbm", Linux 6.19; AMD's SDCIAE).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoAlloc {
+    /// Not of this cache, or by this kernel.
+    #[default]
+    Unsupported,
+    /// They can, and are not.
+    Disabled,
+    /// They are: by domain. The highest CLOSID stands for I/O then, and no group can have it.
+    Enabled(BTreeMap<Domain, Mask>),
+}
+
+impl IoAlloc {
+    /// Whether they cannot be chosen.
+    pub fn is_unsupported(&self) -> bool {
+        *self == IoAlloc::Unsupported
+    }
+
+    fn ways(&self, domain: Domain) -> Mask {
+        match self {
+            IoAlloc::Enabled(masks) => masks.get(&domain).copied().unwrap_or_default(),
+            IoAlloc::Unsupported | IoAlloc::Disabled => Mask(0),
+        }
+    }
+}
+
+impl fmt::Display for IoAlloc {
+    /// As the files show it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoAlloc::Unsupported => f.write_str("not supported"),
+            IoAlloc::Disabled => f.write_str("disabled"),
+            IoAlloc::Enabled(masks) => {
+                let masks: Vec<String> =
+                    masks.iter().map(|(domain, mask)| format!("{domain}={mask}")).collect();
+                write!(f, "enabled for {}", masks.join(";"))
+            }
+        }
+    }
 }
 
 /// Who uses the ways of one cache: a letter for each way, the highest first (kernel documentation,
@@ -55,58 +111,6 @@ impl BitUsage {
     }
 }
 
-/// What a bandwidth is counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Percent of what there is (Intel, MPAM).
-    Percent,
-    /// MB/s, kept by the kernel's software controller (mount option `mba_MBps`).
-    MegabytesPerSecond,
-    /// Eighths of a GB/s (AMD).
-    EighthsOfGigabyte,
-}
-
-impl Unit {
-    /// An amount in words.
-    pub fn say(self, amount: u64) -> String {
-        match self {
-            Unit::Percent => format!("{amount} %"),
-            Unit::MegabytesPerSecond => format!("{amount} MB/s"),
-            Unit::EighthsOfGigabyte => format!("{:.3} GB/s", amount as f64 / 8.0),
-        }
-    }
-}
-
-/// How two hardware threads of a core are throttled that ask for different bandwidths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ThrottleMode {
-    /// Both as the one with the smaller bandwidth.
-    Max,
-    /// Each by itself.
-    PerThread,
-    /// The kernel does not say.
-    Unknown,
-}
-
-/// A bandwidth that is shared out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BandwidthInfo {
-    /// Groups that there can be, the default one included.
-    pub num_closids: u32,
-    /// The least amount.
-    pub min_bandwidth: u64,
-    /// Amounts are rounded up to steps of this size.
-    pub bandwidth_gran: u64,
-    /// Whether delays are linear.
-    pub delay_linear: bool,
-    /// What is throttled with a hardware thread.
-    pub throttle: ThrottleMode,
-    /// What amounts are counted in.
-    pub unit: Unit,
-}
-
 /// Monitoring of the L3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonitoringInfo {
@@ -116,6 +120,11 @@ pub struct MonitoringInfo {
     pub mon_features: Vec<String>,
     /// A removed group's number is reused once its occupancy is below this, in bytes.
     pub max_threshold_occupancy: Option<u64>,
+    /// How bandwidth counters come to groups, where that can be chosen (kernel documentation, resctrl,
+    /// "mbm_assign_mode", Linux 6.18; AMD's ABMC): `mbm_event`, each assigned and kept, or `default`, as the
+    /// hardware deals them out. Changing it sets all counters back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mbm_assign_mode: Option<String>,
 }
 
 impl Info {
@@ -147,12 +156,19 @@ impl Info {
         caches.chain(self.bandwidths.values().map(|bandwidth| bandwidth.num_closids)).min()
     }
 
+    /// CLOSIDs that stand for I/O and that no group can have: one, the highest, where it is given ways of its own.
+    /// With CDP one stands for code and data.
+    pub fn closids_of_io(&self) -> u32 {
+        u32::from(self.caches.values().any(|cache| matches!(cache.io_alloc, IoAlloc::Enabled(_))))
+    }
+
     /// Groups of control that can still be made beside these; `None` where nothing is shared out. A group
     /// that stands for a pseudo-locked region has given its CLOSID back (Linux 6.1,
     /// `rdtgroup_pseudo_lock_create`).
     pub fn closids_free<'a>(&self, groups: impl Iterator<Item = (&'a GroupId, Option<Mode>)>) -> Option<u32> {
         let has = groups.filter(|(id, mode)| !id.is_monitor() && *mode != Some(Mode::PseudoLocked));
-        Some(self.num_closids()?.saturating_sub(u32::try_from(has.count()).unwrap_or(u32::MAX)))
+        let has = u32::try_from(has.count()).unwrap_or(u32::MAX).saturating_add(self.closids_of_io());
+        Some(self.num_closids()?.saturating_sub(has))
     }
 }
 
@@ -254,6 +270,30 @@ impl Folder<'_> {
             } else {
                 BTreeMap::new()
             },
+            io_alloc: if has("io_alloc") { self.io_alloc()? } else { IoAlloc::Unsupported },
+        })
+    }
+
+    fn io_alloc(&self) -> Result<IoAlloc, Error> {
+        let masks = |text: &str| -> Option<BTreeMap<Domain, Mask>> {
+            let parts = text.split(';').filter(|part| !part.is_empty());
+            let mask = |part: &str| {
+                let (domain, mask) = part.split_once('=')?;
+                Some((domain.trim().parse().ok()?, mask.trim().parse().ok()?))
+            };
+            parts.map(mask).collect()
+        };
+        let known = |text: &str| match text {
+            "not supported" => Some(IoAlloc::Unsupported),
+            "disabled" => Some(IoAlloc::Disabled),
+            "enabled" => Some(IoAlloc::Enabled(BTreeMap::new())),
+            _ => None,
+        };
+        Ok(match self.parse("io_alloc", known, "enabled, disabled or not supported")? {
+            IoAlloc::Enabled(_) => {
+                IoAlloc::Enabled(self.parse("io_alloc_cbm", masks, "a mask for each cache")?)
+            }
+            other => other,
         })
     }
 
@@ -278,6 +318,10 @@ impl Folder<'_> {
             num_rmids: self.small("num_rmids")?,
             mon_features: self.text("mon_features")?.lines().map(|line| line.trim().to_owned()).collect(),
             max_threshold_occupancy: self.number("max_threshold_occupancy").ok(),
+            mbm_assign_mode: self.text("mbm_assign_mode").ok().and_then(|text| {
+                let chosen = |word: &str| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned());
+                text.split_whitespace().find_map(chosen)
+            }),
         })
     }
 }

@@ -31,6 +31,7 @@
 //! Facts about the interface come from the kernel documentation (`Documentation/arch/x86/resctrl.rst`) and
 //! the sources of Linux 6.1 (`arch/x86/kernel/cpu/resctrl`).
 
+mod bandwidth;
 mod error;
 mod fs;
 mod group;

@@ -20,12 +20,12 @@ pub struct Split {
     pub with_io: bool,
 }
 
-/// Splits the ways that are free for it: `ways` of them for one alone, at the end of the cache that I/O
-/// does not use.
+/// Splits the ways of a domain that are free for it: `ways` of them for one alone, at the end of the cache that
+/// I/O does not use; where masks may have gaps, also in between.
 ///
 /// # Errors
 /// Why it cannot be, to follow "because".
-pub fn split(cache: &CacheInfo, taken: Mask, ways: u32) -> Result<Split, String> {
+pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Result<Split, String> {
     let least = cache.min_cbm_bits.max(1);
     if ways < least {
         return Err(format!("a mask needs {least} bits at least"));
@@ -39,13 +39,18 @@ pub fn split(cache: &CacheInfo, taken: Mask, ways: u32) -> Result<Split, String>
             free.count()
         ));
     }
-    let ends = [end_of(free, ways, false), end_of(free, ways, true)];
-    let io = cache.shareable_bits;
+    let mut places = vec![end_of(free, ways, false), end_of(free, ways, true)];
+    if cache.sparse_masks {
+        places.extend(
+            (0..=64 - ways.min(64)).map(|bit| Mask::run(bit, ways)).filter(|run| run.is_within(free)),
+        );
+    }
+    let io = cache.io_ways(domain);
     let fits = |alone: &Mask| {
         let rest = free.without(*alone);
         alone.is_contiguous() && (cache.sparse_masks || rest.is_contiguous())
     };
-    let alone = ends.into_iter().filter(fits).min_by_key(|alone| alone.and(io).count());
+    let alone = places.into_iter().filter(fits).min_by_key(|alone| alone.and(io).count());
     let alone = alone.ok_or("the free ways have gaps that this processor does not take")?;
     Ok(Split { alone, others: free.without(alone), with_io: alone.overlaps(io) })
 }
@@ -105,7 +110,7 @@ pub fn fence(info: &Info, state: &State, level: u32, domains: &[Domain], ways: u
         splits: BTreeMap::new(),
     };
     for &domain in domains {
-        let split = split(cache, taken(info, state, &resources, domain), ways)?;
+        let split = split(cache, domain, taken(info, state, &resources, domain), ways)?;
         fence.splits.insert(domain, split);
         for resource in &resources {
             fence.alone.set_mask(resource.clone(), domain, split.alone);
@@ -168,6 +173,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::info::IoAlloc;
+
+    fn split(cache: &CacheInfo, taken: Mask, ways: u32) -> Result<Split, String> {
+        super::split(cache, 0, taken, ways)
+    }
 
     fn cache(ways: u32, io: u64, least: u32, sparse: bool) -> CacheInfo {
         CacheInfo {
@@ -177,7 +187,24 @@ mod tests {
             shareable_bits: Mask(io),
             sparse_masks: sparse,
             bit_usage: BTreeMap::new(),
+            io_alloc: IoAlloc::Disabled,
         }
+    }
+
+    #[test]
+    fn ways_that_devices_were_given_are_left_to_them() {
+        let given = |mask: u64, sparse: bool| {
+            let io_alloc = IoAlloc::Enabled(BTreeMap::from([(0, Mask(mask)), (1, Mask(0xff00))]));
+            CacheInfo { io_alloc, ..cache(16, 0, 1, sparse) }
+        };
+        assert_eq!(split(&given(0xff, false), Mask(0), 4).unwrap().alone, Mask(0xf000));
+        assert_eq!(super::split(&given(0xff, false), 1, Mask(0), 4).unwrap().alone, Mask(0xf));
+        // At both ends: only masks with gaps can go around them.
+        assert!(split(&given(0xf00f, false), Mask(0), 4).unwrap().with_io);
+        let between = split(&given(0xf00f, true), Mask(0), 4).unwrap();
+        assert_eq!((between.alone, between.with_io), (Mask(0xf0), false));
+        // All of it, as it is when it was just switched on.
+        assert!(split(&given(0xffff, true), Mask(0), 4).unwrap().with_io);
     }
 
     #[test]
@@ -209,7 +236,7 @@ mod tests {
             };
             (name.parse().unwrap(), state)
         };
-        State { groups: groups.iter().map(group).collect() }
+        State { groups: groups.iter().map(group).collect(), ..State::default() }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::group::{GroupId, Mode};
+use crate::info::Info;
 use crate::kernel::Thread;
 use crate::schemata::Schemata;
 
@@ -29,6 +30,10 @@ pub struct GroupState {
 pub struct State {
     /// By group.
     pub groups: BTreeMap<GroupId, GroupState>,
+    /// Settings of resctrl as a whole, by their file below `info/`, where the kernel has them: `L3/io_alloc`,
+    /// `L3_MON/mbm_assign_mode`. No step changes them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub whole: BTreeMap<String, String>,
 }
 
 impl State {
@@ -56,7 +61,7 @@ impl State {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { groups })
+        Ok(Self { groups, whole: whole(&fs.info()?) })
     }
 
     /// The group of control that has a thread, as far as it is named here: the default one otherwise.
@@ -70,4 +75,11 @@ impl State {
         let mut monitors = self.groups.iter().filter(|(id, _)| id.is_monitor());
         monitors.find(|(_, state)| state.threads.contains(&thread)).map(|(id, _)| id.clone())
     }
+}
+
+fn whole(info: &Info) -> BTreeMap<String, String> {
+    let caches = info.caches.iter().filter(|(_, cache)| !cache.io_alloc.is_unsupported());
+    let caches = caches.map(|(name, cache)| (format!("{name}/io_alloc"), cache.io_alloc.to_string()));
+    let mode = info.monitoring.as_ref().and_then(|monitoring| monitoring.mbm_assign_mode.clone());
+    caches.chain(mode.map(|mode| ("L3_MON/mbm_assign_mode".to_owned(), mode))).collect()
 }

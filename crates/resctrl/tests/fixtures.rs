@@ -1,10 +1,11 @@
 //! Files as kernels of different machines show them, in trees that stand in for `/sys` and `/proc`.
 
 use ringfence_kernel::fixture::FixtureTree;
-use ringfence_resctrl::info::{ThrottleMode, Unit};
+use ringfence_resctrl::info::{IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::monitor::{Value, total};
 use ringfence_resctrl::{
-    Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Resctrl, Resource, Setting, State,
+    Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Options, Overview, Resctrl, Resource, Setting,
+    State, Transaction,
 };
 
 const MOUNT: &str = "/sys/fs/resctrl";
@@ -87,11 +88,11 @@ fn why_there_is_none() {
 #[test]
 fn mounted_elsewhere_and_how() {
     let tree = FixtureTree::empty("elsewhere");
-    tree.write("/proc/mounts", "none /mnt/my\\040rdt resctrl rw,nosuid,cdp,cdpl2,mba_MBps 0 0\n");
-    tree.write("/mnt/my rdt/schemata", "L3DATA:0=f\nL3CODE:0=f\n").write("/mnt/my rdt/tasks", "1\n");
+    tree.write("/proc/mounts", "none /mnt/my\\040rdt\\011x resctrl rw,nosuid,cdp,cdpl2,mba_MBps 0 0\n");
+    tree.write("/mnt/my rdt\tx/schemata", "L3DATA:0=f\nL3CODE:0=f\n").write("/mnt/my rdt\tx/tasks", "1\n");
     let fs = Resctrl::find(&tree.root()).unwrap();
     assert_eq!(fs.options(), MountOptions { cdp: true, cdpl2: true, mba_mbps: true });
-    assert!(fs.place().ends_with("/mnt/my rdt"), "{}", fs.place());
+    assert!(fs.place().ends_with("/mnt/my rdt\tx"), "{}", fs.place());
     assert_eq!(fs.default_group().schemata().unwrap().mask(&Resource::L3Data, 0), Some(Mask(0xf)));
 }
 
@@ -182,6 +183,137 @@ fn epyc() {
         (schemata.mask(&Resource::L3, 1), schemata.amount(&Resource::Smba, 0)),
         (Some(Mask(0x8001)), Some(2048))
     );
+}
+
+/// Zen 5 on Linux 6.19, made after the kernel's documentation of `io_alloc` (SDCIAE) and `mbm_assign_mode` (ABMC);
+/// the kernel of the testbed has neither.
+fn turin() -> (FixtureTree, Resctrl) {
+    let (tree, fs) = machine(
+        "AuthenticAMD",
+        "",
+        &[
+            ("schemata", "    MB:0=2048;1=2048\n    L3:0=ffff;1=ffff\n"),
+            ("mode", "shareable\n"),
+            ("tasks", "1\n"),
+            ("cpus_list", "0-15\n"),
+            ("info/L3/io_alloc", "disabled\n"),
+        ],
+    );
+    cache(&tree, "L3", 16, "ffff", (1, "0"), "0=SSSSSSSSSSSSSSSS;1=SSSSSSSSSSSSSSSS");
+    tree.write(format!("{MOUNT}/info/L3/sparse_masks"), "1\n");
+    bandwidth(&tree, "MB", [16, 0, 1, 0], None);
+    monitoring(&tree, 4096, "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n");
+    tree.write(format!("{MOUNT}/info/L3_MON/mbm_assign_mode"), "[mbm_event]\ndefault\n");
+    (tree, fs)
+}
+
+fn give_io(tree: &FixtureTree, masks: &str) {
+    tree.write(format!("{MOUNT}/info/L3/io_alloc"), "enabled\n")
+        .write(format!("{MOUNT}/info/L3/io_alloc_cbm"), masks);
+}
+
+#[test]
+fn ways_and_the_closid_that_io_was_given_are_not_free() {
+    let (tree, fs) = turin();
+    let plan = |ways: u32| {
+        let (info, state) = (fs.info().unwrap(), State::read(&fs).unwrap());
+        ringfence_resctrl::plan::fence(&info, &state, 3, &[0, 1], ways)
+    };
+    assert_eq!(fs.info().unwrap().caches["L3"].io_alloc, IoAlloc::Disabled);
+    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(15));
+    assert_eq!(plan(4).unwrap().alone.to_string(), "L3:0=f;1=f\n");
+    give_io(&tree, "0=00ff;1=f00f\n");
+    let l3 = &fs.info().unwrap().caches["L3"];
+    assert_eq!((l3.io_ways(0), l3.io_ways(1), l3.shareable_bits), (Mask(0xff), Mask(0xf00f), Mask(0)));
+    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(14));
+    let fence = plan(4).unwrap();
+    assert_eq!(fence.alone.to_string(), "L3:0=f000;1=f0\n");
+    assert!(fence.splits.values().all(|split| !split.with_io));
+    // Where there is no other way, it is said.
+    assert!(plan(10).unwrap().splits.values().all(|split| split.with_io));
+    // With CDP both resources show the same, and it is one CLOSID all the same.
+    for name in ["L3CODE", "L3DATA"] {
+        cache(&tree, name, 8, "ffff", (1, "0"), "0=SSSSSSSSSSSSSSSS;1=SSSSSSSSSSSSSSSS");
+        tree.write(format!("{MOUNT}/info/{name}/io_alloc"), "enabled\n")
+            .write(format!("{MOUNT}/info/{name}/io_alloc_cbm"), "0=00ff;1=f00f\n");
+    }
+    tree.remove(format!("{MOUNT}/info/L3"));
+    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(6));
+    // Other caches of the machine.
+    tree.write(format!("{MOUNT}/info/L3CODE/io_alloc"), "not supported\n");
+    assert!(fs.info().unwrap().caches["L3CODE"].io_alloc.is_unsupported());
+    tree.write(format!("{MOUNT}/info/L3CODE/io_alloc"), "perhaps\n");
+    assert!(fs.info().unwrap_err().to_string().contains("io_alloc holds 'perhaps'"));
+}
+
+#[test]
+fn settings_of_resctrl_as_a_whole_that_somebody_changes_are_said() {
+    let (tree, fs) = turin();
+    let mode = fs.info().unwrap().monitoring.unwrap().mbm_assign_mode;
+    assert_eq!(mode.as_deref(), Some("mbm_event"));
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
+    let mut change = Transaction::begin(&fs, "a test", &options).unwrap();
+    assert_eq!(change.before().whole["L3_MON/mbm_assign_mode"], "mbm_event");
+    tree.write(format!("{MOUNT}/info/L3_MON/mbm_assign_mode"), "mbm_event\n[default]\n");
+    give_io(&tree, "0=ffff;1=ffff\n");
+    let left = change.restore().unwrap().left;
+    let expected = [
+        "info/L3/io_alloc is enabled for 0=ffff;1=ffff by now, was disabled before",
+        "info/L3_MON/mbm_assign_mode is default by now, was mbm_event before",
+    ];
+    assert_eq!(left, expected);
+    // Nothing of it on kernels that have neither.
+    let (old, fs) =
+        machine("GenuineIntel", "", &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")]);
+    cache(&old, "L3", 16, "1", (1, "0"), "0=S");
+    assert!(State::read(&fs).unwrap().whole.is_empty());
+}
+
+#[test]
+fn nothing_that_a_name_or_a_journal_holds_steers_the_terminal() {
+    let (tree, fs) = machine("GenuineIntel", "", &[("mode", "\x1b[31mmine\n")]);
+    cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
+    let hostile = GroupId::control("a\x1b]0;title\x07");
+    assert_eq!(hostile.to_string(), r"a\u{1b}]0;title\u{7}");
+    assert_eq!(hostile.path().to_str(), Some("a\x1b]0;title\x07"), "the kernel is asked for what is there");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("resctrl.journal"), "\x1b[2Jno journal\n").unwrap();
+    let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
+    let errors = [
+        ringfence_resctrl::transaction::recover(&fs, &options).unwrap_err(),
+        fs.default_group().mode().unwrap_err(),
+        "x\x1b/y".parse::<GroupId>().unwrap_err(),
+        fs.group(&hostile).set_mode(Mode::Exclusive).unwrap_err(),
+        fs.group(&GroupId::control("b\x1b\n")).create().unwrap_err(),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains(r"\u{1b}") && !text.contains(char::is_control), "{text:?}");
+    }
+}
+
+#[test]
+fn journals_are_not_written_through_links_nor_read_from_them() {
+    let (tree, fs) =
+        machine("GenuineIntel", "", &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")]);
+    cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("dear"), "dear").unwrap();
+    std::os::unix::fs::symlink(path("dear"), path("resctrl.new")).unwrap();
+    let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
+    let change = Transaction::begin(&fs, "a test", &options).unwrap();
+    assert_eq!(std::fs::read_to_string(path("dear")).unwrap(), "dear");
+    drop(change);
+    std::os::unix::fs::symlink(path("dear"), path("resctrl.journal")).unwrap();
+    let refused = Transaction::begin(&fs, "a test", &options).err().unwrap().to_string();
+    assert!(refused.contains("resctrl.journal is a symbolic link"), "{refused}");
+    std::fs::remove_file(path("resctrl.journal")).unwrap();
+    std::fs::remove_file(path("resctrl.lock")).unwrap();
+    std::os::unix::fs::symlink(path("dear"), path("resctrl.lock")).unwrap();
+    assert!(Transaction::begin(&fs, "a test", &options).is_err());
+    assert_eq!(std::fs::read_to_string(path("dear")).unwrap(), "dear");
 }
 
 #[test]

@@ -1,13 +1,22 @@
 //! The kernel of this machine, or a tree of files in its place.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_kernel::cpulist::CpuSet;
 use ringfence_kernel::root::{FsRoot, field};
 
-use super::{Held, Kernel, WriteError};
+use super::{Held, Identity, Kernel, WriteError, holders};
+use crate::transaction::lock;
+
+// The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
+const CHANGES: &str = "info";
 
 /// Files below a root.
 #[derive(Debug, Clone)]
@@ -72,6 +81,28 @@ impl Kernel for HostKernel {
         Ok(flock(&file, exclusive)?.then(|| Box::new(file) as Held))
     }
 
+    fn try_lock_changes(&self) -> io::Result<Option<Held>> {
+        let file = File::open(self.path(Path::new(CHANGES)))?;
+        Ok(flock(&file, true)?.then(|| Box::new(file) as Held))
+    }
+
+    // A line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 4711 00:1f:25 0 EOF`, the file by device and inode
+    // (proc(5)).
+    fn holder_of_changes(&self) -> Option<u32> {
+        let file = fs::metadata(self.path(Path::new(CHANGES))).ok()?;
+        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        let id = format!("{major:02x}:{minor:02x}:{}", file.ino());
+        self.root.read_opt("/proc/locks")?.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let held = fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&&*id);
+            if held { fields.get(4)?.parse().ok() } else { None }
+        })
+    }
+
+    fn journal_folders(&self) -> Vec<PathBuf> {
+        lock::folders(&self.root, None)
+    }
+
     fn place(&self) -> String {
         self.path(Path::new("")).display().to_string().trim_end_matches('/').to_owned()
     }
@@ -92,23 +123,64 @@ impl Kernel for HostKernel {
     }
 
     fn users_of(&self, path: &Path) -> Vec<u32> {
-        let uses = |pid: &u32| {
-            let open = self.root.list_opt(format!("/proc/{pid}/fd")).into_iter().any(|fd| {
-                let link = self.root.path(format!("/proc/{pid}/fd/{fd}"));
-                fs::read_link(link).is_ok_and(|target| target == path)
-            });
-            let name = path.to_string_lossy();
-            open || self
-                .root
-                .read_opt(format!("/proc/{pid}/maps"))
-                .is_some_and(|maps| maps.lines().any(|line| line.ends_with(&*name)))
-        };
-        self.root.numbered("/proc", "").into_iter().filter(uses).collect()
+        holders::users_of(&self.root, path)
+    }
+
+    fn unseen(&self) -> Option<String> {
+        holders::unseen(&self.root)
+    }
+
+    fn online(&self) -> Option<CpuSet> {
+        self.root.parse_opt("/sys/devices/system/cpu/online")
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let path = self.path(path);
+        let ino = fs::metadata(&path)?.ino();
+        if !self.root.is_host() {
+            return Ok(Identity { fs: 0, ino });
+        }
+        if !is_resctrl(&path)? {
+            return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
+        }
+        Ok(Identity { fs: mount_number(&path)?, ino })
     }
 
     fn boot_id(&self) -> String {
         self.root.read_opt("/proc/sys/kernel/random/boot_id").unwrap_or_default()
     }
+}
+
+// `RDTGROUP_SUPER_MAGIC` of include/uapi/linux/magic.h.
+const MAGIC: i64 = 0x0765_5821;
+
+/// Whether resctrl lies there, rather than something that is mounted over it.
+pub(crate) fn is_resctrl(path: &Path) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the string ends in NUL, the structure is the one that is filled, and both live on.
+    if unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was filled.
+    Ok(unsafe { found.assume_init() }.f_type == MAGIC)
+}
+
+fn mount_number(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: as above.
+    if unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was filled.
+    Ok(unsafe { found.assume_init() }.f_fsid)
+}
+
+/// The user that this process acts as.
+pub(crate) fn user() -> u32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Takes an advisory lock on an open file if nobody else holds it.

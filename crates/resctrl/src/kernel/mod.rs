@@ -1,16 +1,18 @@
 //! What this library asks of the kernel, as a trait: the real one, and for tests a model in memory.
 
+mod holders;
 mod host;
 #[cfg(any(test, feature = "model"))]
 pub mod model;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ringfence_kernel::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostKernel;
-pub(crate) use host::flock;
+pub(crate) use host::{flock, is_resctrl, user};
 
 /// A thread that is known again: its number alone may be somebody else's later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,6 +21,19 @@ pub struct Thread {
     pub tid: u32,
     /// When it was started, in clock ticks since boot (`proc(5)`, field 22 of `stat`).
     pub start: u64,
+}
+
+/// What tells a folder of resctrl from another one of its name, earlier or later.
+///
+/// Linux before 6.6 numbers the folders of resctrl from boot to shutdown, and never gives a number twice (64
+/// bits, `kernfs_new_node`). Later ones begin anew at each mount, and give each mount a number of its own
+/// (`kernfs_statfs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// The mount's number (`f_fsid` of statvfs(3)).
+    pub fs: u64,
+    /// The inode's.
+    pub ino: u64,
 }
 
 /// Why a file was not written.
@@ -75,6 +90,20 @@ pub trait Kernel: Send + Sync {
     /// The errno.
     fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>>;
 
+    /// Takes the lock that this library's transactions hold from begin to end: `flock(2)` on `info`, whoever
+    /// asks and wherever the journal lies. The root's, which other programs wait for, would keep them out for
+    /// as long as one measures. `None` where it is held by somebody else.
+    ///
+    /// # Errors
+    /// The errno.
+    fn try_lock_changes(&self) -> io::Result<Option<Held>>;
+
+    /// The process that holds that lock, as far as it can be seen.
+    fn holder_of_changes(&self) -> Option<u32>;
+
+    /// Where journals may lie of whoever changes this resctrl, as far as such folders are known.
+    fn journal_folders(&self) -> Vec<PathBuf>;
+
     /// Where resctrl is mounted, for messages.
     fn place(&self) -> String;
 
@@ -87,8 +116,20 @@ pub trait Kernel: Send + Sync {
     /// The process that a thread belongs to, and that one's parent.
     fn process_and_parent(&self, tid: u32) -> Option<(u32, u32)>;
 
-    /// Processes that have a file open or mapped, by id.
+    /// Processes that have a device open or mapped, by id, as far as they can be seen.
     fn users_of(&self, path: &Path) -> Vec<u32>;
+
+    /// Why there may be users that [`Kernel::users_of`] does not see; `None` where there are none.
+    fn unseen(&self) -> Option<String>;
+
+    /// The CPUs that are online; `None` where that is not known.
+    fn online(&self) -> Option<CpuSet>;
+
+    /// What a folder is known by. `info` is made at each mount, and stands for it.
+    ///
+    /// # Errors
+    /// The errno; `ENOTSUP` where something else than resctrl lies there.
+    fn identity(&self, path: &Path) -> io::Result<Identity>;
 
     /// Changes with every boot.
     fn boot_id(&self) -> String;

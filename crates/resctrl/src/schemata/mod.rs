@@ -230,6 +230,18 @@ impl Schemata {
         }
         differing
     }
+
+    /// What this one, which was read, has otherwise than the other, which was written, has named it.
+    pub(crate) fn in_place_of(&self, written: &Self) -> Self {
+        let named = |(resource, domain, _): (&Resource, Domain, &Setting)| {
+            self.get(resource, domain).map(|setting| (resource.clone(), domain, setting.clone()))
+        };
+        let mut found = Self::new();
+        for (resource, domain, setting) in written.settings().filter_map(named) {
+            found.set(resource, domain, setting);
+        }
+        found.differing_from(written)
+    }
 }
 
 impl fmt::Display for Schemata {

@@ -1,18 +1,18 @@
 //! Journals that are there: looked at, tried out, forgotten.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_kernel::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{self, Journal, Record};
-use super::{Options, Restored, Step, Table, lock, undo};
+use super::{Options, Restored, Step, back, lock, same};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::id::GroupId;
-use crate::kernel::{HostKernel, Kernel, Thread};
-use crate::state::State;
+use crate::kernel::{self, HostKernel, Kernel, Thread};
 
 /// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
 ///
@@ -20,59 +20,91 @@ use crate::state::State;
 /// Where the journal or the present state cannot be read, or a transaction is under way.
 pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
     let dirs = lock::folders(&FsRoot::host(), options.folder.as_deref());
-    let Some(dir) = dirs.into_iter().find(|dir| dir.join(what.file()).exists()) else { return Ok(None) };
+    let there = |dir: &PathBuf| {
+        let waits = what == Pending::Unfinished && !numbered(dir, Pending::Waiting).is_empty();
+        waits || dir.join(what.file()).exists()
+    };
+    let Some(dir) = dirs.into_iter().find(there) else { return Ok(None) };
     if what == Pending::Unfinished && lock::is_held(&dir) {
         return Err(Error::Busy("a transaction is under way: it will put things back itself".into()));
     }
-    let Some(Record { header, steps }) = journal::read(&dir.join(what.file()))? else { return Ok(None) };
-    if header.boot != fs.kernel().boot_id() {
-        return Ok(None);
-    }
     let _held = lock::shared_with_others(fs)?;
-    let now = State::read(fs)?;
-    let table = Table { fs, before: &header.before };
-    let undo = undo::undo(&header.before, &steps, &now, &fs.info()?, &table);
-    Ok(Some(Restored { purpose: header.purpose, steps: undo.steps, left: undo.left }))
+    let mut paths = vec![dir.join(what.file())];
+    if what == Pending::Unfinished {
+        paths.extend(numbered(&dir, Pending::Waiting));
+    }
+    let mut all = None;
+    for path in paths {
+        let Some(record) = journal::read(&path)? else { continue };
+        if same::past(fs, &record.header)?.is_some() {
+            continue;
+        }
+        let undo = back::way_back(fs, &record)?;
+        let mut waiting = undo.rest.sentences();
+        if !record.damaged.is_empty() {
+            waiting.push(back::damage(&record.damaged, &path));
+        }
+        let (purpose, steps, left, notes) = (record.header.purpose, undo.steps, undo.left, undo.notes);
+        all = Restored::both(all, Some(Restored { purpose, steps, left, notes, waiting }));
+    }
+    Ok(all)
 }
 
-/// Removes a journal with everything left as it is: for when it cannot be put back. Returns whether there
-/// was one.
+/// Removes a journal with everything left as it is: for when it cannot be put back. With [`Pending::Unfinished`]
+/// those go too that are there for what could not be put back then. Returns whether there was one.
 ///
 /// # Errors
 /// Where a transaction is under way, or the journal cannot be removed.
 pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
     let dir = lock::folder(options.folder.as_deref())?;
-    let _lock = lock::own(&dir, options.wait)?;
-    let path = dir.join(what.file());
-    if !path.exists() {
-        return Ok(false);
+    let _lock = lock::own(&dir, None, options.wait)?;
+    let mut all = vec![dir.join(what.file())];
+    if what == Pending::Unfinished {
+        all.extend([Pending::Waiting, Pending::Damaged].iter().flat_map(|what| numbered(&dir, *what)));
     }
-    Journal::go_on(&path)?.end().map(|()| true)
+    all.retain(|path| path.exists());
+    all.iter().try_for_each(|path| Journal::go_on(path)?.end())?;
+    Ok(!all.is_empty())
 }
 
-/// What [`left`] finds on this machine, in words: (what it is, what it was for).
+/// What [`left`] finds on this machine that is about what is there, in words: (what it is, what it was for).
 pub fn pending(options: &Options) -> Vec<(Pending, String)> {
-    let left = left(&FsRoot::host(), options.folder.as_deref());
-    left.into_iter().map(|left| (left.what, left.purpose)).collect()
+    let left = left(&FsRoot::host(), options.folder.as_deref()).into_iter();
+    left.filter(|left| left.past.is_none()).map(|left| (left.what, left.purpose)).collect()
 }
 
 /// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where journals lie by
-/// default below this root; makes and changes nothing. Journals of an earlier boot do not count.
+/// default below this root, of every user; makes and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let boot = HostKernel::new(root, "").boot_id();
+    let fs = Resctrl::find(root).ok();
+    let past = |header: &journal::Header| match &fs {
+        Some(fs) => same::past(fs, header).ok().flatten(),
+        None => (header.boot != boot).then_some("an earlier boot"),
+    };
     let mut found = Vec::new();
     for dir in lock::folders(root, folder) {
         let fixed = [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
         let named = names(&dir).into_iter().map(|(name, file)| (Pending::Kept, Some(name), file));
-        for (what, name, file) in fixed.into_iter().chain(named) {
-            let (purpose, steps) = match journal::read(&dir.join(file)) {
-                Ok(Some(Record { header, .. })) if header.boot != boot => continue,
-                Ok(Some(Record { header, steps })) => (header.purpose, steps.len()),
+        let more = [Pending::Waiting, Pending::Damaged].into_iter().flat_map(|what| {
+            let files = numbered(&dir, what)
+                .into_iter()
+                .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+            files.map(move |file| (what, None, file))
+        });
+        for (what, name, file) in fixed.into_iter().chain(named).chain(more) {
+            let path = dir.join(file);
+            let (purpose, steps, past) = match journal::read(&path) {
+                Ok(Some(Record { header, steps, .. })) => {
+                    let past = past(&header).map(str::to_owned);
+                    (header.purpose, steps.len(), past)
+                }
                 Ok(None) => continue,
-                Err(error) => (error.to_string(), 0),
+                Err(error) => (error.to_string(), 0, None),
             };
             let under_way = what == Pending::Unfinished && lock::is_held(&dir);
-            found.push(Left { what, name, purpose, steps, under_way, folder: dir.clone() });
+            let user = std::fs::metadata(&path).ok().map(|file| file.uid());
+            found.push(Left { what, name, purpose, steps, under_way, past, user, folder: dir.clone() });
         }
     }
     found
@@ -84,6 +116,12 @@ const NAMED: &str = "resctrl.kept-";
 pub(super) fn named(name: &str) -> Result<String, Error> {
     GroupId::control(name).check()?;
     Ok(format!("{NAMED}{name}"))
+}
+
+/// The journals in a folder of a kind of which there can be several, by number.
+pub(super) fn numbered(dir: &Path, what: Pending) -> Vec<PathBuf> {
+    let numbers = FsRoot::at(dir).numbered("", &format!("{}-", what.file()));
+    numbers.into_iter().map(|number| dir.join(format!("{}-{number}", what.file()))).collect()
 }
 
 fn names(dir: &Path) -> Vec<(String, String)> {
@@ -153,8 +191,28 @@ pub struct Left {
     pub steps: usize,
     /// Whether the transaction is under way: there is nothing to put back yet.
     pub under_way: bool,
+    /// What it is about, such as `an earlier boot`, where that is gone with everything that was set: the journal
+    /// can go too, and does with the next step of its kind.
+    #[serde(default)]
+    pub past: Option<String>,
+    /// The user whose file it is.
+    #[serde(default)]
+    pub user: Option<u32>,
     /// The folder that it lies in.
     pub folder: PathBuf,
+}
+
+impl Left {
+    /// Whether it is somebody else's: such a journal is acted upon on request alone, since its steps are that
+    /// user's word.
+    pub fn is_others(&self) -> bool {
+        self.user.is_some_and(|user| user != kernel::user())
+    }
+
+    /// What to say of it then.
+    pub fn others(&self) -> String {
+        back::others_left(&self.purpose, self.user, &self.folder)
+    }
 }
 
 /// Why a journal is there.
@@ -165,6 +223,10 @@ pub enum Pending {
     Unfinished,
     /// A setting is kept.
     Kept,
+    /// Something could not be put back yet: its CPU or cache is offline.
+    Waiting,
+    /// A journal has lines that make no sense; the others were put back.
+    Damaged,
 }
 
 impl Pending {
@@ -172,6 +234,9 @@ impl Pending {
         match self {
             Pending::Unfinished => "resctrl.journal",
             Pending::Kept => "resctrl.kept",
+            // With a number behind.
+            Pending::Waiting => "resctrl.waiting",
+            Pending::Damaged => "resctrl.damaged",
         }
     }
 }

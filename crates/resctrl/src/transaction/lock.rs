@@ -2,35 +2,46 @@
 //! together.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_kernel::root::FsRoot;
 
-use crate::error::Error;
+use super::{journal, place};
+use crate::error::{Error, Refused};
 use crate::fs::Resctrl;
 use crate::kernel::{Held, flock};
 
 const STEP: Duration = Duration::from_millis(20);
 // Other programs hold the kernel's lock for as long as they read or write.
 const SHORT: Duration = Duration::from_secs(10);
+// Whoever only asks whether a lock is held holds it for that moment.
+const LOOKED_AT: Duration = Duration::from_millis(100);
 
 const DEFAULT: &str = "/run/ringfence";
+// Each user's XDG_RUNTIME_DIR, where systemd makes it (pam_systemd(8)).
+const SESSIONS: &str = "/run/user";
 
 fn of_session() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"))
 }
 
-/// Where journals may lie, as seen below a root; nothing is made.
+/// Where journals may lie, as seen below a root: root's, one's own, and those of whoever is logged in.
+/// Nothing is made.
 pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
-    match wanted {
-        Some(wanted) => vec![wanted.to_owned()],
-        None => {
-            let session = of_session().filter(|_| root.is_host());
-            std::iter::once(root.path(DEFAULT)).chain(session).collect()
+    if let Some(wanted) = wanted {
+        return vec![wanted.to_owned()];
+    }
+    let mut all = vec![root.path(DEFAULT)];
+    all.extend(of_session().filter(|_| root.is_host()));
+    for user in root.numbered(SESSIONS, "") {
+        let folder = root.path(format!("{SESSIONS}/{user}/ringfence"));
+        if !all.contains(&folder) {
+            all.push(folder);
         }
     }
+    all
 }
 
 /// Whether a transaction is under way that uses this folder, as far as this user may see it.
@@ -49,50 +60,77 @@ pub fn folder(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     let own = Path::new(DEFAULT);
     let usable = |dir: &Path| {
         fs::create_dir_all(dir)?;
-        OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(LOCK)).map(|_| ())
+        place::check(dir)?;
+        let mut options = OpenOptions::new();
+        place::open(&dir.join(LOCK), options.create(true).truncate(false).write(true)).map(|_| ())
     };
     let Err(source) = usable(own) else { return Ok(own.to_owned()) };
     of_session().filter(|dir| usable(dir).is_ok()).ok_or_else(|| unusable(own, source))
 }
 
 fn unusable(dir: &Path, source: io::Error) -> Error {
-    Error::Journal {
-        tried: format!("making {} for the journal of changes", dir.display()),
-        source,
-        remedy: "run as root, or give a folder that you may write to".into(),
-    }
+    journal::failed("making the folder for the journal of changes,", dir, source)
 }
 
 const LOCK: &str = "resctrl.lock";
 
-/// Waits until no other transaction is under way. Its file names the holder.
-pub fn own(dir: &Path, wait: Duration) -> Result<File, Error> {
-    let path = dir.join(LOCK);
-    let fail = |source| Error::Journal {
-        tried: format!("locking {}", path.display()),
-        source,
-        remedy: "run as root, or give a folder that you may write to".into(),
-    };
-    let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-    let mut file = open.map_err(fail)?;
-    let begun = Instant::now();
-    while !flock(&file, true).map_err(fail)? {
-        if begun.elapsed() >= wait {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            let holder = holder.trim();
-            let who = if holder.is_empty() { "another program".into() } else { format!("process {holder}") };
-            return Err(Error::Busy(format!(
-                "{who} is changing resctrl ({} is locked): wait for it to end, or end it",
-                path.display()
-            )));
-        }
-        std::thread::sleep(STEP);
-    }
+/// What a transaction holds from begin to end.
+pub struct Own {
+    _folder: File,
+    // None where resctrl is not asked for anything.
+    _changes: Option<Held>,
+}
+
+/// Waits until no other transaction is under way: of this folder, and of this resctrl, in whichever folder the
+/// other's journal lies.
+pub fn own(dir: &Path, fs: Option<&Resctrl>, wait: Duration) -> Result<Own, Error> {
+    let until = Instant::now() + wait.max(LOOKED_AT);
+    let folder = of_folder(dir, until)?;
+    let changes = fs.map(|fs| of_resctrl(fs, until)).transpose()?;
+    // For messages alone: a full disk does not keep anybody from going back.
     let note = format!("{}\n", std::process::id());
-    let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(note.as_bytes()));
-    noted.map_err(fail)?;
-    Ok(file)
+    let _ = folder.set_len(0).and_then(|()| (&folder).write_all(note.as_bytes()));
+    Ok(Own { _folder: folder, _changes: changes })
+}
+
+// Until the lock can be taken, or time is up.
+fn patiently<T>(
+    until: Instant,
+    mut take: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<Option<T>, Error> {
+    loop {
+        match take()? {
+            Some(taken) => return Ok(Some(taken)),
+            None if Instant::now() >= until => return Ok(None),
+            None => std::thread::sleep(STEP),
+        }
+    }
+}
+
+fn of_folder(dir: &Path, until: Instant) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let fail = |source| journal::failed("locking", &path, source);
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    let mut file = place::check(dir).and_then(|()| place::open(&path, &mut options)).map_err(fail)?;
+    if patiently(until, || Ok(flock(&file, true).map_err(fail)?.then_some(())))?.is_some() {
+        return Ok(file);
+    }
+    let mut holder = String::new();
+    let _ = file.read_to_string(&mut holder);
+    Err(busy(holder.trim().parse().ok(), &path.display().to_string()))
+}
+
+fn of_resctrl(fs: &Resctrl, until: Instant) -> Result<Held, Error> {
+    let what = format!("{}/info", fs.place());
+    let refused = |source| Refused::new(format!("locking {what}"), source, None);
+    let taken = patiently(until, || Ok(fs.kernel().try_lock_changes().map_err(refused)?))?;
+    taken.ok_or_else(|| busy(fs.kernel().holder_of_changes(), &what))
+}
+
+fn busy(holder: Option<u32>, what: &str) -> Error {
+    let who = holder.map_or_else(|| "another program".into(), |pid| format!("process {pid}"));
+    Error::Busy(format!("{who} is changing resctrl ({what} is locked): wait for it to end, or end it"))
 }
 
 /// The lock on resctrl itself that programs agree upon, for as long as a change takes.
@@ -102,7 +140,7 @@ pub fn shared_with_others(fs: &Resctrl) -> Result<Held, Error> {
         let held = fs
             .kernel()
             .try_lock(true)
-            .map_err(|source| crate::error::Refused::new(format!("locking {}", fs.place()), source, None))?;
+            .map_err(|source| Refused::new(format!("locking {}", fs.place()), source, None))?;
         match held {
             Some(held) => return Ok(held),
             None if begun.elapsed() < SHORT => std::thread::sleep(STEP),

@@ -6,7 +6,9 @@
 //! things as they are until [`undo_kept`].
 //!
 //! What somebody else has changed in the meantime is neither overwritten nor mistaken for ours: it is
-//! left as it is, and said.
+//! left as it is, and said. What cannot be put back yet, since its CPU or cache is offline, stays in a journal.
+//!
+//! One transaction changes a resctrl at a time, whoever runs it and wherever its journal lies.
 //!
 //! ```no_run
 //! use ringfence_resctrl::{GroupId, Options, Resctrl, Step, Transaction};
@@ -25,15 +27,17 @@
 //! # }
 //! ```
 
+mod back;
 mod journal;
 mod left;
-mod lock;
+pub(crate) mod lock;
+mod place;
+mod same;
 mod step;
 mod undo;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +48,7 @@ use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Journal, Record};
 
+pub use back::{recover, undo_kept, undo_named};
 pub use left::{Left, Pending, forget, left, owner, pending, preview};
 pub use step::Step;
 
@@ -92,20 +97,41 @@ pub struct Restored {
     pub steps: Vec<Step>,
     /// What somebody else had changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
+    /// What was put where it may not have been before, one sentence each.
+    pub notes: Vec<String>,
+    /// What could not be put back and is still in a journal, one sentence each: what belongs to a CPU or cache
+    /// that is offline, which [`recover`] puts back once it is online; and lines of the journal that make
+    /// no sense.
+    pub waiting: Vec<String>,
+}
+
+impl Restored {
+    /// Everything that somebody should know besides the steps.
+    pub fn said(&self) -> impl Iterator<Item = &String> {
+        self.left.iter().chain(&self.notes).chain(&self.waiting)
+    }
+
+    fn both(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        let (Some(mut first), Some(second)) = (first.clone(), second.clone()) else {
+            return first.or(second);
+        };
+        first.steps.extend(second.steps);
+        first.left.extend(second.left);
+        first.notes.extend(second.notes);
+        first.waiting.extend(second.waiting);
+        Some(first)
+    }
 }
 
 /// Changes that are put back at their end.
 pub struct Transaction {
     fs: Resctrl,
     options: Options,
-    purpose: String,
-    before: State,
+    record: Record,
     journal: Option<Journal>,
     path: PathBuf,
-    steps: Vec<Step>,
     recovered: Option<Restored>,
-    mounted: bool,
-    _lock: File,
+    lock: Option<lock::Own>,
 }
 
 impl Transaction {
@@ -117,46 +143,34 @@ impl Transaction {
     /// can be written down; whatever reading the present state fails with. Nothing is changed then.
     pub fn begin(fs: &Resctrl, purpose: &str, options: &Options) -> Result<Self, Error> {
         let dir = lock::folder(options.folder.as_deref())?;
-        let lock = lock::own(&dir, options.wait)?;
+        let lock = lock::own(&dir, Some(fs), options.wait)?;
         let _held = lock::shared_with_others(fs)?;
         let path = dir.join(Pending::Unfinished.file());
-        let (recovered, was_mounted) = match put_back(fs, &path, options)? {
-            Some((restored, mounted)) => (Some(restored), mounted),
-            None => (None, false),
-        };
-        let mounted = fs.mounted_here() || was_mounted;
+        let (recovered, was_mounted) = back::before_another(fs, &dir, options)?;
         let before = State::read(fs)?;
         options.at(Moment::Read);
         let tid = std::process::id();
-        let owner = Thread { tid, start: fs.kernel().started(tid).unwrap_or_default() };
         let header = Header {
             schema: journal::SCHEMA,
             boot: fs.kernel().boot_id(),
+            session: same::session(fs)?,
             place: fs.place(),
-            mounted,
-            owner,
+            mounted: fs.mounted_here() || was_mounted,
+            owner: Thread { tid, start: fs.kernel().started(tid).unwrap_or_default() },
             purpose: purpose.to_owned(),
-            before: before.clone(),
+            identities: same::groups(fs, &before)?,
+            before,
+            rest: false,
         };
         let journal = Some(Journal::begin(&path, &header)?);
         options.at(Moment::Begun);
-        Ok(Self {
-            fs: fs.clone(),
-            options: options.clone(),
-            purpose: purpose.to_owned(),
-            before,
-            journal,
-            path,
-            steps: Vec::new(),
-            recovered,
-            mounted,
-            _lock: lock,
-        })
+        let (fs, options, record) = (fs.clone(), options.clone(), Record::new(header));
+        Ok(Self { fs, options, record, journal, path, recovered, lock: Some(lock) })
     }
 
     /// Everything as it was before.
     pub fn before(&self) -> &State {
-        &self.before
+        &self.record.header.before
     }
 
     /// What was put back first, if a transaction had been killed.
@@ -176,13 +190,14 @@ impl Transaction {
     /// that this transaction has not made is not removed.
     pub fn apply(&mut self, step: Step) -> Result<(), Error> {
         if let Step::Remove { group } = &step
-            && self.before.groups.contains_key(group)
+            && self.before().groups.contains_key(group)
         {
             return Err(Error::Usage(format!("{group} is somebody else's group: it is not removed")));
         }
         let _held = lock::shared_with_others(&self.fs)?;
         let journal = self.journal.as_mut().expect("taken at the end alone");
-        take(&self.fs, journal, &mut self.steps, step, &self.options, true)
+        back::same_mount(&self.fs, &self.record.header)?;
+        back::take(&self.fs, journal, &mut self.record, step, &self.options, true)
     }
 
     /// Moves every thread of a process, those that are born meanwhile included. Returns how many.
@@ -210,17 +225,20 @@ impl Transaction {
     /// Where something cannot be put back, such as a pseudo-locked region that is in use; the journal stays
     /// then, and [`recover`] tries again.
     pub fn restore(&mut self) -> Result<Restored, Error> {
-        let nothing = || Ok(Restored { purpose: self.purpose.clone(), ..Restored::default() });
+        let purpose = &self.record.header.purpose;
+        let nothing = || Ok(Restored { purpose: purpose.clone(), ..Restored::default() });
         if self.journal.is_none() {
             return nothing();
         }
         let held = lock::shared_with_others(&self.fs)?;
+        back::same_mount(&self.fs, &self.record.header)?;
         let Some(journal) = self.journal.take() else { return nothing() };
-        let mut restored =
-            go_back(&self.fs, &self.purpose, &self.before, &mut self.steps, journal, &self.options)?;
+        let mut restored = back::go_back(&self.fs, &mut self.record, journal, &self.path, &self.options)?;
         drop(held);
-        if self.mounted {
-            unmount(&self.fs, &mut restored);
+        if self.record.header.mounted {
+            // What is open there, the lock's file too, keeps it mounted.
+            self.lock = None;
+            back::unmount(&self.fs, &mut restored);
         }
         Ok(restored)
     }
@@ -245,7 +263,13 @@ impl Transaction {
 
     fn keep_in(mut self, file: &str, refusal: &str) -> Result<(), Error> {
         let kept = self.path.with_file_name(file);
-        if kept.exists() {
+        // What is about an earlier boot or mount keeps nothing.
+        let about = |record: Record| same::past(&self.fs, &record.header);
+        let there = match journal::read(&kept) {
+            Ok(record) => record.map(about).transpose()?.is_some_and(|past| past.is_none()),
+            Err(_) => true,
+        };
+        if there {
             self.restore()?;
             return Err(Error::Usage(refusal.into()));
         }
@@ -266,165 +290,4 @@ impl Drop for Transaction {
         // What fails here is still in the journal.
         let _ = self.restore();
     }
-}
-
-fn take(
-    fs: &Resctrl,
-    journal: &mut Journal,
-    steps: &mut Vec<Step>,
-    step: Step,
-    options: &Options,
-    only_noted: bool,
-) -> Result<(), Error> {
-    let number = steps.len();
-    match journal.note(&step) {
-        Err(error) if only_noted => return Err(error),
-        _ => {}
-    }
-    steps.push(step.clone());
-    options.at(Moment::Noted(number));
-    let taken = step.execute(fs);
-    if matches!(taken, Err(Error::Refused(_))) && !matches!(step, Step::Threads { .. }) {
-        // What somebody else has made under that name is not ours to undo.
-        match journal.refused() {
-            Err(error) if only_noted => return Err(error),
-            _ => {}
-        }
-        steps.pop();
-    }
-    taken?;
-    options.at(Moment::Taken(number));
-    Ok(())
-}
-
-// Going back is noted too: whoever is killed on the way leaves a journal that explains what is there.
-// What cannot be put back does not keep the rest from it; the journal stays then.
-fn go_back(
-    fs: &Resctrl,
-    purpose: &str,
-    before: &State,
-    steps: &mut Vec<Step>,
-    mut journal: Journal,
-    options: &Options,
-) -> Result<Restored, Error> {
-    let now = State::read(fs)?;
-    let undo = undo::undo(before, steps, &now, &fs.info()?, &Table { fs, before });
-    let (mut done, mut failed) = (Vec::new(), None);
-    for step in undo.steps {
-        // Without room for a note it is put back all the same.
-        match take(fs, &mut journal, steps, step.clone(), options, false) {
-            Ok(()) => done.push(step),
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    options.at(Moment::Back);
-    journal.end()?;
-    Ok(Restored { purpose: purpose.to_owned(), steps: done, left: undo.left })
-}
-
-// The process table, for the way back.
-struct Table<'a> {
-    fs: &'a Resctrl,
-    before: &'a State,
-}
-
-impl Table<'_> {
-    fn named(&self, tid: u32) -> Option<GroupId> {
-        let thread = Thread { tid, start: self.fs.kernel().started(tid)? };
-        let named = self.before.groups.values().any(|state| state.threads.contains(&thread));
-        named.then(|| self.before.control_of(thread))
-    }
-}
-
-impl undo::Lives for Table<'_> {
-    fn lives(&self, thread: Thread) -> bool {
-        self.fs.kernel().started(thread.tid) == Some(thread.start)
-    }
-
-    // That of the nearest ancestor that was there before.
-    fn origin(&self, thread: Thread) -> GroupId {
-        let mut tid = thread.tid;
-        // Chains of ancestors are short; a loop can only come from reading while ids are reused.
-        for _ in 0..1000 {
-            let Some((process, parent)) = self.fs.kernel().process_and_parent(tid) else { break };
-            if let Some(group) = self.named(process).or_else(|| self.named(parent)) {
-                return group;
-            }
-            if parent <= 1 {
-                break;
-            }
-            tid = parent;
-        }
-        GroupId::default()
-    }
-}
-
-// What a journal left behind was about, and whether resctrl had been mounted for it.
-fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Restored, bool)>, Error> {
-    let Some(Record { header, mut steps }) = journal::read(path)? else { return Ok(None) };
-    let journal = Journal::go_on(path)?;
-    if header.boot != fs.kernel().boot_id() {
-        // Nothing of it outlived the boot.
-        journal.end()?;
-        return Ok(None);
-    }
-    let back = go_back(fs, &header.purpose, &header.before, &mut steps, journal, options);
-    let restored =
-        back.map_err(|source| Error::Leftover { purpose: header.purpose.clone(), source: Box::new(source) })?;
-    Ok(Some((restored, header.mounted)))
-}
-
-// Unmounts what was mounted for a transaction, unless somebody has begun to use it.
-fn unmount(fs: &Resctrl, restored: &mut Restored) {
-    let alone = fs.groups().is_ok_and(|groups| groups.len() == 1);
-    let done = if alone { fs.clone().unmount() } else { Err(Error::Busy("it has groups".into())) };
-    if let Err(error) = done {
-        restored.left.push(format!("resctrl, which was not mounted before, stays mounted: {error}"));
-    }
-}
-
-/// Puts back what a transaction left behind that was killed; `None` where there was none.
-///
-/// # Errors
-/// As [`Transaction::begin`] and [`Transaction::restore`].
-pub fn recover(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, Pending::Unfinished.file(), options)
-}
-
-/// Puts back what [`Transaction::keep`] has left; `None` where nothing is kept.
-///
-/// # Errors
-/// As [`recover`].
-pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, Pending::Kept.file(), options)
-}
-
-/// Puts back what [`Transaction::keep_named`] has left; `None` where nothing is kept under that name.
-///
-/// # Errors
-/// As [`recover`]; or a name that cannot be that of a group.
-pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, &left::named(name)?, options)
-}
-
-fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, Error> {
-    let dir = lock::folder(options.folder.as_deref())?;
-    let _lock = lock::own(&dir, options.wait)?;
-    let held = lock::shared_with_others(fs)?;
-    if let Some(later) = left::built_on(&dir, file)? {
-        return Err(Error::Usage(format!(
-            "'{later}' was kept after this and rests on it: put that back first"
-        )));
-    }
-    let Some((mut restored, mounted)) = put_back(fs, &dir.join(file), options)? else {
-        return Ok(None);
-    };
-    drop(held);
-    if mounted {
-        unmount(fs, &mut restored);
-    }
-    Ok(Some(restored))
 }

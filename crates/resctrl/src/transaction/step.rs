@@ -70,15 +70,21 @@ impl Step {
         }
     }
 
-    pub(crate) fn execute(&self, fs: &Resctrl) -> Result<(), Error> {
+    /// Takes it. Where the kernel has made something else of it than was asked for, returns the step that
+    /// asks for just that.
+    pub(crate) fn execute(&self, fs: &Resctrl) -> Result<Option<Step>, Error> {
         let group = fs.group(self.group());
-        match self {
+        let done = match self {
             Step::Create { .. } => group.create(),
             // A region that is being locked shows its schemata once it is.
             Step::Schemata { schemata, .. } if group.mode()? == Some(Mode::PseudoLocksetup) => {
                 group.set_schemata(schemata)
             }
-            Step::Schemata { schemata, .. } => group.set_schemata_checked(schemata).map(|_| ()),
+            Step::Schemata { group: id, schemata } => {
+                let instead = group.set_schemata_checked(schemata)?.in_place_of(schemata);
+                let step = || Step::Schemata { group: id.clone(), schemata: instead.clone() };
+                return Ok((!instead.is_empty()).then(step));
+            }
             Step::Mode { mode, .. } => group.set_mode(*mode),
             Step::Cpus { cpus, .. } => group.set_cpus(cpus),
             Step::Remove { .. } => group.remove(),
@@ -91,7 +97,8 @@ impl Step {
                     other => other,
                 }
             }),
-        }
+        };
+        done.map(|()| None)
     }
 }
 

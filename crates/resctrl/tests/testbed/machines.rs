@@ -208,7 +208,7 @@ pub fn bandwidth_in_megabytes(env: &dyn Env) {
     assert!(env.fs().options().mba_mbps);
     let group = env.make("a");
     // The kernel knows no limit, and keeps every amount.
-    for amount in [1, 700, 123_456] {
+    for amount in [1, 700, 2005, 123_456] {
         let found = group.set_schemata_checked(&format!("MB:0={amount}").parse().unwrap()).unwrap();
         assert_eq!(found.amount(&Resource::Mb, 0), Some(amount));
     }

@@ -1,5 +1,9 @@
 //! Transactions on the model of the kernel: whatever happens, everything is as it was before.
 
+mod born;
 mod killed;
+mod offline;
 mod others;
+mod places;
+mod same;
 mod world;

@@ -258,3 +258,39 @@ fn what_cannot_be_put_back_is_said_with_a_way_out() {
     assert!(forget(Pending::Unfinished, &world.options()).unwrap());
     Transaction::begin(&world.fs, "next", &world.options()).unwrap().restore().unwrap();
 }
+
+#[test]
+fn an_amount_next_to_ours_is_somebody_elses() {
+    let world = World::new(Hardware::broadwell().with_mbps(), &[]);
+    let amount = |world: &World| world.state().groups[&GroupId::default()].schemata.amount(&Resource::Mb, 0);
+    let before = amount(&world);
+    let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
+    change.apply(schemata("", "MB:0=2000")).unwrap();
+    world.take(&schemata("", "MB:0=2005")).unwrap();
+    let restored = change.restore().unwrap();
+    assert_eq!(amount(&world), Some(2005), "{restored:?}");
+    assert_eq!(restored.left, ["MB:0 of default group is 2005 by now, was 4294967295 before"]);
+    drop(change);
+    // Ours goes back, be it no multiple of ten either.
+    world.take(&schemata("", &format!("MB:0={}", before.unwrap()))).unwrap();
+    let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
+    change.apply(schemata("", "MB:0=2003")).unwrap();
+    assert_eq!((change.restore().unwrap().left, amount(&world)), (vec![], before));
+}
+
+#[test]
+fn an_amount_that_the_kernel_has_rounded_is_ours() {
+    for hardware in [Hardware::broadwell(), Hardware::rounding_megabytes()] {
+        let world = World::new(hardware, &[]);
+        world.take(&schemata("", "MB:0=90")).unwrap();
+        let before = world.state();
+        let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
+        change.apply(schemata("", "MB:0=45")).unwrap();
+        let now = world.state().groups[&GroupId::default()].schemata.clone();
+        assert_eq!(now.amount(&Resource::Mb, 0), Some(50));
+        change.abandon();
+        let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
+        assert!(restored.left.is_empty(), "{restored:?}");
+        assert_eq!(world.state(), before);
+    }
+}

@@ -37,8 +37,11 @@ impl Machine {
     }
 
     fn domain_folders(&self) -> Vec<String> {
-        let l3 = self.hardware.l3.as_ref().map_or(vec![0], |cache| cache.domains.clone());
-        l3.iter().map(|domain| format!("mon_L3_{domain:02}")).collect()
+        let all = self.hardware.l3.as_ref().map_or(vec![0], |cache| cache.domains.clone());
+        let l3 = all
+            .iter()
+            .filter(|domain| self.hardware.l3.is_none() || !self.hardware.cpus_of(3, **domain).is_empty());
+        l3.map(|domain| format!("mon_L3_{domain:02}")).collect()
     }
 
     /// The names of the folders in a folder; `None` where there is no such folder.

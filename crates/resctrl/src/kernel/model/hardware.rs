@@ -39,6 +39,9 @@ pub struct BandwidthSpec {
     pub domains: Vec<Domain>,
     /// Whether it is mounted with `mba_MBps`: any amount is taken, and `max` is `u32::MAX`.
     pub software: bool,
+    /// Whether such amounts are rounded up to the step of the percentages, as kernels do that lack Linux
+    /// commit 2b5648416e47 (6.13).
+    pub rounds_megabytes: bool,
     /// Whether amounts are percentages of what Intel's delays give (then there is a throttle mode).
     pub percent: bool,
 }
@@ -79,7 +82,16 @@ impl CacheSpec {
 impl BandwidthSpec {
     /// Percentages in steps of ten.
     pub fn percent(closids: u32, domains: Vec<Domain>) -> Self {
-        Self { closids, min: 10, step: 10, max: 100, domains, software: false, percent: true }
+        Self {
+            closids,
+            min: 10,
+            step: 10,
+            max: 100,
+            domains,
+            software: false,
+            rounds_megabytes: false,
+            percent: true,
+        }
     }
 }
 
@@ -127,6 +139,7 @@ impl Hardware {
             max: 2048,
             domains: vec![0, 1],
             software: false,
+            rounds_megabytes: false,
             percent: false,
         };
         Self {
@@ -155,6 +168,15 @@ impl Hardware {
             mb.max = u32::MAX.into();
         }
         self
+    }
+
+    /// Broadwell mounted with `mba_MBps` on a kernel that rounds MB/s as if they were percentages.
+    pub fn rounding_megabytes() -> Self {
+        let mut hardware = Self::broadwell().with_mbps();
+        if let Some(mb) = &mut hardware.mb {
+            mb.rounds_megabytes = true;
+        }
+        hardware
     }
 
     /// How it is mounted.

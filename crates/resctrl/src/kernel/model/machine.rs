@@ -14,6 +14,8 @@ use crate::schemata::{Domain, Resource};
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     pub name: String,
+    /// Never given twice.
+    pub ino: u64,
     pub closid: u32,
     pub rmid: u32,
     pub mode: Mode,
@@ -25,6 +27,7 @@ pub(super) struct Group {
 #[derive(Debug, Clone)]
 pub(super) struct Monitor {
     pub name: String,
+    pub ino: u64,
     pub rmid: u32,
     pub cpus: CpuSet,
 }
@@ -64,6 +67,9 @@ pub(super) struct Machine {
     pub limbo: Vec<u32>,
     /// Whether freed ones go there.
     pub limbo_on: bool,
+    pub last_ino: u64,
+    /// That of `info`.
+    pub session: u64,
     pub status: Status,
     pub controls: BTreeMap<(Resource, Domain, u32), u64>,
     pub threshold: u64,
@@ -112,6 +118,7 @@ impl Machine {
         let closids = schemas.iter().map(|schema| schema.closids).min().unwrap_or(32);
         let default = Group {
             name: String::new(),
+            ino: 1,
             closid: 0,
             rmid: 0,
             mode: Mode::Shareable,
@@ -127,6 +134,8 @@ impl Machine {
             free_rmids: (1..hardware.rmids).collect(),
             limbo: Vec::new(),
             limbo_on: false,
+            last_ino: 2,
+            session: 2,
             status: Status::default(),
             controls: BTreeMap::new(),
             threshold: bytes / u64::from(hardware.rmids.max(1)),
@@ -141,6 +150,42 @@ impl Machine {
             no_contiguous_memory: false,
             hardware,
         }
+    }
+
+    fn next_ino(&mut self) -> u64 {
+        self.last_ino += 1;
+        self.last_ino
+    }
+
+    /// The number of a folder: of `info`, or of a group.
+    pub fn inode(&self, parts: &[&str]) -> Option<u64> {
+        if parts == ["info"] {
+            return Some(self.session);
+        }
+        let (place, rest) = self.place(parts)?;
+        let group = &self.groups[place.group];
+        let ino = place.monitor.map_or(group.ino, |monitor| group.monitors[monitor].ino);
+        rest.is_empty().then_some(ino)
+    }
+
+    /// `rdt_kill_sb` and `rdt_get_tree`.
+    pub fn remount(&mut self) {
+        let hardware = std::mem::replace(&mut self.hardware, Hardware::broadwell());
+        let fresh = Self::new(hardware);
+        self.move_all(|_| true, 0, 0);
+        let session = self.next_ino();
+        *self = Self {
+            last_ino: session,
+            session,
+            processes: std::mem::take(&mut self.processes),
+            next_id: self.next_id,
+            ticks: self.ticks,
+            user: self.user,
+            current: self.current,
+            limbo_on: self.limbo_on,
+            ..fresh
+        };
+        super::masks::go_offline(self);
     }
 
     pub fn say(&mut self, text: impl AsRef<str>) {
@@ -241,6 +286,7 @@ impl Machine {
         }
         let group = Group {
             name: name.to_owned(),
+            ino: self.next_ino(),
             closid,
             rmid,
             mode: Mode::Shareable,
@@ -257,7 +303,7 @@ impl Machine {
             return self.refuse(EINVAL, "Pseudo-locking in progress");
         }
         let rmid = self.take_rmid()?;
-        let monitor = Monitor { name: name.to_owned(), rmid, cpus: CpuSet::new() };
+        let monitor = Monitor { name: name.to_owned(), ino: self.next_ino(), rmid, cpus: CpuSet::new() };
         self.groups[group].monitors.push(monitor);
         Ok(())
     }

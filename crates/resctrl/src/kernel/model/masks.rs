@@ -30,6 +30,32 @@ pub(super) fn schemas(hardware: &Hardware) -> Vec<Schema> {
     all
 }
 
+/// Whether a cache, or the memory behind it, has a CPU that is online.
+fn is_there(hardware: &Hardware, resource: &Resource, domain: Domain) -> bool {
+    // Bandwidth is shared out by the caches that lie before the memory.
+    let level = resource.cache_level().unwrap_or(3);
+    hardware.cache(level).is_none_or(|cache| !cache.domains.contains(&domain))
+        || !hardware.cpus_of(level, domain).is_empty()
+}
+
+/// `domain_remove_cpu`: caches whose last CPU is gone are, too.
+pub(super) fn go_offline(machine: &mut Machine) {
+    let hardware = &machine.hardware;
+    for schema in &mut machine.schemas {
+        schema.domains.retain(|domain| is_there(hardware, &schema.resource, *domain));
+    }
+}
+
+/// `domain_add_cpu`: a cache whose first CPU comes is all of every group's.
+pub(super) fn come_online(machine: &mut Machine) {
+    let before = std::mem::replace(&mut machine.schemas, schemas(&machine.hardware));
+    go_offline(machine);
+    for (schema, before) in machine.schemas.iter().zip(before) {
+        let new = |domain: &Domain| schema.domains.contains(domain) && !before.domains.contains(domain);
+        machine.controls.retain(|(resource, domain, _), _| *resource != schema.resource || !new(domain));
+    }
+}
+
 /// `resctrl_peer_type`: what else shares out the same ways.
 fn peer(resource: &Resource) -> Option<Resource> {
     Some(match resource {
@@ -229,6 +255,7 @@ impl Machine {
         };
         if mb.software {
             // At once, whatever the rest of the write comes to.
+            let amount = if mb.rounds_megabytes { amount.next_multiple_of(mb.step) } else { amount };
             self.controls.insert((key.0, key.1, self.groups[place].closid), amount);
             return Ok(());
         }
@@ -369,7 +396,8 @@ impl Machine {
             };
             format!("{domain}={}", (0..cache.ways).rev().map(letter).collect::<String>())
         };
-        format!("{}\n", cache.domains.iter().map(one).collect::<Vec<_>>().join(";"))
+        let there = cache.domains.iter().filter(|domain| is_there(&self.hardware, resource, **domain));
+        format!("{}\n", there.map(one).collect::<Vec<_>>().join(";"))
     }
 }
 

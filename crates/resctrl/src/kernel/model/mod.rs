@@ -2,8 +2,7 @@
 //!
 //! It refuses what Linux 6.1 refuses, with the same errno and words, in the same order (`rdtgroup.c`,
 //! `ctrlmondata.c`, `pseudo_lock.c`, `monitor.c` of `arch/x86/kernel/cpu/resctrl`; the functions are named
-//! beside what stands for them). Left out: caches whose last CPU goes offline. Masks have no effect, since there
-//! is no cache; counters are invented.
+//! beside what stands for them). Masks have no effect, since there is no cache; counters are invented.
 //!
 //! ```
 //! use ringfence_resctrl::GroupId;
@@ -29,13 +28,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ringfence_kernel::cpulist::CpuSet;
 
 use self::files::parts;
 use self::machine::Machine;
 use self::tasks::Process;
-use super::{Held, Kernel, WriteError};
+use super::{Held, Identity, Kernel, WriteError};
 use crate::fs::Resctrl;
 use crate::schemata::Domain;
 
@@ -74,12 +75,22 @@ pub enum Fate {
 
 type Hook = Box<dyn FnMut(&Operation) -> Fate + Send>;
 
+#[derive(Default)]
+struct Around {
+    journal_folders: Vec<PathBuf>,
+    unseen: Option<String>,
+    covered: bool,
+}
+
 struct Shared {
     machine: Mutex<Machine>,
     // Taken out while it runs, so that it may use the model itself.
     hook: Mutex<Option<Hook>>,
     lock: Arc<Mutex<Holders>>,
+    // Of transactions.
+    changes: Arc<Mutex<Holders>>,
     boot: Mutex<u32>,
+    around: Mutex<Around>,
 }
 
 #[derive(Default)]
@@ -101,7 +112,9 @@ impl Model {
             machine: Mutex::new(Machine::new(hardware)),
             hook: Mutex::default(),
             lock: Arc::default(),
+            changes: Arc::default(),
             boot: Mutex::default(),
+            around: Mutex::default(),
         };
         let model = Self { shared: Arc::new(shared) };
         model.add(1, None, 0);
@@ -131,6 +144,7 @@ impl Model {
         *self.machine() = Machine::new(hardware);
         *lock(&self.shared.boot) += 1;
         *lock(&self.shared.lock) = Holders::default();
+        *lock(&self.shared.changes) = Holders::default();
         self.add(1, None, 0);
         self.machine().current = 1;
     }
@@ -202,8 +216,29 @@ impl Model {
         self.machine().device_users.insert(group.to_owned(), pids.to_vec());
     }
 
-    /// A CPU goes offline, which takes it from every group, or online, into the default group. The last
-    /// one of a cache stays.
+    /// Resctrl is unmounted and mounted again: every group goes, and all is as at the start.
+    pub fn remount(&self) {
+        self.machine().remount();
+    }
+
+    /// Something else is mounted over resctrl, or no longer. Here that is seen by what folders are known by
+    /// alone: who only reads sees resctrl.
+    pub fn cover(&self, covered: bool) {
+        lock(&self.shared.around).covered = covered;
+    }
+
+    /// Why not everybody can be seen who may have a device open.
+    pub fn set_unseen(&self, why: Option<&str>) {
+        lock(&self.shared.around).unseen = why.map(str::to_owned);
+    }
+
+    /// Where journals may lie of others who change this resctrl.
+    pub fn set_journal_folders(&self, folders: &[&Path]) {
+        lock(&self.shared.around).journal_folders = folders.iter().map(|folder| folder.into()).collect();
+    }
+
+    /// A CPU goes offline, which takes it from every group, or online, into the default group. A cache goes
+    /// with its last one, and comes back as all of every group's.
     pub fn set_online(&self, cpu: u32, online: bool) {
         self.machine().set_online(cpu, online);
     }
@@ -326,16 +361,19 @@ impl Kernel for Model {
 
     fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>> {
         self.ask(Operation::TryLock)?;
-        let mut holders = lock(&self.shared.lock);
-        if holders.exclusive || exclusive && holders.shared > 0 {
-            return Ok(None);
-        }
-        if exclusive {
-            holders.exclusive = true;
-        } else {
-            holders.shared += 1;
-        }
-        Ok(Some(Box::new(Guard { lock: self.shared.lock.clone(), exclusive })))
+        Ok(hold(&self.shared.lock, exclusive))
+    }
+
+    fn try_lock_changes(&self) -> io::Result<Option<Held>> {
+        Ok(hold(&self.shared.changes, true))
+    }
+
+    fn holder_of_changes(&self) -> Option<u32> {
+        lock(&self.shared.changes).exclusive.then(std::process::id)
+    }
+
+    fn journal_folders(&self) -> Vec<PathBuf> {
+        lock(&self.shared.around).journal_folders.clone()
     }
 
     fn place(&self) -> String {
@@ -362,9 +400,38 @@ impl Kernel for Model {
         self.machine().device_users.get(&name).cloned().unwrap_or_default()
     }
 
+    fn unseen(&self) -> Option<String> {
+        lock(&self.shared.around).unseen.clone()
+    }
+
+    fn online(&self) -> Option<CpuSet> {
+        Some(self.machine().hardware.online())
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        if lock(&self.shared.around).covered {
+            return Err(error(libc::ENOTSUP));
+        }
+        let ino = self.machine().inode(&parts(path)).ok_or_else(|| error(libc::ENOENT))?;
+        Ok(Identity { fs: 0, ino })
+    }
+
     fn boot_id(&self) -> String {
         format!("00000000-0000-4000-8000-{:012x}", *lock(&self.shared.boot))
     }
+}
+
+fn hold(of: &Arc<Mutex<Holders>>, exclusive: bool) -> Option<Held> {
+    let mut holders = lock(of);
+    if holders.exclusive || exclusive && holders.shared > 0 {
+        return None;
+    }
+    if exclusive {
+        holders.exclusive = true;
+    } else {
+        holders.shared += 1;
+    }
+    Some(Box::new(Guard { lock: of.clone(), exclusive }))
 }
 
 struct Guard {

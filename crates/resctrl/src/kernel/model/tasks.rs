@@ -121,9 +121,11 @@ impl Machine {
             self.hardware.offline.remove(cpu);
             let default = self.default_place();
             self.groups[default].cpus.insert(cpu);
+            super::masks::come_online(self);
             return;
         }
         self.hardware.offline.insert(cpu);
+        super::masks::go_offline(self);
         for group in &mut self.groups {
             group.cpus.remove(cpu);
             for monitor in &mut group.monitors {
