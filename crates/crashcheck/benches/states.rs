@@ -3,13 +3,15 @@
 //!
 //! `cargo bench -p ringfence-crashcheck`
 
+#[path = "../tests/support/queue.rs"]
+mod queue;
 #[path = "../tests/support/ring.rs"]
 #[expect(dead_code, reason = "tests do more with it")]
 mod ring;
 
 use std::time::{Duration, Instant};
 
-use ringfence_crashcheck::{Machine, Profile, Report, check};
+use ringfence_crashcheck::{Check, Machine, Profile, Report, check};
 use ringfence_persist::{Memory, checksum};
 
 fn main() {
@@ -32,6 +34,89 @@ fn main() {
     for profile in Profile::ALL {
         ring(if quick { 2 } else { 8 }, 2, profile);
     }
+    println!("\nA durable queue, with recovery and another operation behind each crash\n");
+    println!("operations  crashes  profile                  states       time   states/s");
+    for operations in if quick { vec![2] } else { vec![8, 16, 32, 64, 128, 256, 4096] } {
+        for crashes in 1..=2 {
+            queue(operations, crashes, Profile::IntelAdr);
+        }
+    }
+    for profile in Profile::ALL {
+        queue(if quick { 2 } else { 256 }, 2, profile);
+    }
+    println!(
+        "\nWhat a program does a number of times, a crash at each, and a recovery that reads two words: ms\n"
+    );
+    println!(
+        "{:>9}  fenced stores  marks  acknowledged  never flushed  a word at a time  clflush, old AMD",
+        "number"
+    );
+    for count in if quick { vec![10] } else { vec![1_000, 2_000, 4_000, 8_000, 16_000, 100_000] } {
+        crashes(count);
+    }
+}
+
+fn queue(operations: usize, crashes: usize, profile: Profile) {
+    let check = Check::new(profile, queue::len(operations)).crashes(crashes);
+    let (time, report) = fastest(|| check.run(|memory| queue::run(memory, operations), queue::recovery));
+    let rate = report.states as f64 / time.as_secs_f64();
+    println!(
+        "{operations:10}  {crashes:7}  {:<22}  {:8}  {:>10}  {rate:9.0}",
+        profile.to_string(),
+        report.states,
+        milliseconds(time)
+    );
+}
+
+fn crashes(count: usize) {
+    let durable = |memory: &Machine, word: usize| {
+        memory.store_u64(8 * word, 1);
+        memory.flush(8 * word..8 * word + 8);
+        memory.sfence();
+    };
+    let once = |profile: Profile, strong: bool, program: &dyn Fn(&Machine)| {
+        let check = Check::new(profile, 8 * count + 16);
+        let check = if strong { check.clflush() } else { check };
+        let start = Instant::now();
+        let report = check.run(program, |memory| {
+            memory.load_u64(0);
+            memory.load_u64(8);
+            Ok(())
+        });
+        report.expect_sound();
+        start.elapsed()
+    };
+    let intel = |program: &dyn Fn(&Machine)| once(Profile::IntelAdr, false, program);
+    let fenced = |memory: &Machine| (0..count).for_each(|word| durable(memory, word));
+    let times = [
+        intel(&fenced),
+        intel(&|memory| (0..count as u64).for_each(|mark| memory.mark(mark))),
+        intel(&|memory| {
+            (0..count).for_each(|word| {
+                durable(memory, word);
+                memory.acknowledge(word as u64);
+            });
+        }),
+        intel(&|memory| {
+            (2..count + 2).for_each(|word| {
+                memory.store_u64(8 * word, 1);
+                memory.mark(1);
+            });
+        }),
+        intel(&|memory| {
+            (0..count as u64).for_each(|value| {
+                memory.store_u64(16, value);
+                memory.flush(16..24);
+                memory.sfence();
+            });
+        }),
+        once(Profile::OldAmd, true, &fenced),
+    ];
+    print!("{count:9}");
+    for (time, wide) in times.iter().zip([13, 5, 12, 13, 16, 16]) {
+        print!("  {:>wide$.0}", time.as_secs_f64() * 1e3);
+    }
+    println!();
 }
 
 // The fastest of five: nothing makes it faster than it is.

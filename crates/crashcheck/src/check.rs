@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use ringfence_persist::policy::Prices;
 
 use crate::event::Event;
-use crate::explore::{Explorer, quietly};
+use crate::explore::Explorer;
 use crate::fix::Fix;
 use crate::lint::{self, Lint, Rule};
 use crate::machine::Machine;
 use crate::names::Names;
+use crate::panics::quietly;
 use crate::profile::Profile;
 use crate::shrink;
+use crate::stop::{Fault, Limits, Wrong};
 use crate::story::Story;
 
 /// A question: which rules, how much memory, how many crashes. See the [crate's example](crate).
@@ -23,7 +26,9 @@ pub struct Check {
     pub(crate) crashes: usize,
     pub(crate) strong_flushes: bool,
     pub(crate) kills: bool,
+    pub(crate) unfenced: bool,
     pub(crate) most_states: u64,
+    pub(crate) limits: Limits,
     pub(crate) sample: Option<(u64, u64)>,
     pub(crate) names: Names,
     pub(crate) volatile: Vec<Range<usize>>,
@@ -61,12 +66,18 @@ pub struct Report {
 /// A state that a crash can leave, of which recovery makes something wrong.
 #[derive(Debug)]
 pub struct Violation {
+    /// What kind of wrong it is.
+    pub fault: Fault,
     /// What recovery said, or how it panicked.
     pub message: String,
     /// How it came to that.
     pub story: Story,
-    /// What would close it, where one flush and fence at one place of the source do: tried, not guessed.
+    /// What would close it, where a flush and fence at one place of the source do, or a few of them: tried, not
+    /// guessed.
     pub fix: Option<Fix>,
+    /// What is suspicious or wasteful in the program with the fix, and was not before, or concerns what was lost.
+    /// Mostly nothing: such a fix is given only where no other was found.
+    pub left: Vec<Lint>,
 }
 
 /// As [`Check::new`] and [`Check::run`]: one crash, everywhere it makes a difference.
@@ -88,7 +99,9 @@ impl Check {
             crashes: 1,
             strong_flushes: false,
             kills: false,
+            unfenced: false,
             most_states: 10_000_000,
+            limits: Limits::default(),
             sample: None,
             names: Names::default(),
             volatile: Vec::new(),
@@ -112,11 +125,51 @@ impl Check {
         Self { kills: true, ..self }
     }
 
+    /// Lets bytes be accessed between a non-temporal store to them and its fence, as processors do. For those who
+    /// check what the instructions themselves promise: under [`ringfence_persist::Memory`] it is a fault of the
+    /// caller, and a violation: [`Fault::Unfenced`].
+    pub fn unfenced(self) -> Self {
+        Self { unfenced: true, ..self }
+    }
+
     /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so. Until
-    /// then each crash of the program has its share, and those that leave more another one, so that one that
-    /// leaves very much does not hide the others.
+    /// then each crash of the program has its share, of states and of the words that recovery reads and writes, and
+    /// those that leave more another one, so that one that leaves very much does not hide the others.
     pub fn most_states(self, most_states: u64) -> Self {
         Self { most_states, ..self }
+    }
+
+    /// Ends a run of the program or of recovery after so many operations, 2,000,000 unless said otherwise, and
+    /// takes it for endless: [`Fault::Endless`], with the places that it went round. A store is one operation
+    /// for each word of 8 bytes, a load or a checksum one for each line of 64.
+    pub fn most_operations(mut self, operations: u64) -> Self {
+        self.limits.operations = operations;
+        self
+    }
+
+    /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said otherwise: 24
+    /// for each operation, as many as [`Event`] for each instruction, and about 64 for each instruction before
+    /// each crash in it.
+    pub fn most_memory(mut self, bytes: usize) -> Self {
+        self.limits.memory = bytes;
+        self
+    }
+
+    /// Ends a run at the first operation on memory at which it has used so many bytes of stack more than this
+    /// call, or all that the thread has but 256 KiB (a quarter of small ones): [`Fault::TooDeep`]. Without it the
+    /// second holds alone. A recursion without operations on memory overflows the stack as anywhere.
+    pub fn most_stack(mut self, bytes: usize) -> Self {
+        self.limits.stack = bytes;
+        self
+    }
+
+    /// Ends a run after so much time, 10 s unless said otherwise, in steps of 100 ms in which the process was
+    /// running; [`Fault::Endless`]. It is ended at its next operation on memory. A loop without any can be
+    /// seen from outside alone: once a quarter of the time more has gone by, at least 1 s, the whole process is
+    /// aborted, and says on standard error which run it was and where its last operation was.
+    pub fn most_time(mut self, time: Duration) -> Self {
+        self.limits.time = time;
+        self
     }
 
     /// Takes `count` crashes and what they leave at random instead of all, for programs too long for all; the
@@ -161,19 +214,36 @@ impl Check {
     /// a panic is wrong too. What it does after it has recovered is the next life of the program: with more
     /// than one crash it is crashed in turn, and run again.
     ///
-    /// Both must do the same whenever they read the same. They are run many times.
+    /// Both must do the same whenever they read the same. They are run many times, and each run is compared with
+    /// those before, operation by operation, as far as it has to do the same. Besides, whatever goes a way through
+    /// the source for the first time is run 20 times more on the same memory, and some of all others once more: a
+    /// program or a recovery that does not repeat itself is a violation of its own kind,
+    /// [`Fault::NotDeterministic`]. What shows in none of these runs, such as a clock that stood still meanwhile,
+    /// is not told.
     ///
     /// # Panics
-    /// If the program itself panics. A recovery that does different things with the same memory is told as a
-    /// violation.
+    /// If the program itself panics.
     pub fn run(
         &self,
         program: impl Fn(&Machine),
         recovery: impl Fn(&Machine) -> Result<(), String>,
     ) -> Report {
         let explorer = Explorer::new(self, &program, &recovery);
-        let events = explorer.record(None);
-        self.told(explorer.search(&events), &events, &program, &recovery)
+        match explorer.record(&[]) {
+            Ok(events) => self.told(explorer.search(&events), &events, &program, &recovery),
+            Err(violation) => Report::of(self, Some(*violation)),
+        }
+    }
+
+    // Of what a run of the program did.
+    pub(crate) fn lints_of(&self, events: &[Event]) -> Vec<Lint> {
+        let kept = |at: usize| !self.volatile.iter().any(|range| range.contains(&at));
+        let durable: Vec<Event> = events
+            .iter()
+            .copied()
+            .filter(|event| event.kind.write().is_none_or(|write| kept(write.start())))
+            .collect();
+        lint::of(self.profile, &durable)
     }
 
     // The report with all that is told beside the outcome of the search.
@@ -184,20 +254,14 @@ impl Check {
         program: &impl Fn(&Machine),
         recovery: &impl Fn(&Machine) -> Result<(), String>,
     ) -> Report {
-        let kept = |at: usize| !self.volatile.iter().any(|range| range.contains(&at));
-        let durable: Vec<Event> = events
-            .iter()
-            .copied()
-            .filter(|event| event.kind.write().is_none_or(|write| kept(write.start())))
-            .collect();
-        report.lints.extend(lint::of(self.profile, &durable));
+        report.lints.extend(self.lints_of(events));
         for lint in &mut report.lints {
             lint.price(&self.prices);
             lint.name = self.names.of(lint.bytes.start).filter(|_| !lint.bytes.is_empty());
         }
         report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
         if report.violation.is_some() {
-            shrink::shrink(self, program, recovery, &mut report);
+            shrink::shrink(self, program, recovery, events, &mut report);
         }
         report
     }
@@ -217,11 +281,19 @@ impl Check {
         let search = |steps: &[S], whole: bool| {
             let program = |memory: &Machine| program(memory, steps);
             let explorer = Explorer::new(self, &program, &recovery);
-            let events =
-                if whole { explorer.record(None) } else { quietly(|| explorer.record(None)).ok()? };
-            Some((explorer.search(&events), events))
+            let explorer = if whole { explorer } else { explorer.once() };
+            // Fewer steps may make no sense.
+            let record = || explorer.record(&[]);
+            let events = if whole { record() } else { quietly(record).ok()? };
+            Some(events.map(|events| (explorer.search(&events), events)))
         };
-        let (mut report, mut events) = search(&steps, true).expect("the whole program does not panic");
+        let whole = search(&steps, true).expect("the whole program does not panic");
+        let (mut report, mut events) = match whole {
+            Ok(found) => found,
+            Err(violation) => return (Report::of(self, Some(*violation)), steps),
+        };
+        // The same kind of wrong, in what crashes leave.
+        let fault = |report: &Report| report.violation.as_ref().map(|violation| violation.fault);
         // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002), then one by one until
         // none can be spared.
         let mut piece = steps.len().div_ceil(2);
@@ -231,7 +303,9 @@ impl Check {
                 let fewer: Vec<S> =
                     steps[..at].iter().chain(&steps[(at + piece).min(steps.len())..]).cloned().collect();
                 match search(&fewer, false) {
-                    Some(tried) if tried.0.violation.is_some() => ((report, events), steps) = (tried, fewer),
+                    Some(Ok(tried)) if fault(&tried.0) == fault(&report) => {
+                        ((report, events), steps) = (tried, fewer)
+                    }
                     _ => at += piece,
                 }
             }
@@ -249,7 +323,29 @@ impl Check {
 /// Places of one rule that a report tells in full.
 const PLACES: usize = 3;
 
+impl Violation {
+    pub(crate) fn new(wrong: Wrong, story: Story) -> Self {
+        Self { fault: wrong.fault, message: wrong.message, story, fix: None, left: Vec::new() }
+    }
+}
+
 impl Report {
+    /// Of a search that looked at nothing.
+    pub(crate) fn of(check: &Check, violation: Option<Violation>) -> Self {
+        Self {
+            profile: check.profile,
+            crash_points: 0,
+            looked_at: 0,
+            states: 0,
+            merged: 0,
+            images: 0.0,
+            bounded: false,
+            seed: check.sample.map(|(seed, _)| seed),
+            violation,
+            lints: Vec::new(),
+        }
+    }
+
     /// For tests: says nothing where everything was looked at, or all that was to be
     /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none asserts that
     /// [`lints`](Self::lints) is empty.
@@ -293,11 +389,17 @@ impl fmt::Display for Report {
         let Self { profile, crash_points, looked_at, states, merged, .. } = self;
         match &self.violation {
             None => writeln!(f, "Under the rules of {profile}, nothing wrong was found.")?,
-            Some(violation) => writeln!(
-                f,
-                "Under the rules of {profile}, a crash can leave memory so that recovery fails:\n    {}\n\n{violation}",
-                violation.message
-            )?,
+            Some(violation) => {
+                match violation.fault {
+                    Fault::NotDeterministic => f.write_str("What is checked does not repeat itself")?,
+                    _ if violation.story.crashes() == 0 => f.write_str("The program fails")?,
+                    _ => write!(
+                        f,
+                        "Under the rules of {profile}, a crash can leave memory so that recovery fails"
+                    )?,
+                }
+                writeln!(f, ":\n    {}\n\n{violation}", violation.message.replace('\n', "\n    "))?;
+            }
         }
         let equal =
             if *merged > 0 { format!(" {merged} more were equal to one of these.") } else { String::new() };
@@ -328,7 +430,16 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.story)?;
         match &self.fix {
-            Some(fix) => writeln!(f, "\nThe fix: {fix}. It was tried: then nothing wrong is found."),
+            Some(fix) => {
+                write!(f, "\nThe fix: {fix}. It was tried: then nothing wrong is found")?;
+                if self.left.is_empty() {
+                    writeln!(f, ".")?;
+                } else {
+                    writeln!(f, ", but this is left:")?;
+                    self.left.iter().try_for_each(|lint| writeln!(f, "    {lint}"))?;
+                }
+                fix.in_recovery.iter().try_for_each(|in_recovery| write!(f, "{in_recovery}"))
+            }
             None => f.write_str(&self.story.beyond_repair()),
         }
     }

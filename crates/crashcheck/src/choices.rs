@@ -1,10 +1,18 @@
 //! One path through everything that is left open: a list of choices, replayed and then extended; or choices
 //! at random.
 
+// One of so many ways, taken in the last of so many steps of the run.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    chosen: u32,
+    of: u32,
+    steps: usize,
+}
+
 /// The choices of one path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choices {
-    made: Vec<(u32, u32)>,
+    made: Vec<Made>,
     next: usize,
     random: Option<Random>,
     // Crashes that the path came by, when one of them is taken at random.
@@ -16,22 +24,26 @@ impl Choices {
         Self { random: Some(random), ..Self::default() }
     }
 
-    /// One of `count` ways: the one that the list says, or the first of a new place, or any.
-    pub(crate) fn choose(&mut self, count: usize) -> usize {
+    /// One of `count` ways, for the last of the run's `steps`: the one that the list says, or the first of a new
+    /// place, or any.
+    pub(crate) fn choose(&mut self, count: usize, steps: usize) -> usize {
         if count == 1 {
             return 0;
         }
         if self.next == self.made.len() {
             let chosen = self.random.as_mut().map_or(0, |random| random.below(count as u64));
-            self.made.push((chosen as u32, count as u32));
+            self.made.push(Made { chosen: chosen as u32, of: count as u32, steps });
         }
-        let (chosen, of) = self.made[self.next];
-        assert_eq!(
-            of as usize, count,
-            "the program did something else with the same memory: it must depend on the memory alone"
-        );
+        let made = self.made[self.next];
+        // A run that does something else is stopped before it comes here: see `Log`.
+        assert_eq!((made.of as usize, made.steps), (count, steps), "the same steps leave the same choice");
         self.next += 1;
-        chosen as usize
+        made.chosen as usize
+    }
+
+    /// How many steps the path has in common with the one before.
+    pub(crate) fn steps(&self) -> usize {
+        self.made.last().map_or(0, |made| made.steps)
     }
 
     /// Whether the path is past everything that it has in common with an earlier one.
@@ -64,9 +76,9 @@ impl Choices {
         }
         self.made.truncate(self.next);
         self.next = 0;
-        while let Some((chosen, count)) = self.made.pop() {
-            if chosen + 1 < count {
-                self.made.push((chosen + 1, count));
+        while let Some(made) = self.made.pop() {
+            if made.chosen + 1 < made.of {
+                self.made.push(Made { chosen: made.chosen + 1, ..made });
                 return true;
             }
         }

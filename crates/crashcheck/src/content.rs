@@ -5,77 +5,135 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::event::{WORD, Write};
+use crate::remains::Remains;
+use crate::trie::Trie;
 
 /// The bytes of a word, of which those of a mask count.
 pub(crate) type Bytes = [u8; WORD];
 
+/// What runs left in a word.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Left {
+    /// Where it is known.
+    pub bytes: Bytes,
+    /// It is not.
+    pub open: bool,
+    /// A number for what it can be; 0 for a known zero.
+    pub key: u64,
+}
+
 // A word as a run sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     // What earlier runs left; means something only where `known`.
     below: Bytes,
-    known: bool,
     // Stored by the run itself.
     own: Bytes,
+    // When it was looked up: at another time it says nothing.
+    begun: u32,
+    known: bool,
     mask: u8,
 }
 
-const ZERO: Seen = Seen { below: [0; WORD], known: true, own: [0; WORD], mask: 0 };
+const PAGE: usize = 64;
 
-/// Memory as one run sees it. What is not listed is zero, and known to be.
+/// Memory as one run sees it: words are looked up in what earlier runs left when they are first touched, and kept
+/// at hand.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
-    words: Vec<Seen>,
-    // Words that were not known when the run began and are by now.
-    learned: Vec<u32>,
-    // Words that the run stored to.
-    stored: Vec<u32>,
-    // Words that are more than a known zero.
-    listed: Vec<u32>,
+    left: Trie<Left>,
+    // What processes stored that died since the machine stopped.
+    stored: Option<Remains>,
+    pages: Vec<[Seen; PAGE]>,
+    // Where pages are, and the last of them.
+    places: Map<usize>,
+    last: Option<(usize, usize)>,
+    begun: u32,
+    // Words that the run stored to, some twice, and words that it came to know.
+    stored_to: Vec<usize>,
+    learned: Vec<usize>,
 }
 
 impl Content {
-    pub(crate) fn zeros(len: usize) -> Self {
-        Self { words: vec![ZERO; len.div_ceil(WORD)], ..Self::default() }
+    /// All zeros, however large memory is.
+    pub(crate) fn new() -> Self {
+        Self { begun: 1, ..Self::default() }
     }
 
-    /// Begins anew with what earlier runs left: words, and their bytes where these are known.
-    pub(crate) fn begin(&mut self, left: &[(u32, Option<Bytes>)]) {
-        self.rewind();
-        for word in self.listed.drain(..) {
-            self.words[word as usize] = ZERO;
-        }
-        for (word, bytes) in left {
-            self.words[*word as usize] =
-                Seen { below: bytes.unwrap_or_default(), known: bytes.is_some(), ..ZERO };
-            self.listed.push(*word);
-        }
+    /// Begins anew with what earlier runs left, and under what processes stored that died since.
+    pub(crate) fn begin(&mut self, left: Trie<Left>, stored: Option<Remains>) {
+        (self.left, self.stored) = (left, stored);
+        self.stored_to.clear();
+        self.learned.clear();
+        self.begun = self.begun.checked_add(1).unwrap_or_else(|| {
+            (self.pages, self.places, self.last) = Default::default();
+            1
+        });
     }
 
     /// Back to where the run began.
     pub(crate) fn rewind(&mut self) {
-        for word in self.learned.drain(..) {
-            self.words[word as usize].known = false;
-        }
-        for word in self.stored.drain(..) {
-            let seen = &mut self.words[word as usize];
+        while let Some(word) = self.stored_to.pop() {
+            let (page, at) = self.place(word);
+            let seen = &mut self.pages[page][at];
             (seen.own, seen.mask) = ([0; WORD], 0);
+            if self.stored.is_some() {
+                // To be looked up again.
+                seen.begun = 0;
+            }
+        }
+        while let Some(word) = self.learned.pop() {
+            let (page, at) = self.place(word);
+            self.pages[page][at].known = false;
         }
     }
 
-    pub(crate) fn store(&mut self, write: &Write) {
-        let seen = &mut self.words[write.word];
-        if seen.mask == 0 {
-            self.stored.push(write.word as u32);
+    #[inline]
+    fn place(&mut self, word: usize) -> (usize, usize) {
+        let number = word / PAGE;
+        match self.last {
+            Some((last, page)) if last == number => (page, word % PAGE),
+            _ => {
+                let page = *self.places.entry(number).or_insert_with(|| {
+                    self.pages.push([Seen::default(); PAGE]);
+                    self.pages.len() - 1
+                });
+                self.last = Some((number, page));
+                (page, word % PAGE)
+            }
         }
+    }
+
+    fn look_up(&self, word: usize) -> Seen {
+        let left = self.left.get(word).copied().unwrap_or_default();
+        let (own, mask) = self.stored.as_ref().map_or(([0; WORD], 0), |stored| stored.stored(word));
+        Seen { below: left.bytes, own, begun: self.begun, known: !left.open, mask }
+    }
+
+    #[inline]
+    fn seen(&mut self, word: usize) -> &mut Seen {
+        let (page, at) = self.place(word);
+        if self.pages[page][at].begun != self.begun {
+            self.pages[page][at] = self.look_up(word);
+        }
+        &mut self.pages[page][at]
+    }
+
+    pub(crate) fn store(&mut self, write: &Write) {
+        let died = self.stored.is_some();
+        let seen = self.seen(write.word);
+        let first = seen.mask == 0 || died;
         overlay(&mut seen.own, write.bytes, write.mask);
         seen.mask |= write.mask;
+        if first {
+            self.stored_to.push(write.word);
+        }
     }
 
     /// The word, if all bytes of the mask are known.
     #[inline]
-    pub(crate) fn read(&self, word: usize, wanted: u8) -> Option<Bytes> {
-        let seen = &self.words[word];
+    pub(crate) fn read(&mut self, word: usize, wanted: u8) -> Option<Bytes> {
+        let seen = self.seen(word);
         if !seen.known && wanted & !seen.mask != 0 {
             return None;
         }
@@ -84,8 +142,8 @@ impl Content {
         Some(bytes)
     }
 
-    /// The bytes of two ranges, one after the other, if all are known.
-    pub(crate) fn gather(&self, pieces: &[Range<usize>; 2], into: &mut Vec<u8>) -> bool {
+    /// The bytes of ranges, one after the other, if all are known.
+    pub(crate) fn gather(&mut self, pieces: &[Range<usize>], into: &mut Vec<u8>) -> bool {
         into.clear();
         for (word, within) in pieces.iter().flat_map(words_in) {
             let Some(bytes) = self.read(word, bits(&within)) else { return false };
@@ -95,33 +153,21 @@ impl Content {
     }
 
     /// The run's own stores to a word.
-    pub(crate) fn own(&self, word: usize) -> (Bytes, u8) {
-        let Seen { own, mask, .. } = self.words[word];
+    pub(crate) fn own(&mut self, word: usize) -> (Bytes, u8) {
+        let Seen { own, mask, .. } = *self.seen(word);
         (own, mask)
     }
 
     pub(crate) fn learn(&mut self, word: usize, bytes: Bytes) {
-        let seen = &mut self.words[word];
+        let seen = self.seen(word);
         debug_assert!(!seen.known);
         (seen.below, seen.known) = (bytes, true);
-        self.learned.push(word as u32);
+        self.learned.push(word);
     }
 
-    /// What earlier runs left in a word, if that is known by now.
-    pub(crate) fn below(&self, word: usize) -> Option<Bytes> {
-        let Seen { below, known, .. } = self.words[word];
-        known.then_some(below)
-    }
-
-    /// What earlier runs left as something else than a known zero, as far as it is known by now.
-    pub(crate) fn below_listed(&self) -> impl Iterator<Item = (usize, Option<Bytes>)> {
-        self.listed.iter().map(|word| (*word as usize, self.below(*word as usize)))
-    }
-
-    /// The words that earlier runs left as something else than zero, and those that this run stored to.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = usize> {
-        let listed = self.listed.iter().chain(&self.stored);
-        listed.map(|word| *word as usize)
+    /// Whether it is known by now what earlier runs left in a word.
+    pub(crate) fn is_known(&mut self, word: usize) -> bool {
+        self.seen(word).known
     }
 }
 

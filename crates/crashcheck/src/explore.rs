@@ -1,20 +1,25 @@
 //! Every state that a crash can leave behind, one after the other, and recovery on each.
 
-use std::any::Any;
-use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod repeat;
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
-use std::sync::Once;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::check::{Check, Report, Violation};
 use crate::choices::{Choices, Random};
 use crate::event::Event;
-use crate::fix::Edit;
 use crate::machine::Machine;
-use crate::remains::Remains;
+use crate::panics::{message, quietly};
 use crate::run::{Run, Seen, State};
-use crate::story::{Fate, Story};
+use crate::stack;
+use crate::stop::{Stop, Wrong};
+use crate::story::Story;
 use crate::uncovered::Uncovered;
+use crate::watch::Watch;
 
 /// A search for something that recovery makes wrong.
 pub(crate) struct Explorer<'c, P, R> {
@@ -23,6 +28,9 @@ pub(crate) struct Explorer<'c, P, R> {
     recovery: &'c R,
     // One for each crash, the program's own first.
     machines: Vec<Machine>,
+    watch: Watch,
+    // What a run may use.
+    stack: usize,
     seen: Rc<RefCell<Seen>>,
     states: u64,
     images: f64,
@@ -32,10 +40,18 @@ pub(crate) struct Explorer<'c, P, R> {
     found: Option<Found>,
     // As far as the search of a crash goes, or that for something smaller once something is found.
     until: u64,
-    // Words that recoveries read or wrote, and how many they may.
+    // Words that recoveries read or wrote, as far as the search of a crash goes, and how many they may at all.
     words: u64,
+    until_words: u64,
     most_words: u64,
     uncovered: Uncovered,
+    // How often recovery went each way through the source, and what was run again because of that.
+    ways: FxHashMap<u64, u64>,
+    times: u64,
+    // Whether any counterexample will do.
+    any: bool,
+    repeats: u64,
+    repeated_words: u64,
 }
 
 /// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less done.
@@ -48,11 +64,20 @@ struct Found {
 
 /// States that a crash of the program is searched for at first, before the others have their turn.
 const SHARE: u64 = 50_000;
+/// And words that recoveries read or write meanwhile: few states may be much work.
+const SHARE_WORDS: u64 = 2_000_000;
+/// So much is done with the first crashes before the last one that is left has its turn. What all of the program
+/// must be there for shows at the end alone.
+const AHEAD: u64 = 10_000_000;
 
 /// States that are searched for a smaller counterexample once there is one.
 const NEARBY: u64 = 20_000;
 /// And words that recoveries may read or write for that.
 pub(crate) const NEARBY_WORDS: u64 = 20_000_000;
+/// Where it is one that does not come to an end, and others take as long.
+const ENDLESS_WORDS: u64 = 4_000_000;
+/// Instructions of an endless run that are told at most.
+pub(crate) const TOLD: usize = 2000;
 
 impl<'c, P, R> Explorer<'c, P, R>
 where
@@ -61,13 +86,21 @@ where
 {
     pub(crate) fn new(check: &'c Check, program: &'c P, recovery: &'c R) -> Self {
         let seen = Rc::new(RefCell::new(Seen::default()));
-        let run = || Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
+        let watch = Watch::new(check.limits.time);
+        let run = || {
+            let mut run = Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
+            (run.limits, run.watched) = (check.limits, Arc::clone(&watch.0));
+            run.unfenced = check.unfenced;
+            run
+        };
         let machines = (0..=check.crashes).map(|_| Machine(RefCell::new(run()))).collect();
         Self {
             check,
             program,
             recovery,
             machines,
+            watch,
+            stack: stack::left(check.limits.stack),
             seen,
             states: 0,
             images: 0.0,
@@ -76,9 +109,25 @@ where
             found: None,
             until: u64::MAX,
             words: 0,
+            until_words: u64::MAX,
             most_words: u64::MAX,
             uncovered: Uncovered::default(),
+            ways: FxHashMap::default(),
+            times: repeat::TIMES,
+            any: false,
+            repeats: 0,
+            repeated_words: 0,
         }
+    }
+
+    /// Repeats once what goes a new way: after another search that was sure of it.
+    pub(crate) fn once(self) -> Self {
+        Self { times: 1, ..self }
+    }
+
+    /// Does not look for a small counterexample.
+    pub(crate) fn any(self) -> Self {
+        Self { any: true, ..self }
     }
 
     /// Gives up too once recoveries read or wrote so many words.
@@ -86,21 +135,12 @@ where
         Self { most_words, ..self }
     }
 
-    /// What the program does if nothing happens to it.
-    pub(crate) fn record(&self, edit: Option<Edit>) -> Vec<Event> {
-        for machine in &self.machines {
-            machine.0.borrow_mut().edit = edit;
-        }
-        (self.program)(&self.machines[0]);
-        let mut run = self.machines[0].0.borrow_mut();
-        run.content.rewind();
-        run.marks.clear();
-        std::mem::take(&mut run.events)
-    }
-
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
-        let events: &Rc<[Event]> = &events.into();
+        let told = &Told {
+            events: events.into(),
+            marks: events.iter().filter_map(|event| event.kind.mark()).collect(),
+        };
         let points = crash_points(events, self.check.kills);
         let mut looked_at = 0;
         if let Some((seed, count)) = self.check.sample {
@@ -111,10 +151,9 @@ where
                 let point = random.below(points.len() as u64) as usize;
                 different[point] = true;
                 let machine = Point { killed: false, ..points[point] };
-                let state = self.crashed(events, points[point], false);
+                let state = self.crashed(told, points[point], false);
                 // A process that dies with nothing in caches is no case of its own.
-                let state =
-                    state.or_else(|| self.crashed(events, machine, false)).expect("nothing is merged");
+                let state = state.or_else(|| self.crashed(told, machine, false)).expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())));
                 if self.found.is_some() {
                     break;
@@ -122,19 +161,26 @@ where
             }
             looked_at = different.iter().filter(|looked_at| **looked_at).count();
         } else {
-            let mut left: Vec<usize> = (0..points.len()).collect();
-            let mut share = SHARE;
+            let mut left: VecDeque<usize> = (0..points.len()).collect();
+            let mut share = 1;
             // A crash that leaves very much must not hide the others: each has its share, and what is left over
             // another one, larger.
             while !left.is_empty() && !self.is_over() {
-                let first = share == SHARE;
-                left.retain(|number| {
-                    if self.is_over() {
-                        return true;
-                    }
+                let mut again = BTreeSet::new();
+                let mut ahead = self.words + AHEAD;
+                while !self.is_over() {
+                    let last = self.words >= ahead;
+                    let next = if last { left.pop_back() } else { left.pop_front() };
+                    let Some(number) = next else { break };
                     looked_at = number + 1;
-                    !self.point(events, points[*number], share, first)
-                });
+                    if !self.point(told, points[number], share) {
+                        again.insert(number);
+                    }
+                    if last {
+                        ahead = self.words + AHEAD;
+                    }
+                }
+                left.extend(again);
                 share *= 8;
             }
             self.bounded = self.found.is_none() && !left.is_empty();
@@ -142,18 +188,19 @@ where
                 looked_at = points.len() - left.len();
             }
         }
-        let merged = self.seen.borrow().merged;
+        let mut violation = self.found.take().map(|found| found.violation);
+        if violation.is_none() {
+            violation = self.run_program_again().err().map(|violation| *violation);
+        }
         Report {
-            profile: self.check.profile,
             crash_points: points.len(),
             looked_at,
             states: self.states,
-            merged,
+            merged: self.seen.borrow().merged,
             images: self.images,
             bounded: self.bounded,
-            seed: self.check.sample.map(|(seed, _)| seed),
-            violation: self.found.map(|found| found.violation),
             lints: self.uncovered.lints(),
+            ..Report::of(self.check, violation)
         }
     }
 
@@ -162,16 +209,16 @@ where
     }
 
     // Looks at a crash of the program: whether to the end.
-    fn point(&mut self, events: &Rc<[Event]>, point: Point, share: u64, first: bool) -> bool {
-        let state = self.crashed(events, point, true);
-        if first && !point.killed {
-            self.images += match &state {
-                Some(state) => state.layers[0].images(),
-                None => Remains::of(self.check.profile, &events[..point.end], 0).images(),
-            };
+    fn point(&mut self, told: &Told, point: Point, share: u64) -> bool {
+        let state = self.crashed(told, point, true);
+        if share == 1 && !point.killed {
+            let run = self.machines[0].0.get_mut();
+            self.images += run.leaving.as_ref().map_or(0.0, |leaving| leaving.walk.images());
         }
         let Some(state) = state else { return true };
-        (self.until, self.cut) = ((self.states + share).min(self.check.most_states), false);
+        self.until = (self.states + share * SHARE).min(self.check.most_states);
+        self.until_words = self.words + share * SHARE_WORDS;
+        self.cut = false;
         self.explore(&state, 1, Choices::default());
         if self.cut {
             // It begins anew when its turn comes again, and so must whatever it came by.
@@ -181,48 +228,53 @@ where
     }
 
     // What a crash of the program leaves.
-    fn crashed(&self, events: &Rc<[Event]>, at: Point, merges: bool) -> Option<State> {
+    fn crashed(&self, told: &Told, at: Point, merges: bool) -> Option<Rc<State>> {
         for machine in &self.machines {
             let mut run = machine.0.borrow_mut();
             (run.merges, run.kills) = (merges, self.check.kills);
         }
         let run = &mut *self.machines[0].0.borrow_mut();
-        // The machine was at some other point of the same before.
+        // The machine was at some other point of the same before, and goes on from there where it can.
+        if run.leaving.as_ref().is_some_and(|leaving| leaving.events > at.end) {
+            run.leaving = None;
+        }
         run.events.truncate(at.end);
-        let new = &events[run.events.len()..at.end];
+        let new = &told.events[run.events.len()..at.end];
         run.events.extend_from_slice(new);
-        run.marks = run.events.iter().filter_map(|event| event.kind.mark()).collect();
         let mut state = if at.killed { run.kill() } else { run.crash() }?;
-        state.last_run(events);
-        Some(state)
+        state.last_run(&told.events, &told.marks);
+        Some(Rc::new(state))
     }
 
     // Recovery on every state that these can be; `depth` crashes happened.
-    fn explore(&mut self, state: &State, depth: usize, mut choices: Choices) {
+    fn explore(&mut self, state: &Rc<State>, depth: usize, mut choices: Choices) {
         let mut machine = std::mem::replace(&mut self.machines[depth], Machine(RefCell::new(Run::nothing())));
         {
             let run = machine.0.get_mut();
             run.begin(state);
             run.crashes = depth < self.check.crashes;
-            run.weighs = run.crashes;
         }
         self.uncovered.begin();
         loop {
-            if self.states >= self.until || self.words >= self.most_words {
+            if self.states >= self.until || self.words >= self.until_words.min(self.most_words) {
                 self.cut |= self.found.is_none();
                 break;
             }
             self.states += 1;
             let run = machine.0.get_mut();
-            run.rewind(state);
+            run.rewind();
+            run.log.begin(choices.steps());
             run.choices = choices;
             let wrong = self.recover(&machine);
             let run = machine.0.get_mut();
             self.words += run.steps;
-            if let Some(message) = wrong {
-                self.remember(message, state, &mut machine);
-            } else {
-                self.uncovered.path(run);
+            match wrong {
+                _ if !run.log.is_done() => self.differs(&mut machine, [None, wrong.as_ref()]),
+                Some(wrong) => self.remember(wrong, &mut machine),
+                None => {
+                    self.repeat(&mut machine);
+                    self.uncovered.path(machine.0.get_mut());
+                }
             }
             let run = machine.0.get_mut();
             let crashed = run.take_crashed();
@@ -242,7 +294,10 @@ where
     }
 
     // What is wrong, if anything is.
-    fn recover(&self, machine: &Machine) -> Option<String> {
+    #[inline(never)]
+    fn recover(&self, machine: &Machine) -> Option<Wrong> {
+        machine.0.borrow_mut().floor = stack::here().saturating_sub(self.stack);
+        self.watch.0.begin(machine.0.borrow().before.len());
         let result = quietly(|| {
             let result = (self.recovery)(machine);
             if result.is_ok() {
@@ -250,45 +305,62 @@ where
             }
             result
         });
+        self.watch.0.end();
+        let run = machine.0.borrow();
+        let stopped = |why| Wrong::stopped(why, "recovery", &run.log, &run.limits);
         match result {
-            Ok(result) => result.err(),
-            Err(thrown) => Some(message(&thrown)),
+            _ if run.stopped.is_some() => run.stopped.map(stopped),
+            Ok(result) => result.err().map(Wrong::said),
+            Err(thrown) => Some(Wrong::said(message(&thrown))),
         }
     }
 
     // Keeps the smallest.
-    fn remember(&mut self, message: String, state: &State, machine: &mut Machine) {
+    fn remember(&mut self, wrong: Wrong, machine: &mut Machine) {
         let run = machine.0.get_mut();
-        let fates: Vec<Vec<Fate>> = run.layers.iter().map(|layer| layer.fates()).collect();
-        let count = |fate: Fate| fates.iter().flatten().filter(|other| **other == fate).count();
-        let done = run.before.iter().map(|run| run.len).sum::<usize>() + run.own_events().len();
-        let decided = fates.iter().map(Vec::len).sum::<usize>() - count(Fate::Either);
-        let size = (run.before.len(), count(Fate::Lost), decided, done);
+        let done = run.before.iter().map(|run| run.len).sum::<usize>() + run.events.len();
+        let (mut lost, mut decided) = (0, 0);
+        for layer in &run.layers {
+            let (is_lost, is_open) = layer.lost_and_open();
+            lost += is_lost;
+            decided += layer.stores() - is_open;
+        }
+        let size = (run.before.len(), lost, decided, done);
         if self.found.as_ref().is_some_and(|found| found.size <= size) {
             return;
         }
+        let fates = run.fates();
         // The same path again, noting what it reads.
-        let (crashes, crashed) = (std::mem::take(&mut run.crashes), std::mem::take(&mut run.crashed));
-        run.rewind(state);
-        run.choices.again();
-        run.reads = Some(Vec::new());
-        self.recover(machine);
+        let reads = match wrong.stopped {
+            // It would take as long.
+            Some(Stop::Time) => Vec::new(),
+            _ => match self.again(machine, Some(&wrong)) {
+                Ok(reads) => reads,
+                Err(()) => return,
+            },
+        };
         let run = machine.0.get_mut();
-        (run.crashes, run.crashed) = (crashes, crashed);
-        let reads = run.reads.take().unwrap_or_default();
-        let story = Story::new(
-            &run.before,
-            fates.concat(),
-            run.own_events().to_vec(),
-            reads,
-            self.check.names.clone(),
-        );
+        let told = if wrong.fault.is_long() { TOLD } else { usize::MAX }.min(run.events.len());
+        let events = run.events[..told].to_vec();
+        let story = Story::new(&run.before, fates, events, reads, self.check.names.clone());
         if self.found.is_none() {
-            self.until = self.states + NEARBY;
-            self.most_words = self.most_words.min(self.words + NEARBY_WORDS);
+            let (states, words) = match wrong.fault {
+                _ if self.any => (0, 0),
+                fault if fault.is_long() => (NEARBY, ENDLESS_WORDS),
+                _ => (NEARBY, NEARBY_WORDS),
+            };
+            self.until = self.states + states;
+            self.until_words = u64::MAX;
+            self.most_words = self.most_words.min(self.words + words);
         }
-        self.found = Some(Found { size, violation: Violation { message, story, fix: None } });
+        self.found = Some(Found { size, violation: Violation::new(wrong, story) });
     }
+}
+
+// What the program did, and what of that it told.
+struct Told {
+    events: Rc<[Event]>,
+    marks: Rc<[u64]>,
 }
 
 // A crash of the program behind so many of its events.
@@ -314,39 +386,4 @@ fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
         fresh = !boundary || end < events.len();
     }
     points
-}
-
-fn message(thrown: &Box<dyn Any + Send>) -> String {
-    let text = match (thrown.downcast_ref::<String>(), thrown.downcast_ref::<&str>()) {
-        (Some(text), _) => format!(": {text}"),
-        (_, Some(text)) => format!(": {text}"),
-        _ => String::new(),
-    };
-    let place = PLACE.take().map(|(file, line)| format!(" at {file}:{line}")).unwrap_or_default();
-    format!("recovery panicked{place}{text}")
-}
-
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-    // Of the last panic.
-    static PLACE: Cell<Option<(String, u32)>> = const { Cell::new(None) };
-}
-
-// Panics of a recovery under check are results, and no news for the terminal.
-pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if QUIET.get() {
-                PLACE.set(info.location().map(|at| (at.file().to_owned(), at.line())));
-            } else {
-                before(info);
-            }
-        }));
-    });
-    QUIET.set(true);
-    let result = catch_unwind(AssertUnwindSafe(run));
-    QUIET.set(false);
-    result
 }

@@ -1,4 +1,5 @@
-//! What would mend a violation: one more flush, fence, or both, right behind one operation of the source.
+//! What would mend a violation: one more flush, fence, or both, right behind an operation of the source; rarely
+//! behind several.
 
 use crate::event::{At, Kind};
 use crate::profile::Profile;
@@ -51,24 +52,50 @@ impl Profile {
 }
 
 /// What closes a violation, tried: with it the whole search finds none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fix {
-    pub(crate) edit: Edit,
-    // Whether it must be a full one, which clflush waits for on some processors.
+    // The first is there.
+    pub(crate) edits: [Option<Edit>; PLACES],
+    // Whether fences must be full ones, which clflush waits for on some processors.
     pub(crate) full: bool,
+    pub(crate) in_recovery: Option<InRecovery>,
+}
+
+/// Instructions that a fix adds at most, as places in the source.
+pub(crate) const PLACES: usize = 4;
+
+/// Where a change of recovery would do as well: nothing that was lost had been acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct InRecovery {
+    /// How many fences the fix adds to one run of the program, and how often that acknowledges something.
+    pub fences: usize,
+    pub acknowledged: usize,
+    /// Where recovery read what was not there.
+    pub read: Option<At>,
 }
 
 impl Fix {
-    /// The place in the source behind which the instructions are missing.
+    /// The place in the source behind which instructions are missing; the first, where there are several.
     pub fn after(&self) -> &'static std::panic::Location<'static> {
-        self.edit.at
+        self.places().next().expect("the first is there")
+    }
+
+    /// All places in the source behind which instructions are missing.
+    pub fn places(&self) -> impl Iterator<Item = &'static std::panic::Location<'static>> {
+        self.edits.into_iter().flatten().map(|edit| edit.at)
+    }
+
+    /// Whether a change of recovery may be the smaller one: the fix adds more fences than there are
+    /// acknowledgements, and nothing that was lost had been acknowledged.
+    pub fn or_in_recovery(&self) -> bool {
+        self.in_recovery.is_some()
     }
 }
 
-impl fmt::Display for Fix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { edit: Edit { op, at, flush, fence, .. }, full } = self;
-        let fence_name = if *full { "an mfence" } else { "a fence" };
+impl Edit {
+    fn tell(&self, full: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, at, flush, fence, .. } = self;
+        let fence_name = if full { "an mfence" } else { "a fence" };
         let what = match (flush, fence) {
             (true, true) => format!("a flush of what it stored, and then {fence_name},"),
             (true, false) => "a flush of what it stored".into(),
@@ -80,6 +107,36 @@ impl fmt::Display for Fix {
             Op::Flush => "flush",
             Op::Fence => "fence",
         };
-        write!(f, "put {what} right after the {name} at {}:{}", at.file(), at.line())
+        write!(f, "{what} right after the {name} at {}:{}", at.file(), at.line())
+    }
+}
+
+impl fmt::Display for Fix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, edit) in self.edits.iter().flatten().enumerate() {
+            f.write_str(if number == 0 { "put " } else { "; and " })?;
+            edit.tell(self.full, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// What else would do; nothing, or a line.
+impl fmt::Display for InRecovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fences, acknowledged, read } = self;
+        let times = |count: usize| if count == 1 { "once".into() } else { format!("{count} times") };
+        write!(
+            f,
+            "Or change recovery: the fix adds a fence {} where the program acknowledges {}, and nothing that was \
+             lost had been acknowledged. A recovery that takes only what it can verify, and nothing behind the \
+             first that it cannot, needs no more fences",
+            times(*fences),
+            if *acknowledged == 0 { "nothing".into() } else { times(*acknowledged) },
+        )?;
+        match read {
+            Some(at) => writeln!(f, "; what it read at {}:{} had not reached memory.", at.file(), at.line()),
+            None => writeln!(f, "."),
+        }
     }
 }

@@ -36,15 +36,23 @@ mod event;
 mod explore;
 mod fix;
 mod lint;
+mod list;
+mod log;
 mod machine;
 mod names;
 mod nots;
+mod panics;
 mod profile;
 mod remains;
 mod run;
 mod shrink;
+mod stack;
+mod stop;
 mod story;
+mod streaming;
+mod trie;
 mod uncovered;
+mod watch;
 mod ways;
 
 pub use check::{Check, Report, Violation, check};
@@ -54,6 +62,7 @@ pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use ringfence_persist::policy::Prices;
+pub use stop::Fault;
 pub use story::{Fate, Story};
 
 // The README's example runs.

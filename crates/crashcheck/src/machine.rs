@@ -1,15 +1,20 @@
 //! The memory that a program under check runs on.
 
 use std::cell::RefCell;
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::panic::Location;
 
+use ringfence_persist::memory::assert_in_order;
 use ringfence_persist::{Memory, checksum};
+use rustc_hash::FxBuildHasher;
 
 use crate::content::{Bytes, bits, words_in};
 use crate::event::{At, Kind, WORD, Write};
 use crate::fix::Op;
+use crate::log::Step;
 use crate::run::{Read, Run, What};
+use crate::stop::{Stop, Unfenced};
 
 /// Memory that records what is done to it, and that may crash: see [`crate::Check`].
 ///
@@ -21,7 +26,9 @@ pub struct Machine(pub(crate) RefCell<Run>);
 #[cfg(test)]
 impl Machine {
     pub(crate) fn new(profile: crate::Profile, len: usize, strong_flushes: bool) -> Self {
-        Self(RefCell::new(Run::new(profile, len, strong_flushes, std::rc::Rc::default())))
+        let mut run = Run::new(profile, len, strong_flushes, std::rc::Rc::default());
+        run.unfenced = true;
+        Self(RefCell::new(run))
     }
 
     pub(crate) fn into_events(self) -> Vec<crate::Event> {
@@ -45,12 +52,13 @@ impl Machine {
 
     /// What was marked or acknowledged so far, in order.
     pub fn marks(&self) -> Vec<u64> {
-        self.0.borrow().marks.clone()
+        self.0.borrow().all_marks()
     }
 
     /// `clwb` or `clflushopt` of the line that holds the byte.
     #[track_caller]
     pub fn clwb(&self, at: usize) {
+        self.within(at, 1);
         self.record(Kind::Flushopt(at / 64), Location::caller());
         self.edited(Op::Flush, at..at + 1, Location::caller());
     }
@@ -58,6 +66,7 @@ impl Machine {
     /// `clflush` of the line that holds the byte.
     #[track_caller]
     pub fn clflush(&self, at: usize) {
+        self.within(at, 1);
         self.record(Kind::Flush(at / 64), Location::caller());
         self.edited(Op::Flush, at..at + 1, Location::caller());
     }
@@ -66,6 +75,18 @@ impl Machine {
     fn within(&self, at: usize, len: usize) {
         let all = self.0.borrow().len;
         assert!(at <= all && len <= all - at, "{len} bytes at {at} are not within the {all} bytes of memory");
+    }
+
+    // A range that may be read, or stored to by ordinary stores.
+    #[track_caller]
+    fn may_access(&self, range: &Range<usize>) {
+        assert_in_order(range);
+        self.within(range.start, range.len());
+        let run = &mut *self.0.borrow_mut();
+        if let Some(stored) = run.streaming.meets(range).filter(|_| !run.unfenced) {
+            let (start, len) = (range.start, range.len());
+            run.stop(Stop::Unfenced(Unfenced { start, len, at: Location::caller(), stored }));
+        }
     }
 
     fn record(&self, kind: Kind, at: At) {
@@ -84,25 +105,65 @@ impl Machine {
         }
     }
 
+    // `asked` is a number for what is asked of the bytes.
+    #[track_caller]
+    fn verified(
+        &self,
+        name: Option<&str>,
+        asked: u64,
+        pieces: &[Range<usize>],
+        fits: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
+        // A closure would be the caller in its own right.
+        for piece in pieces {
+            self.may_access(piece);
+        }
+        let run = &mut *self.0.borrow_mut();
+        let first = pieces.first().map_or(0, |piece| piece.start);
+        let lines = pieces.iter().map(|piece| piece.len() / 64 + 1).sum();
+        run.step(Step::verify(first, FxBuildHasher.hash_one((asked, pieces)), Location::caller()), lines);
+        let mut buffer = std::mem::take(&mut run.buffer);
+        let found = if run.content.gather(pieces, &mut buffer) {
+            fits(&buffer)
+        } else {
+            let words = words_of(pieces);
+            run.watched.busy(true);
+            let found = run.verify(&words, |values| {
+                bytes_of(pieces, &words, values, &mut buffer);
+                fits(&buffer)
+            });
+            run.watched.busy(false);
+            found
+        };
+        run.buffer = buffer;
+        run.note(Location::caller(), || What::Verify(name.map(str::to_owned), pieces.to_vec(), found));
+        found
+    }
+
     // What somebody asks to have tried right behind an operation.
     fn edited(&self, op: Op, range: Range<usize>, at: At) {
         let run = &mut *self.0.borrow_mut();
-        let Some(edit) = run.edit.filter(|edit| edit.concerns(op, at)) else { return };
-        if edit.flush {
-            for line in range.start / 64..range.end.div_ceil(64) {
-                let flush = if edit.strong { Kind::Flush(line) } else { run.flush(line) };
-                run.record(flush, at);
+        for number in 0..run.edits.len() {
+            let edit = run.edits[number];
+            if !edit.concerns(op, at) {
+                continue;
             }
-        }
-        if edit.fence {
-            run.record(run.profile.fence(), at);
+            if edit.flush {
+                for line in range.start / 64..range.end.div_ceil(64) {
+                    let flush = if edit.strong { Kind::Flush(line) } else { run.flush(line) };
+                    run.record(flush, at);
+                }
+            }
+            if edit.fence {
+                run.record(run.profile.fence(), at);
+            }
         }
     }
 }
 
 impl Run {
     fn note(&mut self, at: At, what: impl FnOnce() -> What) {
-        let events = self.own_events().len();
+        let events = self.events.len();
         // Nobody follows a story any longer, and an endless one would fill memory.
         if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < 10_000) {
             reads.push(Read { at, events, what: what() });
@@ -114,8 +175,8 @@ impl Run {
     }
 }
 
-// The words of two ranges, each with its bytes that count, in order of their numbers.
-fn words_of(pieces: &[Range<usize>; 2]) -> Vec<(usize, u8)> {
+// The words of ranges, each with its bytes that count, in order of their numbers.
+fn words_of(pieces: &[Range<usize>]) -> Vec<(usize, u8)> {
     let mut words: Vec<(usize, u8)> =
         pieces.iter().flat_map(words_in).map(|(word, within)| (word, bits(&within))).collect();
     // The ranges may meet in a word.
@@ -130,7 +191,7 @@ fn words_of(pieces: &[Range<usize>; 2]) -> Vec<(usize, u8)> {
     words
 }
 
-fn bytes_of(pieces: &[Range<usize>; 2], words: &[(usize, u8)], values: &[Bytes], into: &mut Vec<u8>) {
+fn bytes_of(pieces: &[Range<usize>], words: &[(usize, u8)], values: &[Bytes], into: &mut Vec<u8>) {
     into.clear();
     for (word, within) in pieces.iter().flat_map(words_in) {
         let number = words.binary_search_by_key(&word, |(word, _)| *word).expect("a word of the ranges");
@@ -145,8 +206,9 @@ impl Memory for Machine {
 
     #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]) {
-        self.within(at, into.len());
+        self.may_access(&(at..at.saturating_add(into.len())));
         let run = &mut *self.0.borrow_mut();
+        run.step(Step::load(at, into.len(), Location::caller()), into.len() / 64 + 1);
         let mut done = 0;
         for (word, within) in words_in(&(at..at + into.len())) {
             let bytes = run.read(word, bits(&within), Location::caller());
@@ -154,22 +216,25 @@ impl Memory for Machine {
             into[done..done + len].copy_from_slice(&bytes[within]);
             done += len;
         }
+        run.log.found(into);
         run.note(Location::caller(), || What::Load(at, into.to_vec()));
     }
 
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
-        self.within(at, 8);
+        self.may_access(&(at..at.saturating_add(8)));
         let run = &mut *self.0.borrow_mut();
+        run.step(Step::load(at, WORD, Location::caller()), 1);
         let bytes = run.read(at / WORD, 0xff, Location::caller());
+        run.log.found(&bytes);
         run.note(Location::caller(), || What::Load(at, bytes.to_vec()));
         u64::from_le_bytes(bytes)
     }
 
     #[track_caller]
     fn store(&self, at: usize, bytes: &[u8]) {
-        self.within(at, bytes.len());
+        self.may_access(&(at..at.saturating_add(bytes.len())));
         self.write(at, bytes, Kind::Store, Location::caller());
         self.edited(Op::Store, at..at + bytes.len(), Location::caller());
     }
@@ -185,15 +250,17 @@ impl Memory for Machine {
         assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
         self.within(at, bytes.len());
         self.write(at, bytes, Kind::Stream, Location::caller());
+        self.0.borrow_mut().streaming.stored(at..at + bytes.len(), Location::caller());
         self.edited(Op::Stream, at..at + bytes.len(), Location::caller());
     }
 
     #[track_caller]
     fn flush(&self, range: Range<usize>) {
+        assert_in_order(&range);
+        self.within(range.start, range.len());
         if range.is_empty() {
             return;
         }
-        self.within(range.start, range.len());
         {
             let run = &mut *self.0.borrow_mut();
             for line in range.start / 64..range.end.div_ceil(64) {
@@ -229,21 +296,12 @@ impl Memory for Machine {
 
     #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
-        pieces.iter().for_each(|piece| self.within(piece.start, piece.len()));
-        let run = &mut *self.0.borrow_mut();
-        run.work(1);
-        let mut buffer = std::mem::take(&mut run.buffer);
-        let fits = if run.content.gather(&pieces, &mut buffer) {
-            checksum::of(&buffer, seed) == sum
-        } else {
-            let words = words_of(&pieces);
-            run.verify(&words, sum, |values| {
-                bytes_of(&pieces, &words, values, &mut buffer);
-                checksum::of(&buffer, seed) == sum
-            })
-        };
-        run.buffer = buffer;
-        run.note(Location::caller(), || What::Verify(pieces, fits));
-        fits
+        let asked = FxBuildHasher.hash_one((seed, sum));
+        self.verified(None, asked, &pieces, &|bytes| checksum::of(bytes, seed) == sum)
+    }
+
+    #[track_caller]
+    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+        self.verified(Some(name), FxBuildHasher.hash_one(name), &pieces, fits)
     }
 }

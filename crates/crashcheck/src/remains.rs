@@ -8,16 +8,26 @@
 //! it reached memory, the stores to its line before it did.
 
 mod key;
+#[cfg(test)]
+pub(crate) mod scratch;
+mod ties;
 mod walk;
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::content::{Bytes, overlay};
-use crate::event::{Event, WORD, Write};
+use crate::event::{Event, Kind, WORD, Write};
+use crate::list::List;
 use crate::profile::Profile;
 use crate::story::Fate;
+use crate::trie::Trie;
+use ties::Ties;
+
+pub(crate) use key::{mix, then};
+pub(crate) use walk::Walk;
 
 const LINE_WORDS: usize = 64 / WORD;
 
@@ -26,6 +36,18 @@ const LINE_WORDS: usize = 64 / WORD;
 struct Interval {
     lo: u32,
     hi: u32,
+}
+
+// Stores that reach memory in order. One of which nothing is open is forgotten, and begins anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Group {
+    lo: u32,
+    hi: u32,
+    // Its stores.
+    all: u32,
+    // So many of them flushes under way have taken along: by `clwb` or `clflushopt`, and by `clflush`.
+    weak: u32,
+    strong: u32,
 }
 
 // A store that touched a word.
@@ -43,57 +65,67 @@ struct Cover {
 #[derive(Debug, Clone, Copy)]
 enum Order {
     // The number of the store in its group.
-    Ordinary { group: u32, number: u32 },
-    // The number among the non-temporal ones.
+    Ordinary(u32),
+    // The number among the non-temporal ones since the last fence.
     Streamed(u32),
 }
 
-// After the `clflush` nothing reaches memory before `need` stores of `group` did. It came behind `time` stores.
-#[derive(Debug)]
-struct Tie {
-    group: u32,
-    need: u32,
-    time: u32,
+// A word that was stored to.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Word {
+    // From the last store to the whole word that is durable on; what lies below can never be seen again.
+    covers: List<Cover>,
+    // What those of them before the time `settled` left for certain, and in which bytes.
+    base: Bytes,
+    mask: u8,
+    settled: u32,
+    // The key of what is open, while nothing is decided.
+    chain: u64,
 }
 
-/// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
-/// cheap.
-#[derive(Debug)]
-pub(crate) struct Remains {
-    fixed: Rc<Fixed>,
-    // By group.
-    intervals: Vec<Interval>,
-    // `None`: undecided.
-    streamed: Vec<Option<bool>>,
-}
-
-#[derive(Debug, Default)]
-struct Fixed {
-    // In order of their words, then of time.
-    covers: Vec<Cover>,
-    // Words in order, and where their covers begin; one more at the end.
-    words: Vec<(u32, u32)>,
-    // Of each group.
-    lines: Vec<u32>,
-    ties: Vec<Tie>,
-    // If there are ties: of each group, when its stores came.
-    times: Vec<Vec<u32>>,
-    // Where each store stands, in order of time.
-    stores: Vec<Order>,
-}
-
-impl Fixed {
-    // How many stores of the group came before, if there are ties.
-    fn stores_before(&self, group: usize, time: u32) -> u32 {
-        self.times[group].partition_point(|other| *other < time) as u32
+impl Word {
+    // The last one first.
+    fn open(&self) -> impl Iterator<Item = &Cover> {
+        self.covers.iter().take_while(|cover| cover.time >= self.settled)
     }
+
+    fn is_settled(&self) -> bool {
+        self.open().next().is_none()
+    }
+}
+
+// A non-temporal store that no fence has followed yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Stream {
+    // The number of its word, plus one.
+    place: usize,
+    // Whether it is in memory; `None`: undecided.
+    there: Option<bool>,
+}
+
+/// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Remains {
+    words: Trie<Word>,
+    // By line; under eADR the only one is at 0.
+    groups: Trie<Group>,
+    one_group: bool,
+    // Those that no fence followed, in order, and how many.
+    streams: Trie<Stream>,
+    streamed: u32,
+    // Words of ordinary stores that no fence followed, where there is one group.
+    buffered: List<usize>,
+    // How many there were.
+    stores: u32,
+    ties: Option<Rc<Ties>>,
 }
 
 /// One way in which a word can have come out: what must hold then, and its bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
-    // Of the group of the word's ordinary stores, if it has any.
-    interval: Option<(u32, Interval)>,
+    word: usize,
+    // Of the group of the word's ordinary stores, if it has any that are open.
+    interval: Option<Interval>,
     streamed: SmallVec<[(u32, bool); 2]>,
     /// The bytes written by this run.
     pub bytes: Bytes,
@@ -110,8 +142,8 @@ impl Outcome {
         }
         match (&mut self.interval, &other.interval) {
             (None, None) => true,
-            (Some((_, one)), Some((_, other))) if one == other => true,
-            (Some((_, one)), Some((_, next))) if self.streamed == other.streamed && next.hi + 1 == one.lo => {
+            (Some(one), Some(other)) if one == other => true,
+            (Some(one), Some(next)) if self.streamed == other.streamed && next.hi + 1 == one.lo => {
                 one.lo = next.lo;
                 true
             }
@@ -125,130 +157,155 @@ impl Outcome {
     }
 }
 
-impl Clone for Remains {
-    fn clone(&self) -> Self {
-        let Self { fixed, intervals, streamed } = self;
-        Self { fixed: Rc::clone(fixed), intervals: intervals.clone(), streamed: streamed.clone() }
-    }
-
-    fn clone_from(&mut self, source: &Self) {
-        if !Rc::ptr_eq(&self.fixed, &source.fixed) {
-            self.fixed = Rc::clone(&source.fixed);
-        }
-        self.intervals.clone_from(&source.intervals);
-        self.streamed.clone_from(&source.streamed);
-    }
-}
-
 impl Remains {
-    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
-    /// processes that died before, so that what they stored is visible to all.
-    pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
-        let mut remains = walk::walk(profile, events, killed);
-        // Completed flushes hold whatever else is decided.
-        let consistent = remains.settle();
-        debug_assert!(consistent);
-        remains
+    fn new(profile: Profile) -> Self {
+        Self {
+            words: Trie::default(),
+            groups: Trie::default(),
+            one_group: profile == Profile::Eadr,
+            streams: Trie::default(),
+            streamed: 0,
+            buffered: List::default(),
+            stores: 0,
+            ties: None,
+        }
     }
 
     /// The words that were stored to, in order.
-    pub(crate) fn words(&self) -> impl Iterator<Item = usize> {
-        self.fixed.words.iter().take(self.fixed.words.len().saturating_sub(1)).map(|(word, _)| *word as usize)
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> Vec<usize> {
+        let mut words = Vec::new();
+        self.words.for_each(&mut |word, _| words.push(word));
+        words
     }
 
-    fn covers(&self, word: usize) -> &[Cover] {
-        let Fixed { words, covers, .. } = &*self.fixed;
-        match words.binary_search_by_key(&(word as u32), |(word, _)| *word) {
-            Ok(number) if number + 1 < words.len() => {
-                &covers[words[number].1 as usize..words[number + 1].1 as usize]
-            }
-            _ => &[],
+    fn group_of(&self, word: usize) -> usize {
+        if self.one_group { 0 } else { word / LINE_WORDS }
+    }
+
+    // None of a group of which nothing is open.
+    fn interval(&self, group: usize) -> Interval {
+        self.groups
+            .get(group)
+            .map_or(Interval { lo: 0, hi: 0 }, |group| Interval { lo: group.lo, hi: group.hi })
+    }
+
+    fn set_interval(&mut self, group: usize, interval: Interval) {
+        if self.interval(group) != interval {
+            let group = self.groups.get_mut(group);
+            (group.lo, group.hi) = (interval.lo, interval.hi);
         }
     }
 
-    /// What was stored to the word, with the number of the store in order of time; `all`, or only what is not
-    /// known to be lost.
-    pub(crate) fn writes(&self, word: usize, all: bool) -> impl Iterator<Item = (u32, Write)> {
-        let there = move |cover: &&Cover| all || self.fate(cover.order) != Fate::Lost;
-        self.covers(word)
-            .iter()
-            .filter(there)
-            .map(move |cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask }))
+    /// What was stored to the word, the first store first, with the number of the store in order of time; `all`,
+    /// or only what is not known to be lost.
+    pub(crate) fn writes(&self, word: usize, all: bool) -> SmallVec<[(u32, Write); 4]> {
+        let Some(found) = self.words.get(word) else { return SmallVec::new() };
+        let interval = self.interval(self.group_of(word));
+        let there = |cover: &&Cover| all || self.fate_in(found, cover, interval) != Fate::Lost;
+        let write = |cover: &Cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask });
+        let mut writes: SmallVec<_> = found.covers.iter().filter(there).map(write).collect();
+        writes.reverse();
+        writes
     }
 
     /// The store to the whole word that is durable and hides all before it, if there is one.
     pub(crate) fn hides(&self, word: usize) -> Option<Write> {
-        let first = self.covers(word).first()?;
-        let hides = first.mask == 0xff && self.fate(first.order) == Fate::Reached;
+        let found = self.words.get(word)?;
+        let first = found.covers.iter().last()?;
+        let interval = self.interval(self.group_of(word));
+        let hides = first.mask == 0xff && self.fate_in(found, first, interval) == Fate::Reached;
         hides.then_some(Write { word, bytes: first.bytes, mask: first.mask })
     }
 
     /// How many fences came before the last store to the word, if there was one.
     pub(crate) fn fences_before(&self, word: usize) -> Option<u32> {
-        self.covers(word).last().map(|cover| cover.fences)
+        self.words.get(word)?.covers.split().map(|(cover, _)| cover.fences)
     }
 
     /// What the run left in the word, if no decision is open on it: bytes, and which of them.
     pub(crate) fn plain(&self, word: usize) -> Option<(Bytes, u8)> {
         let (mut bytes, mut mask) = ([0; WORD], 0);
-        for cover in self.covers(word) {
-            match self.fate(cover.order) {
-                Fate::Reached => {
-                    overlay(&mut bytes, cover.bytes, cover.mask);
-                    mask |= cover.mask;
+        let Some(found) = self.words.get(word) else { return Some((bytes, mask)) };
+        if !found.is_settled() {
+            let interval = self.interval(self.group_of(word));
+            for cover in found.open() {
+                match self.fate(cover.order, interval) {
+                    Fate::Reached => {
+                        overlay(&mut bytes, cover.bytes, cover.mask & !mask);
+                        mask |= cover.mask;
+                    }
+                    Fate::Lost => {}
+                    Fate::Either => return None,
                 }
-                Fate::Lost => {}
-                Fate::Either => return None,
             }
         }
-        Some((bytes, mask))
+        overlay(&mut bytes, found.base, found.mask & !mask);
+        Some((bytes, mask | found.mask))
+    }
+
+    /// What the run itself last stored to the word: bytes, and which of them.
+    pub(crate) fn stored(&self, word: usize) -> (Bytes, u8) {
+        let (mut bytes, mut mask) = ([0; WORD], 0);
+        let Some(found) = self.words.get(word) else { return (bytes, mask) };
+        for cover in found.open() {
+            if mask == 0xff {
+                return (bytes, mask);
+            }
+            overlay(&mut bytes, cover.bytes, cover.mask & !mask);
+            mask |= cover.mask;
+        }
+        overlay(&mut bytes, found.base, found.mask & !mask);
+        (bytes, mask | found.mask)
     }
 
     /// Every way in which the word can have come out, given what is decided, and no more decided than shows;
     /// never none.
     pub(crate) fn outcomes(&self, word: usize) -> Vec<Outcome> {
-        let covers = self.covers(word);
-        let group = covers.iter().find_map(|cover| match cover.order {
-            Order::Ordinary { group, .. } => Some((group, self.intervals[group as usize])),
-            Order::Streamed(_) => None,
-        });
         let mut outcomes = Vec::new();
-        self.each_outcome(covers, Outcome { interval: group, ..Outcome::default() }, &mut outcomes);
+        let Some(found) = self.words.get(word) else { return vec![Outcome { word, ..Outcome::default() }] };
+        let ordinary = found.open().any(|cover| matches!(cover.order, Order::Ordinary(_)));
+        let interval = ordinary.then(|| self.interval(self.group_of(word)));
+        let start = Outcome { word, interval, ..Outcome::default() };
+        self.each_outcome(found, &found.covers, start, &mut outcomes);
         outcomes.dedup_by(|other, one| one.takes_in(other));
         // What is decided is settled, so that every count within an interval is possible.
-        debug_assert!(
-            self.fixed.ties.is_empty() || outcomes.iter().all(|outcome| self.clone().decide(outcome))
-        );
+        debug_assert!(self.ties.is_none() || outcomes.iter().all(|outcome| self.clone().decide(outcome)));
         outcomes
     }
 
     // From the last store back, until no byte of the word is open. A loop where one way is left: a word may have
     // been stored to any number of times.
-    fn each_outcome(&self, covers: &[Cover], mut so_far: Outcome, outcomes: &mut Vec<Outcome>) {
-        for (number, last) in covers.iter().enumerate().rev() {
+    fn each_outcome(
+        &self,
+        found: &Word,
+        mut covers: &List<Cover>,
+        mut so_far: Outcome,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        while let Some((last, earlier)) = covers.split().filter(|(last, _)| last.time >= found.settled) {
             if so_far.mask == 0xff {
                 break;
             }
+            covers = earlier;
             let (may_be_there, may_be_lost) = match last.order {
-                Order::Ordinary { number, .. } => {
-                    let (_, Interval { lo, hi }) = so_far.interval.expect("the word's group");
+                Order::Ordinary(number) => {
+                    let Interval { lo, hi } = so_far.interval.expect("the word's group");
                     (number < hi, number >= lo)
                 }
                 Order::Streamed(number) => {
-                    let fate = self.streamed[number as usize];
-                    (fate != Some(false), fate != Some(true))
+                    let there = self.is_there(number);
+                    (there != Some(false), there != Some(true))
                 }
             };
             let both = may_be_there && may_be_lost;
             let decided = |there: bool| {
                 let mut outcome = so_far.clone();
                 match (last.order, &mut outcome.interval) {
-                    (Order::Ordinary { number, .. }, Some((_, interval))) if there => {
+                    (Order::Ordinary(number), Some(interval)) if there => {
                         interval.lo = interval.lo.max(number + 1);
                     }
-                    (Order::Ordinary { number, .. }, Some((_, interval))) => {
-                        interval.hi = interval.hi.min(number)
-                    }
+                    (Order::Ordinary(number), Some(interval)) => interval.hi = interval.hi.min(number),
                     (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
                     _ => {}
                 }
@@ -263,11 +320,13 @@ impl Remains {
                 (true, false) => with(decided(true)),
                 (false, _) => decided(false),
                 (true, true) => {
-                    self.each_outcome(&covers[..number], with(decided(true)), outcomes);
+                    self.each_outcome(found, earlier, with(decided(true)), outcomes);
                     decided(false)
                 }
             };
         }
+        overlay(&mut so_far.bytes, found.base, found.mask & !so_far.mask);
+        so_far.mask |= found.mask;
         outcomes.push(so_far);
     }
 
@@ -286,33 +345,32 @@ impl Remains {
 
     /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did to the end.
     pub(crate) fn all_values(&self, word: usize, visit: &mut dyn FnMut(Bytes, u8) -> bool) -> bool {
-        let covers = self.covers(word);
-        let group = covers.iter().find_map(|cover| match cover.order {
-            Order::Ordinary { group, .. } => Some(self.intervals[group as usize]),
-            Order::Streamed(_) => None,
-        });
-        self.each_value(covers, group.unwrap_or(Interval { lo: 0, hi: 0 }), ([0; WORD], 0), visit)
+        let Some(found) = self.words.get(word) else { return visit([0; WORD], 0) };
+        let interval = self.interval(self.group_of(word));
+        self.each_value(found, &found.covers, interval, ([0; WORD], 0), visit)
     }
 
     fn each_value(
         &self,
-        covers: &[Cover],
+        found: &Word,
+        mut covers: &List<Cover>,
         Interval { mut lo, mut hi }: Interval,
         (mut bytes, mut mask): (Bytes, u8),
         visit: &mut dyn FnMut(Bytes, u8) -> bool,
     ) -> bool {
-        for (number, last) in covers.iter().enumerate().rev() {
+        while let Some((last, earlier)) = covers.split().filter(|(last, _)| last.time >= found.settled) {
             if mask == 0xff {
                 break;
             }
+            covers = earlier;
             let (may_be_there, may_be_lost, if_there, if_lost) = match last.order {
-                Order::Ordinary { number, .. } => {
+                Order::Ordinary(number) => {
                     let if_there = Interval { lo: lo.max(number + 1), hi };
                     (number < hi, number >= lo, if_there, Interval { lo, hi: hi.min(number) })
                 }
                 Order::Streamed(number) => {
-                    let fate = self.streamed[number as usize];
-                    (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+                    let there = self.is_there(number);
+                    (there != Some(false), there != Some(true), Interval { lo, hi }, Interval { lo, hi })
                 }
             };
             if may_be_there {
@@ -323,59 +381,41 @@ impl Remains {
                     Interval { lo, hi } = if_there;
                     continue;
                 }
-                if !self.each_value(&covers[..number], if_there, (with, mask | last.mask), visit) {
+                if !self.each_value(found, earlier, if_there, (with, mask | last.mask), visit) {
                     return false;
                 }
             }
             Interval { lo, hi } = if_lost;
         }
-        visit(bytes, mask)
+        overlay(&mut bytes, found.base, found.mask & !mask);
+        visit(bytes, mask | found.mask)
     }
 
     /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
     pub(crate) fn decide(&mut self, outcome: &Outcome) -> bool {
-        if let Some((group, interval)) = outcome.interval {
-            self.intervals[group as usize] = interval;
+        if let Some(interval) = outcome.interval {
+            self.set_interval(self.group_of(outcome.word), interval);
         }
         for (number, there) in &outcome.streamed {
-            self.streamed[*number as usize] = Some(*there);
+            self.streams.get_mut(*number as usize).there = Some(*there);
         }
         self.settle()
     }
 
-    // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and so concerns no
-    // tie that the last store in memory does not; and what it leaves out came after it. Then any count within any
-    // one interval is possible: the stores that it asks for came before, and ask for none after it.
-    fn settle(&mut self) -> bool {
-        let Self { fixed, intervals, .. } = self;
-        if fixed.ties.is_empty() {
-            return true;
-        }
-        let last_of =
-            |(times, interval): (&Vec<u32>, &Interval)| Some(times[interval.lo.checked_sub(1)? as usize]);
-        if let Some(last) = fixed.times.iter().zip(intervals.iter()).filter_map(last_of).max() {
-            for tie in fixed.ties.iter().filter(|tie| tie.time <= last) {
-                let own = &mut intervals[tie.group as usize];
-                own.lo = own.lo.max(tie.need);
-            }
-        }
-        let lost = fixed.ties.iter().filter(|tie| intervals[tie.group as usize].hi < tie.need);
-        if let Some(first) = lost.map(|tie| tie.time).min() {
-            for (group, interval) in intervals.iter_mut().enumerate() {
-                interval.hi = interval.hi.min(fixed.stores_before(group, first));
-            }
-        }
-        intervals.iter().all(|interval| interval.lo <= interval.hi)
+    fn is_there(&self, number: u32) -> Option<bool> {
+        self.streams.get(number as usize).and_then(|stream| stream.there)
     }
 
-    fn fate(&self, order: Order) -> Fate {
+    fn fate_in(&self, found: &Word, cover: &Cover, interval: Interval) -> Fate {
+        if cover.time < found.settled { Fate::Reached } else { self.fate(cover.order, interval) }
+    }
+
+    fn fate(&self, order: Order, Interval { lo, hi }: Interval) -> Fate {
         match order {
-            Order::Ordinary { group, number } => match self.intervals[group as usize] {
-                Interval { lo, .. } if number < lo => Fate::Reached,
-                Interval { hi, .. } if number >= hi => Fate::Lost,
-                _ => Fate::Either,
-            },
-            Order::Streamed(number) => match self.streamed[number as usize] {
+            Order::Ordinary(number) if number < lo => Fate::Reached,
+            Order::Ordinary(number) if number >= hi => Fate::Lost,
+            Order::Ordinary(_) => Fate::Either,
+            Order::Streamed(number) => match self.is_there(number) {
                 Some(true) => Fate::Reached,
                 Some(false) => Fate::Lost,
                 None => Fate::Either,
@@ -383,21 +423,72 @@ impl Remains {
         }
     }
 
-    /// Whether nothing is open.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.intervals.iter().all(|interval| interval.lo == interval.hi)
-            && self.streamed.iter().all(|streamed| streamed.is_some())
+    /// How many stores are lost, and how many are in memory or not.
+    pub(crate) fn lost_and_open(&self) -> (usize, usize) {
+        let (mut lost, mut open) = (0, 0);
+        self.groups.for_each(&mut |_, group| {
+            lost += (group.all - group.hi) as usize;
+            open += (group.hi - group.lo) as usize;
+        });
+        self.streams.for_each(&mut |_, stream| {
+            lost += usize::from(stream.there == Some(false));
+            open += usize::from(stream.there.is_none());
+        });
+        (lost, open)
     }
 
-    /// How many contents of memory this can be, if all that is open is told apart.
-    pub(crate) fn images(&self) -> f64 {
-        let lines = self.intervals.iter().map(|interval| f64::from(interval.hi - interval.lo + 1));
-        let open = self.streamed.iter().filter(|streamed| streamed.is_none()).count();
-        lines.product::<f64>() * 2f64.powi(open as i32)
+    /// How many stores the run did.
+    pub(crate) fn stores(&self) -> usize {
+        self.stores as usize
     }
 
-    /// What became of each store, in their order.
-    pub(crate) fn fates(&self) -> Vec<Fate> {
-        self.fixed.stores.iter().map(|order| self.fate(*order)).collect()
+    /// What became of each store of these runs, of which this was made, in their order; the last run first.
+    pub(crate) fn fates<'e>(&self, runs: impl Iterator<Item = &'e [Event]>) -> Vec<Fate> {
+        // From the last one back: what is open of a group are its last stores.
+        let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
+        let mut streams = self.streamed;
+        let mut fate = |kind: Kind| {
+            let write = kind.write()?;
+            let group = self.group_of(write.word);
+            let (number, order): (&mut u32, fn(u32) -> Order) = match kind {
+                Kind::Stream(_) => (&mut streams, Order::Streamed),
+                _ => {
+                    let all = || self.groups.get(group).map_or(0, |group| group.all);
+                    (numbers.entry(group).or_insert_with(all), Order::Ordinary)
+                }
+            };
+            let Some(before) = number.checked_sub(1) else { return Some(Fate::Reached) };
+            *number = before;
+            Some(self.fate(order(before), self.interval(group)))
+        };
+        let mut fates: Vec<Fate> =
+            runs.flat_map(|run| run.iter().rev()).filter_map(|event| fate(event.kind)).collect();
+        fates.reverse();
+        fates
+    }
+
+    /// Whether nothing is decided in one that is not in the other.
+    pub(crate) fn is_decided_as(&self, other: &Self) -> bool {
+        self.groups.is(&other.groups) && self.streams.is(&other.streams)
+    }
+
+    /// Words of which another may have become, or become known, between two that differ only in what is decided.
+    pub(crate) fn changed(&self, other: &Self, visit: &mut impl FnMut(usize)) {
+        self.groups.unshared(&other.groups, &mut |group| {
+            if self.interval(group) != other.interval(group) {
+                if self.one_group {
+                    self.buffered.iter().for_each(|word| visit(*word));
+                } else {
+                    (group * LINE_WORDS..(group + 1) * LINE_WORDS).for_each(&mut *visit);
+                }
+            }
+        });
+        self.streams.unshared(&other.streams, &mut |number| {
+            if self.streams.get(number) != other.streams.get(number)
+                && let Some(stream) = self.streams.get(number)
+            {
+                visit(stream.place - 1);
+            }
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! What is legal and rare: ends of ranges, processes that die, long programs, searches at random.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use ringfence_crashcheck::{Check, Machine, Profile, check};
@@ -321,4 +321,50 @@ fn a_crash_that_leaves_very_much_does_not_hide_the_others() {
         },
     );
     assert_eq!(report.violation.unwrap().message, "the fault");
+}
+
+#[test]
+fn a_recovery_that_reads_very_much_does_not_hide_the_other_crashes_either() {
+    // Each state behind the first crash is five thousand words to read, of which all are open.
+    let words = Cell::new(0u64);
+    let report = Check::new(Profile::IntelAdr, 64_000).run(
+        |memory| {
+            (0..5000).for_each(|word| memory.store_u64(8 * word, 1));
+            memory.flush(0..40_000);
+            memory.sfence();
+            memory.store_u64(48_000, 1);
+            memory.flush(48_000..48_008);
+            memory.sfence();
+        },
+        |memory| {
+            (0..5000).for_each(|word| _ = memory.load_u64(8 * word));
+            words.set(words.get() + 5000);
+            if memory.load_u64(48_000) == 0 { Ok(()) } else { Err("the fault".into()) }
+        },
+    );
+    assert_eq!(report.violation.unwrap().message, "the fault");
+    assert!(words.get() < 20_000_000, "{words:?}");
+}
+
+#[test]
+fn the_last_crash_is_not_left_to_the_end_of_a_long_search() {
+    // Five thousand crashes behind each of which five thousand words are read.
+    let words = Cell::new(0u64);
+    let report = Check::new(Profile::IntelAdr, 64_000).run(
+        |memory| {
+            for word in 0..5000 {
+                memory.store_u64(8 * word, 1);
+                memory.flush(8 * word..8 * word + 8);
+                memory.sfence();
+            }
+            memory.store_u64(48_000, 1);
+        },
+        |memory| {
+            (0..5000).for_each(|word| _ = memory.load_u64(8 * word));
+            words.set(words.get() + 5000);
+            if memory.load_u64(48_000) == 0 { Ok(()) } else { Err("the fault".into()) }
+        },
+    );
+    assert_eq!(report.violation.unwrap().message, "the fault");
+    assert!(words.get() < 40_000_000, "{words:?}");
 }

@@ -240,7 +240,7 @@ fn explored(
     crashes: usize,
 ) -> BTreeSet<Image> {
     let images = RefCell::new(BTreeSet::new());
-    let check = Check::new(profile, 128).crashes(crashes);
+    let check = Check::new(profile, 128).unfenced().crashes(crashes);
     let check = if kills { check.kills() } else { check };
     let report = check.run(
         |memory: &Machine| live(memory, 0, &lives[0], known),

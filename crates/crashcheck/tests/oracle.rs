@@ -111,7 +111,7 @@ fn perform(memory: &Machine, op: Op, value: u64) {
 
 fn explored(profile: Profile, program: &[Op]) -> BTreeSet<Image> {
     let images = RefCell::new(BTreeSet::new());
-    let report = Check::new(profile, 128).run(
+    let report = Check::new(profile, 128).unfenced().run(
         |memory: &Machine| {
             for (number, op) in program.iter().enumerate() {
                 perform(memory, *op, number as u64 + 1);
@@ -228,7 +228,7 @@ fn second_run(steps: &[Step], image: Image, known: Image) -> (Vec<Op>, Vec<u64>)
 
 fn explored_twice(profile: Profile, program: &[Op], steps: &[Step], known: Image) -> BTreeSet<Image> {
     let images = RefCell::new(BTreeSet::new());
-    let report = Check::new(profile, 128).crashes(2).run(
+    let report = Check::new(profile, 128).unfenced().crashes(2).run(
         |memory: &Machine| {
             for (number, op) in program.iter().enumerate() {
                 perform(memory, *op, number as u64 + 1);

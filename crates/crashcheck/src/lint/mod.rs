@@ -89,6 +89,12 @@ enum Why {
     Buffered,
 }
 
+impl Lint {
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.why == Why::Streamed
+    }
+}
+
 /// Bytes that recovery read beside a checksum that does not cover them.
 pub(crate) fn uncovered(at: &'static Location<'static>, bytes: Range<usize>) -> Lint {
     Lint {

@@ -238,7 +238,7 @@ proptest! {
             run(&durable, &program);
             let mut wanted = [0; 192];
             durable.load(0, &mut wanted);
-            let report = Check::new(profile, 192).run(
+            let report = Check::new(profile, 192).unfenced().run(
                 |machine| {
                     run(machine, &program);
                     machine.acknowledge(1);

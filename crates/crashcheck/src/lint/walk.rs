@@ -20,14 +20,16 @@ enum State {
     Streamed,
     // By `clwb` or `clflushopt`: any fence completes it.
     Weak(Flush),
-    // By `clflush`, and the fence, if any, that was not one to complete it.
-    Strong(Flush, Option<Place>),
+    // By `clflush`; fences since were none to complete it.
+    Strong(Flush),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Flush {
     at: Place,
     op: usize,
+    // So many fences came before.
+    fences: usize,
 }
 
 // A store of which some byte is not durable, and not stored over either.
@@ -46,8 +48,8 @@ struct Stored {
 struct Pending {
     at: Place,
     strong: bool,
-    // Whether some fence came after it, though none that completes it.
-    fenced: bool,
+    // So many fences came before. Those that came after are none that complete it.
+    fences: usize,
 }
 
 #[derive(Debug, Default)]
@@ -63,12 +65,16 @@ struct Line {
 pub(super) struct Walk {
     profile: Profile,
     lines: BTreeMap<usize, Line>,
-    // Those in which a fence may change something.
+    // Those in which any fence changes something, and those in which only one does that completes `clflush`.
     open: BTreeSet<usize>,
+    strong: BTreeSet<usize>,
+    // Those in which something changed since the last acknowledgement.
+    changed: BTreeSet<usize>,
     // Number of the operation that the last event belongs to.
     op: usize,
     last: Option<Event>,
     last_fence: Option<Place>,
+    fences: usize,
     // Flushed or streamed since the last fence.
     busy: bool,
     // First byte, end and place of what was stored since the last fence.
@@ -83,9 +89,12 @@ impl Walk {
             profile,
             lines: BTreeMap::new(),
             open: BTreeSet::new(),
+            strong: BTreeSet::new(),
+            changed: BTreeSet::new(),
             op: 0,
             last: None,
             last_fence: None,
+            fences: 0,
             busy: false,
             extents: Vec::new(),
             lints: BTreeMap::new(),
@@ -123,6 +132,7 @@ impl Walk {
 
     fn store(&mut self, write: Write, at: Place, state: State) {
         let number = write.word * WORD / LINE;
+        self.changed.insert(number);
         let line = self.lines.entry(number).or_default();
         for stored in line.stored.iter_mut().filter(|stored| stored.word == write.word) {
             stored.live &= !write.mask;
@@ -154,11 +164,14 @@ impl Walk {
             return self.add(Rule::FlushUnderEadr, at, None, bytes, None, Why::Plain);
         }
         self.busy = true;
+        self.changed.insert(number);
+        let fences = self.fences;
+        let fenced = |before: Pending| fences > before.fences;
         let line = self.lines.entry(number).or_default();
         let finding = match (line.dirty, line.pending) {
             (true, None) => None,
             (true, Some(before)) => {
-                (!before.fenced).then_some((Rule::FlushedTwice, Some(before.at), Why::Plain))
+                (!fenced(before)).then_some((Rule::FlushedTwice, Some(before.at), Why::Plain))
             }
             (false, Some(before)) => {
                 // The other instruction is waited for by other fences, or ordered otherwise.
@@ -166,25 +179,30 @@ impl Walk {
                     Profile::IntelAdr => strong && !before.strong,
                     _ => !strong && before.strong,
                 };
-                let useless = !adds && !before.fenced;
+                let useless = !adds && !fenced(before);
                 useless.then_some((Rule::RedundantFlush, Some(before.at), Why::Plain))
             }
             (false, None) => {
                 Some((Rule::CleanFlush, None, if line.streamed { Why::Streamed } else { Why::Plain }))
             }
         };
-        let this = Flush { at, op: self.op };
+        let this = Flush { at, op: self.op, fences };
         for stored in &mut line.stored {
             match (stored.state, strong) {
-                (State::Stored, true) => stored.state = State::Strong(this, None),
-                (State::Stored | State::Strong(..), false) => stored.state = State::Weak(this),
+                (State::Stored, true) => stored.state = State::Strong(this),
+                (State::Stored | State::Strong(_), false) => stored.state = State::Weak(this),
                 _ => {}
             }
         }
         // A flush of a clean line is complete before it begins.
         if line.dirty || line.pending.is_some_and(|pending| pending.strong) {
-            line.pending = Some(Pending { at, strong, fenced: false });
-            self.open.insert(number);
+            line.pending = Some(Pending { at, strong, fences });
+            if strong {
+                self.strong.insert(number);
+            } else {
+                self.strong.remove(&number);
+                self.open.insert(number);
+            }
         }
         line.dirty = false;
         if let Some((rule, other, why)) = finding {
@@ -203,26 +221,21 @@ impl Walk {
         };
         let eadr = self.profile == Profile::Eadr;
         let mut late = false;
-        let mut open = BTreeSet::new();
-        for number in std::mem::take(&mut self.open) {
+        let mut waited_for = std::mem::take(&mut self.open);
+        if completes_strong {
+            waited_for.append(&mut self.strong);
+        }
+        for number in waited_for {
             let line = self.lines.get_mut(&number).expect("open lines are known");
-            line.stored.retain_mut(|stored| match &mut stored.state {
+            line.stored.retain(|stored| match stored.state {
                 State::Stored => !eadr,
                 State::Streamed | State::Weak(_) => false,
-                State::Strong(..) if completes_strong => false,
-                State::Strong(_, fence) => {
-                    *fence = Some(at);
-                    true
-                }
+                State::Strong(_) => !completes_strong,
             });
             line.pending = line.pending.filter(|pending| pending.strong && !completes_strong);
             late |= line.pending.is_none();
-            if let Some(pending) = &mut line.pending {
-                pending.fenced = true;
-                open.insert(number);
-            }
         }
-        self.open = open;
+        self.fences += 1;
         let idle = !std::mem::take(&mut self.busy) && !late;
         if idle && kind == Kind::Sfence && !eadr {
             let before = self.last_fence;
@@ -236,26 +249,37 @@ impl Walk {
         let eadr = self.profile == Profile::Eadr;
         let sfence_would_do = self.profile == Profile::Amd;
         let mut found = Vec::new();
-        for stored in self.lines.values_mut().flat_map(|line| &mut line.stored) {
+        // What did not change since the last acknowledgement was told there; at the end other rules hold.
+        let changed = std::mem::take(&mut self.changed);
+        let (fences, last_fence) = (self.fences, self.last_fence);
+        let mut look = |stored: &mut Stored| {
             let (rule, at, op, why) = match stored.state {
-                State::Stored if eadr && acknowledged.is_none() => continue,
+                State::Stored if eadr && acknowledged.is_none() => return,
                 State::Stored if eadr => (Rule::MissingFence, stored.at, stored.op, Why::Buffered),
                 State::Stored if acknowledged.is_none() => {
                     (Rule::NeverDurable, stored.at, stored.op, Why::Plain)
                 }
                 State::Stored => (Rule::AcknowledgedTooEarly, stored.at, stored.op, Why::Plain),
                 State::Streamed => (Rule::MissingFence, stored.at, stored.op, Why::Streamed),
-                State::Weak(flush) | State::Strong(flush, None) => {
-                    (Rule::MissingFence, flush.at, flush.op, Why::Plain)
-                }
-                State::Strong(flush, Some(fence)) => {
-                    (Rule::MissingFence, flush.at, flush.op, Why::WrongFence { fence, sfence_would_do })
+                State::Weak(flush) => (Rule::MissingFence, flush.at, flush.op, Why::Plain),
+                State::Strong(flush) => {
+                    let wrong = last_fence.filter(|_| fences > flush.fences);
+                    let why = wrong.map_or(Why::Plain, |fence| Why::WrongFence { fence, sfence_would_do });
+                    (Rule::MissingFence, flush.at, flush.op, why)
                 }
             };
             if stored.told != Some(rule) {
                 stored.told = Some(rule);
                 found.push((rule, at, op, bytes_of(stored.word, stored.live), why));
             }
+        };
+        if acknowledged.is_some() {
+            for number in changed {
+                let line = self.lines.get_mut(&number).expect("changed lines are known");
+                line.stored.iter_mut().for_each(&mut look);
+            }
+        } else {
+            self.lines.values_mut().flat_map(|line| &mut line.stored).for_each(look);
         }
         // In the order of the program, so that the first occurrence is the one that is shown.
         found.sort_by_key(|(_, _, op, bytes, _)| (*op, bytes.start));

@@ -1,155 +1,283 @@
-//! From instructions to what they can leave: the order table, applied one instruction at a time.
+//! From instructions to what they can leave: the order table, applied one instruction at a time. It goes on from
+//! crash to crash, and what it comes by stays shared.
 
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use super::{Cover, Fixed, Interval, LINE_WORDS, Order, Remains, Tie};
-use crate::content::Map;
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+
+use super::key::{certain, over, then};
+use super::ties::{Tie, Ties};
+use super::{Cover, Group, LINE_WORDS, Order, Remains, Stream};
+use crate::content::overlay;
 use crate::event::{Event, Kind, Write};
+use crate::list::List;
 use crate::profile::Profile;
 
-struct Walk {
+/// A run on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Walk {
     profile: Profile,
-    fixed: Fixed,
-    // Covers with their words, in order of time.
-    covers: Vec<(u32, Cover)>,
-    intervals: Vec<Interval>,
-    // The group of each line that was stored to.
-    groups: Map<u32>,
-    // The line stored to last, and its group: most stores follow one to the same line.
-    last: (usize, u32),
-    streams: u32,
-    // Non-temporal stores before this one are durable.
-    drained: u32,
-    // Of which groups flushes under way have taken along how many stores.
-    weak: Vec<(u32, u32)>,
-    strong: Vec<(u32, u32)>,
+    // Where nothing is decided.
+    remains: Remains,
+    // Lines of which a flush is under way, perhaps more than once.
+    weak: List<usize>,
+    strong: List<usize>,
     fences: u32,
-}
-
-pub(super) fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
-    let mut walk = Walk {
-        profile,
-        fixed: Fixed::default(),
-        covers: Vec::with_capacity(events.len()),
-        intervals: Vec::new(),
-        groups: Map::default(),
-        last: (usize::MAX, 0),
-        streams: 0,
-        drained: 0,
-        weak: Vec::new(),
-        strong: Vec::new(),
-        fences: 0,
-    };
-    let (before, own) = events.split_at(killed);
-    before.iter().for_each(|event| walk.step(event.kind));
-    walk.visible();
-    own.iter().for_each(|event| walk.step(event.kind));
-    walk.end()
+    // Since the last fence, and ordinary stores behind the first of them: line, number and time.
+    ties: List<Tie>,
+    tied: List<(usize, u32, u32)>,
+    // How many groups can have come out in so many ways, of those that are open.
+    widths: SmallVec<[(u32, u32); 2]>,
+    // Words of which something else can have become.
+    changed: Vec<usize>,
+    // Of all instructions in order, where it is asked for.
+    history: Option<u64>,
 }
 
 impl Walk {
-    fn step(&mut self, kind: Kind) {
+    /// Before the first event. What follows shall be told apart by its history too where it is `remembered`.
+    pub(crate) fn new(profile: Profile, remembered: bool) -> Self {
+        Self {
+            profile,
+            remains: Remains::new(profile),
+            weak: List::default(),
+            strong: List::default(),
+            fences: 0,
+            ties: List::default(),
+            tied: List::default(),
+            widths: SmallVec::new(),
+            changed: Vec::new(),
+            history: remembered.then_some(0),
+        }
+    }
+
+    /// What a crash of the machine leaves now.
+    pub(crate) fn remains(&self) -> Remains {
+        let mut remains = self.remains.clone();
+        if !self.ties.is_empty() {
+            let mut ties: Vec<Tie> = self.ties.iter().copied().collect();
+            ties.reverse();
+            let mut tied: Vec<_> = self.tied.iter().copied().collect();
+            tied.sort_unstable();
+            let times = tied.chunk_by(|one, other| one.0 == other.0).map(|of_line| {
+                let (line, first, _) = of_line[0];
+                (line, first, of_line.iter().map(|(.., time)| *time).collect())
+            });
+            remains.ties = Some(Rc::new(Ties { ties, times: times.collect() }));
+        }
+        // Completed flushes leave no tie that could bring anything along.
+        debug_assert!(remains.clone().settle());
+        remains
+    }
+
+    /// As [`remains`](Self::remains), as far as stores go.
+    pub(crate) fn stores(&self) -> &Remains {
+        &self.remains
+    }
+
+    /// Words of which something else can have become since they were taken out of here, some twice.
+    pub(crate) fn changed(&mut self) -> &mut Vec<usize> {
+        &mut self.changed
+    }
+
+    /// A number for all instructions since the machine stopped.
+    pub(crate) fn history(&self) -> u64 {
+        self.history.expect("it was asked for")
+    }
+
+    /// How many contents of memory this can be, if all that is open is told apart.
+    pub(crate) fn images(&self) -> f64 {
+        let power = |(width, count): &(u32, u32)| f64::from(*width).powi(*count as i32);
+        self.widths.iter().map(power).product::<f64>() * 2f64.powi(self.remains.streamed as i32)
+    }
+
+    /// Whether nothing is open, but perhaps what other processors see.
+    pub(crate) fn is_settled_if_killed(&self) -> bool {
+        (self.widths.is_empty() || self.profile == Profile::Eadr) && self.remains.streamed == 0
+    }
+
+    /// The process is killed: what it stored is visible to all.
+    pub(crate) fn kill(&mut self) {
+        self.visible(false);
+    }
+
+    /// One more instruction.
+    pub(crate) fn step(&mut self, event: &Event) {
+        let kind = event.kind;
+        if let (Some(history), None) = (&mut self.history, kind.mark()) {
+            *history = then(*history, FxBuildHasher.hash_one(kind));
+        }
         match kind {
             Kind::Store(write) => self.store(write),
             Kind::Stream(write) => {
-                self.cover(write, Order::Streamed(self.streams));
-                self.streams += 1;
+                let number = self.remains.streamed;
+                self.cover(write, Order::Streamed(number), 0);
+                *self.remains.streams.get_mut(number as usize) =
+                    Stream { place: write.word + 1, there: None };
+                self.remains.streamed += 1;
             }
             Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
-                if let Some(group) = self.groups.get(&line).copied() {
-                    let count = self.intervals[group as usize].hi;
-                    if matches!(kind, Kind::Flushopt(_)) {
-                        self.weak.push((group, count));
-                    } else {
-                        self.strong.push((group, count));
-                        if self.profile == Profile::IntelAdr {
-                            let time = self.fixed.stores.len() as u32;
-                            self.fixed.ties.push(Tie { group, need: count, time });
-                        }
-                    }
-                }
+                self.flush(kind, line)
             }
             Kind::Flushopt(_) | Kind::Flush(_) | Kind::Mark(_) | Kind::Acknowledge(_) => {}
             Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => self.fence(kind),
         }
     }
 
+    fn flush(&mut self, kind: Kind, line: usize) {
+        let Some(group) = self.remains.groups.get(line).copied().filter(|group| group.hi > group.lo) else {
+            return;
+        };
+        let need = group.hi;
+        if matches!(kind, Kind::Flushopt(_)) {
+            if group.weak == 0 {
+                self.weak.push(line);
+            }
+            self.remains.groups.get_mut(line).weak = need;
+            return;
+        }
+        if group.strong == 0 {
+            self.strong.push(line);
+        }
+        self.remains.groups.get_mut(line).strong = need;
+        if self.profile == Profile::IntelAdr {
+            self.ties.push(Tie { line, need, time: self.remains.stores });
+        }
+    }
+
     fn fence(&mut self, kind: Kind) {
         self.fences += 1;
-        for (group, count) in self.weak.drain(..) {
-            let lo = &mut self.intervals[group as usize].lo;
-            *lo = count.max(*lo);
+        let mut lines: SmallVec<[usize; 8]> = SmallVec::new();
+        for line in std::mem::take(&mut self.weak).iter() {
+            self.complete(*line, |group| std::mem::take(&mut group.weak), &mut lines);
         }
         if self.profile.completes_clflush(kind) {
-            for (group, count) in self.strong.drain(..) {
-                let lo = &mut self.intervals[group as usize].lo;
-                *lo = count.max(*lo);
+            for line in std::mem::take(&mut self.strong).iter() {
+                self.complete(*line, |group| std::mem::take(&mut group.strong), &mut lines);
+            }
+            (self.ties, self.tied) = (List::default(), List::default());
+        }
+        for line in &lines {
+            (line * LINE_WORDS..(line + 1) * LINE_WORDS).for_each(|word| self.settle(word, true));
+        }
+        let mut streamed: SmallVec<[usize; 8]> = SmallVec::new();
+        self.remains.streams.for_each(&mut |_, stream| streamed.push(stream.place - 1));
+        streamed.into_iter().for_each(|word| self.settle(word, true));
+        (self.remains.streams, self.remains.streamed) = Default::default();
+        for line in lines {
+            if self.remains.groups.get(line).is_some_and(|group| group.lo == group.hi) {
+                self.remains.groups.set(line, Group::default());
             }
         }
-        self.drained = self.streams;
         if let Kind::Locked(write) = kind {
             self.store(write);
         }
-        self.visible();
+        self.visible(true);
+    }
+
+    // The stores that a flush took along are durable.
+    fn complete(&mut self, line: usize, take: impl Fn(&mut Group) -> u32, lines: &mut SmallVec<[usize; 8]>) {
+        // The group may have begun anew since, and other flushes have taken along more.
+        let Some(mut group) = self.remains.groups.get(line).copied() else { return };
+        let (before, count) = (group.hi - group.lo, take(&mut group));
+        group.lo = group.lo.max(count);
+        *self.remains.groups.get_mut(line) = group;
+        if group.hi - group.lo != before {
+            self.widens(before, group.hi - group.lo);
+            lines.push(line);
+        }
     }
 
     // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
-    fn visible(&mut self) {
-        if self.profile == Profile::Eadr {
-            self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
+    fn visible(&mut self, drained: bool) {
+        if self.profile != Profile::Eadr || self.remains.buffered.is_empty() {
+            return;
+        }
+        let Group { lo, hi, all, .. } = *self.remains.groups.get_mut(0);
+        *self.remains.groups.get_mut(0) = Group { lo: hi, hi, all, ..Group::default() };
+        self.widens(hi - lo, 0);
+        for word in std::mem::take(&mut self.remains.buffered).iter() {
+            self.settle(*word, drained);
+        }
+    }
+
+    // A group of which so many stores were open.
+    fn widens(&mut self, before: u32, after: u32) {
+        if before > 0 {
+            let at = self.widths.iter().position(|(width, _)| *width == before + 1).expect("it was counted");
+            self.widths[at].1 -= 1;
+            if self.widths[at].1 == 0 {
+                self.widths.swap_remove(at);
+            }
+        }
+        if after > 0 {
+            match self.widths.iter_mut().find(|(width, _)| *width == after + 1) {
+                Some((_, count)) => *count += 1,
+                None => self.widths.push((after + 1, 1)),
+            }
         }
     }
 
     fn store(&mut self, write: Write) {
-        let line = if self.profile == Profile::Eadr { 0 } else { write.word / LINE_WORDS };
-        if self.last.0 != line {
-            let group = *self.groups.entry(line).or_insert_with(|| {
-                self.intervals.push(Interval { lo: 0, hi: 0 });
-                self.fixed.lines.push(line as u32);
-                self.intervals.len() as u32 - 1
-            });
-            self.last = (line, group);
+        let line = self.remains.group_of(write.word);
+        let group = self.remains.groups.get_mut(line);
+        let (number, lo) = (group.hi, group.lo);
+        group.hi += 1;
+        group.all += 1;
+        self.widens(number - lo, number + 1 - lo);
+        if self.remains.one_group {
+            self.remains.buffered.push(write.word);
+        } else if !self.ties.is_empty() {
+            self.tied.push((line, number, self.remains.stores));
         }
-        let group = self.last.1;
-        let hi = &mut self.intervals[group as usize].hi;
-        let number = *hi;
-        *hi += 1;
-        self.cover(write, Order::Ordinary { group, number });
+        self.cover(write, Order::Ordinary(number), lo);
     }
 
-    fn cover(&mut self, write: Write, order: Order) {
-        let time = self.fixed.stores.len() as u32;
-        self.fixed.stores.push(order);
+    fn cover(&mut self, write: Write, order: Order, lo: u32) {
+        let time = self.remains.stores;
+        self.remains.stores += 1;
         let cover = Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
-        self.covers.push((write.word as u32, cover));
+        let word = self.remains.words.get_mut(write.word);
+        let below = if word.is_settled() { certain(word.base, word.mask) } else { word.chain };
+        word.chain = over(below, &cover, false, lo);
+        word.covers.push(cover);
+        // Often the one before.
+        if self.changed.last() != Some(&write.word) {
+            self.changed.push(write.word);
+        }
     }
 
-    fn end(self) -> Remains {
-        let Self { mut fixed, mut covers, intervals, streams, drained, .. } = self;
-        covers.sort_unstable_by_key(|(word, cover)| u64::from(*word) << 32 | u64::from(cover.time));
-        fixed.covers.reserve_exact(covers.len());
-        for covers in covers.chunk_by(|(word, _), (other, _)| word == other) {
-            fixed.words.push((covers[0].0, fixed.covers.len() as u32));
+    // More of what was stored to the word is durable.
+    fn settle(&mut self, number: usize, drained: bool) {
+        let Some(word) = self.remains.words.get(number).filter(|word| !word.is_settled()) else { return };
+        let lo = self.remains.interval(self.remains.group_of(number)).lo;
+        let durable = |cover: &Cover| match cover.order {
+            Order::Ordinary(number) => number < lo,
+            Order::Streamed(_) => drained,
+        };
+        let mut open: SmallVec<[Cover; 8]> = word.open().copied().collect();
+        open.reverse();
+        let whole = open.iter().rposition(|cover| cover.mask == 0xff && durable(cover));
+        let word = self.remains.words.get_mut(number);
+        if let Some(from) = whole {
             // What lies below a whole word that is durable can never be seen again.
-            let durable = |(_, cover): &(u32, Cover)| match cover.order {
-                Order::Ordinary { group, number } => number < intervals[group as usize].lo,
-                Order::Streamed(number) => number < drained,
-            };
-            let from = covers.iter().rposition(|cover| cover.1.mask == 0xff && durable(cover)).unwrap_or(0);
-            fixed.covers.extend(covers[from..].iter().map(|(_, cover)| *cover));
-        }
-        fixed.words.push((u32::MAX, fixed.covers.len() as u32));
-        // A completed flush needs no tie any more.
-        fixed.ties.retain(|tie| intervals[tie.group as usize].lo < tie.need);
-        if !fixed.ties.is_empty() {
-            fixed.times.resize_with(intervals.len(), Vec::new);
-            for (time, order) in fixed.stores.iter().enumerate() {
-                if let Order::Ordinary { group, .. } = order {
-                    fixed.times[*group as usize].push(time as u32);
-                }
+            open.drain(..from);
+            word.mask = 0;
+            if word.covers.iter().nth(open.len()).is_some() {
+                word.covers = List::default();
+                open.iter().for_each(|cover| word.covers.push(*cover));
             }
         }
-        let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();
-        Remains { fixed: Rc::new(fixed), intervals, streamed }
+        let settled = open.iter().position(|cover| !durable(cover)).unwrap_or(open.len());
+        for cover in open.drain(..settled) {
+            overlay(&mut word.base, cover.bytes, cover.mask);
+            word.mask |= cover.mask;
+            word.settled = cover.time + 1;
+        }
+        let below = certain(word.base, word.mask);
+        word.chain = open.iter().fold(below, |key, cover| over(key, cover, durable(cover), lo));
+        self.changed.push(number);
     }
 }

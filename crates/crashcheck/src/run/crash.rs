@@ -1,33 +1,152 @@
 //! Where a run may end, what it leaves then, and whether that is anything new.
+//!
+//! What a crash leaves is carried on from one to the next: only words of which something else can have become since
+//! are looked at again.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+#[cfg(test)]
+mod tests;
+
 use std::rc::Rc;
 
-use rustc_hash::FxBuildHasher;
-
 use super::{Ended, Run, State};
-use crate::content::{Bytes, overlay};
-use crate::event::{Event, WORD};
-use crate::remains::Remains;
+use crate::content::Left;
+use crate::event::Event;
+use crate::profile::Profile;
+use crate::remains::{Remains, Walk, mix, then};
+use crate::trie::Trie;
 use crate::ways::certain;
 
-impl State {
-    /// Says what the run did that ended in this state.
-    pub(crate) fn last_run(&mut self, events: &Rc<[Event]>) {
-        if let Some(last) = self.runs.last_mut() {
-            last.events = Rc::clone(events);
+/// Words as runs left them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pub words: Trie<Left>,
+    // The sum of the words' keys, since words come in any order.
+    key: u64,
+}
+
+impl Memory {
+    // Of these words something else can have become.
+    fn update(&mut self, layers: &[Remains], last_is_undecided: bool, changed: &mut Vec<usize>) {
+        changed.sort_unstable();
+        changed.dedup();
+        for word in changed.drain(..) {
+            let before = self.words.get(word).copied().unwrap_or_default();
+            let now = left(layers, last_is_undecided, word);
+            if now != before {
+                self.key = self.key.wrapping_sub(before.key).wrapping_add(now.key);
+                self.words.set(word, now);
+            }
         }
     }
 }
+
+// What is in the word.
+fn left(layers: &[Remains], last_is_undecided: bool, word: usize) -> Left {
+    match certain(layers, word, 0xff).map(u64::from_le_bytes) {
+        Some(0) => Left::default(),
+        Some(bytes) => {
+            Left { bytes: bytes.to_le_bytes(), open: false, key: mix(mix(bytes).wrapping_add(word as u64)) }
+        }
+        None => Left { open: true, key: word_key(layers, last_is_undecided, word), ..Left::default() },
+    }
+}
+
+// What can have become of a word in all layers.
+fn word_key(layers: &[Remains], last_is_undecided: bool, word: usize) -> u64 {
+    let mut key = mix(word as u64);
+    for (number, layer) in layers.iter().enumerate().rev() {
+        let undecided = last_is_undecided && number + 1 == layers.len();
+        if let Some(one) = if undecided { layer.undecided_key(word) } else { layer.word_key(word) } {
+            key = then(then(key, number as u64), one.key);
+            if one.hides {
+                break;
+            }
+        }
+    }
+    key
+}
+
+/// What a run leaves at its next crash, as far as it is worked out.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub walk: Walk,
+    // What earlier runs left, with what is decided of it by now.
+    below: Memory,
+    // The same under what this run did.
+    all: Memory,
+    // What is decided there.
+    layers: Vec<Remains>,
+    // Words below of which something else can have become since; only where processes die.
+    changed: Vec<usize>,
+    // Of all marks so far.
+    marks: u64,
+    /// So many of the run's events and marks are in that.
+    pub events: usize,
+    marked: usize,
+}
+
+impl Leaving {
+    fn new(state: &State, profile: Profile, kills: bool) -> Self {
+        let below = state.memory.clone();
+        let (walk, all) = match &state.killed {
+            Some((walk, all)) => (walk.clone(), all.clone()),
+            None => (Walk::new(profile, kills), below.clone()),
+        };
+        let layers = state.layers.clone();
+        Self { walk, below, all, layers, changed: Vec::new(), marks: state.marks, events: 0, marked: 0 }
+    }
+
+    fn go_on(&mut self, events: &[Event], layers: &[Remains], kills: bool) {
+        for event in &events[self.events..] {
+            self.walk.step(event);
+            if let Some(mark) = event.kind.mark() {
+                self.marks = then(self.marks, mark);
+                self.marked += 1;
+            }
+        }
+        self.events = events.len();
+        let Self { walk, layers: before, changed, .. } = self;
+        for (before, now) in before.iter_mut().zip(layers).filter(|(before, now)| !before.is_decided_as(now))
+        {
+            before.changed(now, &mut |word| {
+                walk.changed().push(word);
+                if kills {
+                    changed.push(word);
+                }
+            });
+            before.clone_from(now);
+        }
+    }
+}
+
+impl State {
+    /// From where the program begins.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            layers: Vec::new(),
+            memory: Memory::default(),
+            nots: Vec::new(),
+            marks: 0,
+            runs: Vec::new(),
+            killed: None,
+        }
+    }
+
+    /// Says what the run did that ended in this state.
+    pub(crate) fn last_run(&mut self, events: &Rc<[Event]>, marks: &Rc<[u64]>) {
+        if let Some(last) = self.runs.last_mut() {
+            (last.events, last.marks) = (Rc::clone(events), Rc::clone(marks));
+        }
+    }
+}
+
+/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it.
+const KEPT: usize = 4096;
 
 impl Run {
     /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
     /// is ordered with more than a store, of the process anywhere.
     pub(crate) fn crash_point(&mut self, boundary: bool) {
-        if self.weighs {
-            // All that was done is gone through: an endless loop would take the square of its length.
-            self.work(self.events.len() as u64 / 32);
-        }
         // On a path that repeats an earlier one its crashes were considered there.
         if !self.crashes || !self.fresh || !self.choices.is_new() {
             return;
@@ -39,63 +158,75 @@ impl Run {
             if if killed { !self.kills } else { !boundary } {
                 continue;
             }
+            self.watched.busy(true);
             let Some(replaces) = self.choices.sample_crash() else { continue };
             if let Some(state) = if killed { self.kill() } else { self.crash() } {
                 if replaces {
                     self.crashed.clear();
+                } else {
+                    self.held += KEPT;
                 }
                 self.crashed.push(state);
             }
         }
+        self.watched.busy(false);
+    }
+
+    // What it leaves, up to now.
+    fn leaving(&mut self) -> Leaving {
+        let new = || Leaving::new(&self.start, self.profile, self.kills);
+        let mut leaving = self.leaving.take().unwrap_or_else(new);
+        leaving.go_on(&self.events, &self.layers, self.kills);
+        leaving
     }
 
     /// The state in which the process is killed now, if nobody has seen it before.
-    pub(crate) fn kill(&self) -> Option<State> {
-        if Remains::of(self.profile, &self.events, self.events.len()).is_settled() {
+    pub(crate) fn kill(&mut self) -> Option<State> {
+        let mut leaving = self.leaving();
+        let state = self.killed(&mut leaving);
+        self.leaving = Some(leaving);
+        state
+    }
+
+    fn killed(&self, leaving: &mut Leaving) -> Option<State> {
+        if leaving.walk.is_settled_if_killed() {
             // Nothing is in caches: the same as a crash of the machine.
             return None;
         }
-        let left: Vec<_> = self.content.below_listed().map(|(word, known)| (word as u32, known)).collect();
-        let mut key = self.key(&self.layers, &left);
-        let mut hasher = FxBuildHasher.build_hasher();
+        leaving.below.update(&self.layers, false, &mut leaving.changed);
+        let key = self.key(&self.layers, &leaving.below, leaving.marks);
         // In the order of time, since it decides what fences complete.
-        self.events
-            .iter()
-            .filter(|event| event.kind.mark().is_none())
-            .for_each(|event| event.kind.hash(&mut hasher));
-        key = mix(key.wrapping_add(mix(hasher.finish())));
-        if !self.is_new(key) {
+        if !self.is_new(mix(key.wrapping_add(mix(leaving.walk.history())))) {
             return None;
         }
+        self.look_at(leaving);
+        let mut walk = leaving.walk.clone();
+        walk.kill();
         Some(State {
             layers: self.layers.clone(),
-            left,
+            memory: leaving.below.clone(),
             nots: self.nots.clone(),
-            marks: self.marks.clone(),
-            runs: self.ended(true),
-            pending: self.events.as_slice().into(),
+            marks: leaving.marks,
+            runs: self.ended(leaving.marked, true),
+            killed: Some((walk, leaving.all.clone())),
         })
     }
 
-    fn ended(&self, killed: bool) -> Vec<Ended> {
-        // The run goes on: `take_crashed` adds the events once for all.
-        let last = Ended { events: Rc::default(), len: self.own_events().len(), killed };
+    fn ended(&self, marked: usize, killed: bool) -> Vec<Ended> {
+        // The run goes on: `take_crashed` adds the events and marks once for all.
+        let (events, marks) = Default::default();
+        let last = Ended { events, len: self.events.len(), marks, marked, killed };
         self.before.iter().cloned().chain([last]).collect()
     }
 
     /// The states found in which this run may end.
-    pub(crate) fn take_crashed(&mut self) -> Vec<State> {
+    pub(crate) fn take_crashed(&mut self) -> Vec<Rc<State>> {
         let mut crashed = std::mem::take(&mut self.crashed);
         if !crashed.is_empty() {
-            let events: Rc<[Event]> = self.own_events().into();
-            crashed.iter_mut().for_each(|state| state.last_run(&events));
+            let (events, marks) = (self.events.as_slice().into(), self.marks.as_slice().into());
+            crashed.iter_mut().for_each(|state| state.last_run(&events, &marks));
         }
-        crashed
-    }
-
-    /// What this run did itself.
-    pub(crate) fn own_events(&self) -> &[Event] {
-        &self.events[self.pending..]
+        crashed.into_iter().map(Rc::new).collect()
     }
 
     fn is_new(&self, key: u64) -> bool {
@@ -108,87 +239,49 @@ impl Run {
     }
 
     /// The state that a crash now leaves, if nobody has seen it before.
-    pub(crate) fn crash(&self) -> Option<State> {
-        let layer = Remains::of(self.profile, &self.events, self.pending);
-        let mut layers = self.layers.clone();
-        let mut left = Vec::with_capacity(64);
-        let touched: Vec<usize> = layer.words().collect();
-        layers.push(layer);
-        for word in self.content.listed() {
-            match self.content.below(word) {
-                _ if touched.binary_search(&word).is_ok() => {}
-                known @ Some(_) => left.push((word as u32, known)),
-                None => left.push((word as u32, certain(&layers, word, 0xff))),
-            }
-        }
-        for word in touched {
-            let below = self.content.below(word);
-            let bytes = match (layers[layers.len() - 1].plain(word), below) {
-                (Some((bytes, 0xff)), _) => Some(bytes),
-                (Some((bytes, mask)), Some(mut below)) => {
-                    overlay(&mut below, bytes, mask);
-                    Some(below)
-                }
-                _ => certain(&layers, word, 0xff),
-            };
-            left.push((word as u32, bytes));
-        }
-        left.retain(|(_, bytes)| *bytes != Some([0; WORD]));
-        if !self.is_new(self.key(&layers, &left)) {
-            return None;
-        }
-        let (nots, marks) = (self.nots.clone(), self.marks.clone());
-        Some(State { layers, left, nots, marks, runs: self.ended(false), pending: Rc::default() })
-    }
-
-    // Sums, since words come in any order.
-    fn key(&self, layers: &[Remains], left: &[(u32, Option<Bytes>)]) -> u64 {
-        let hash = |feed: &dyn Fn(&mut rustc_hash::FxHasher)| {
-            let mut hasher = FxBuildHasher.build_hasher();
-            feed(&mut hasher);
-            mix(hasher.finish())
-        };
-        let mut sum = hash(&|into| {
-            (&self.marks, self.before.len()).hash(into);
-            layers.iter().enumerate().for_each(|(number, layer)| layer.ties_key(number, into));
+    pub(crate) fn crash(&mut self) -> Option<State> {
+        let mut leaving = self.leaving();
+        let layers = self.look_at(&mut leaving);
+        let new = self.is_new(self.key(&layers, &leaving.all, leaving.marks));
+        let state = new.then(|| State {
+            layers,
+            memory: leaving.all.clone(),
+            nots: self.nots.clone(),
+            marks: leaving.marks,
+            runs: self.ended(leaving.marked, false),
+            killed: None,
         });
-        for (word, bytes) in left {
-            let one = match bytes {
-                Some(bytes) => mix(mix(u64::from_le_bytes(*bytes)).wrapping_add(u64::from(*word))),
-                None => hash(&|into| word_key(layers, *word as usize, into)),
-            };
-            sum = sum.wrapping_add(one);
+        self.leaving = Some(leaving);
+        state
+    }
+
+    // Brings it up to what can be in memory now.
+    fn look_at(&self, leaving: &mut Leaving) -> Vec<Remains> {
+        let mut layers = Vec::with_capacity(self.layers.len() + 1);
+        layers.extend_from_slice(&self.layers);
+        layers.push(leaving.walk.remains());
+        leaving.all.update(&layers, true, leaving.walk.changed());
+        layers
+    }
+
+    fn key(&self, layers: &[Remains], memory: &Memory, marks: u64) -> u64 {
+        let mut key = then(marks, self.before.len() as u64);
+        for (number, layer) in layers.iter().enumerate() {
+            layer.ties_key(&mut |next| key = then(then(key, number as u64), next));
         }
+        key = key.wrapping_add(memory.key);
         for not in &self.nots {
-            sum = sum.wrapping_add(hash(&|into| {
-                // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
-                let layers = &layers[..not.depth];
-                for (word, bytes, mask) in &not.words {
-                    if certain(layers, *word, *mask).is_none() {
-                        (bytes, mask).hash(into);
-                        word_key(layers, *word, into);
-                    }
+            // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
+            let layers = &layers[..not.depth];
+            let mut one = 0;
+            for (word, bytes, mask) in &not.words {
+                if certain(layers, *word, *mask).is_none() {
+                    one = then(then(one, u64::from_le_bytes(*bytes)), u64::from(*mask));
+                    one = then(one, word_key(layers, false, *word));
                 }
-            }));
+            }
+            key = key.wrapping_add(mix(one));
         }
-        sum
+        key
     }
-}
-
-// What can have become of a word in all layers.
-fn word_key(layers: &[Remains], word: usize, into: &mut impl Hasher) {
-    word.hash(into);
-    for (number, layer) in layers.iter().enumerate().rev() {
-        number.hash(into);
-        if !layer.word_key(word, into) {
-            break;
-        }
-    }
-}
-
-fn mix(x: u64) -> u64 {
-    // The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

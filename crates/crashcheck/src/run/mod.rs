@@ -2,36 +2,44 @@
 //! of what it found.
 
 mod crash;
+mod verify;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
 use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
 use crate::event::{At, Event, Kind, WORD};
 use crate::fix::Edit;
+use crate::log::{Log, Step};
 use crate::nots::{self, Not};
 use crate::profile::Profile;
-use crate::remains::{Outcome, Remains};
+use crate::remains::{Outcome, Remains, Walk};
+use crate::stack;
+use crate::stop::{Limits, Stop, Stopped};
+use crate::story::Fate;
+use crate::streaming::Streaming;
+use crate::watch::Watched;
 use crate::ways;
+use crash::Leaving;
 
 /// What a crash leaves: something of which much may be open.
 #[derive(Debug)]
 pub(crate) struct State {
     /// What each run left, the first one first, over zeros.
     pub layers: Vec<Remains>,
-    /// Words that are not known to be zero, and their bytes where these are known.
-    pub left: Vec<(u32, Option<Bytes>)>,
+    pub memory: crash::Memory,
     pub nots: Vec<Not>,
-    pub marks: Vec<u64>,
+    /// A number for all marks so far.
+    pub marks: u64,
     /// What was done, run by run.
     pub runs: Vec<Ended>,
     /// What was done since the last time that the machine stopped: runs that were killed, whose stores are all
-    /// there, but of which much may be in caches.
-    pub pending: Rc<[Event]>,
+    /// there, but of which much may be in caches. And memory with that.
+    pub killed: Option<(Walk, crash::Memory)>,
 }
 
 /// A run that is over.
@@ -41,6 +49,8 @@ pub(crate) struct Ended {
     pub events: Rc<[Event]>,
     /// So many of them were done.
     pub len: usize,
+    pub marks: Rc<[u64]>,
+    pub marked: usize,
     /// Only the process ended, and not the machine.
     pub killed: bool,
 }
@@ -57,12 +67,19 @@ pub(crate) struct Read {
 #[derive(Debug, Clone)]
 pub(crate) enum What {
     Load(usize, Vec<u8>),
-    Verify([std::ops::Range<usize>; 2], bool),
+    /// Bytes that were loaded or verified: which, and not how they came out.
+    Loads(&'static str, std::ops::Range<usize>),
+    /// A checksum of one's own has a name.
+    Verify(Option<String>, Vec<std::ops::Range<usize>>, bool),
 }
 
 impl Ended {
     pub(crate) fn events(&self) -> &[Event] {
         &self.events[..self.len]
+    }
+
+    pub(crate) fn marks(&self) -> &[u64] {
+        &self.marks[..self.marked]
     }
 }
 
@@ -71,17 +88,17 @@ pub(crate) struct Run {
     pub profile: Profile,
     pub len: usize,
     pub strong_flushes: bool,
-    pub edit: Option<Edit>,
+    /// What is done in addition, as long as fixes are tried.
+    pub edits: Vec<Edit>,
     pub layers: Vec<Remains>,
     pub content: Content,
     pub nots: Vec<Not>,
+    /// Of this run alone, as events are.
     pub marks: Vec<u64>,
     pub events: Vec<Event>,
     pub choices: Choices,
     /// Whether states that crashes of this run leave are asked for.
     pub crashes: bool,
-    /// Whether a crash costs work, in a run that tells its story too.
-    pub weighs: bool,
     /// Whether processes die alone too.
     pub kills: bool,
     /// Whether states that were seen before are left out.
@@ -90,13 +107,30 @@ pub(crate) struct Run {
     pub crashed: Vec<State>,
     pub seen: Rc<RefCell<Seen>>,
     pub before: Vec<Ended>,
-    /// So many of the events are of runs before.
-    pub pending: usize,
+    /// From where it began.
+    pub start: Rc<State>,
+    /// Once a crash was looked at.
+    pub leaving: Option<Leaving>,
     /// Filled only for a story.
     pub reads: Option<Vec<Read>>,
     pub uncertain: Uncertain,
-    // Operations so far.
+    /// What it did so far, and what it has to do.
+    pub log: Log,
+    /// Why it was stopped.
+    pub stopped: Option<Stop>,
+    /// Stored non-temporally, and no fence came since.
+    pub streaming: Streaming,
+    /// They may be accessed all the same.
+    pub unfenced: bool,
+    /// Work so far: about as many words were read or written, of which those that were open weigh more.
     pub steps: u64,
+    pub limits: Limits,
+    /// Operations so far, of which one on many lines is many; and bytes held for them and for crashes.
+    operations: u64,
+    pub held: usize,
+    /// Where the stack has an end.
+    pub floor: usize,
+    pub watched: Arc<Watched>,
     /// For bytes that a checksum is taken over.
     pub buffer: Vec<u8>,
     // Whether anything happened since the last point at which a crash was considered.
@@ -115,12 +149,12 @@ pub(crate) struct Seen {
 pub(crate) struct Uncertain {
     /// Where a word was read, and what was found.
     pub loads: Vec<(At, usize, Bytes)>,
-    /// Words that were open when a checksum was found to fit them, and the checksum.
+    /// Words that were open when a checksum was found to fit them, and a number for all that it fitted.
     pub verified: Vec<(Vec<usize>, u64)>,
 }
 
-/// A run that does so much goes round in circles.
-const ENDLESS: u64 = 10_000_000;
+/// What it costs to find out what an open word can be, in words that are known.
+const OPEN: u64 = 16;
 
 impl Run {
     /// In place of one that is in use.
@@ -133,68 +167,146 @@ impl Run {
             profile,
             len,
             strong_flushes,
-            edit: None,
+            edits: Vec::new(),
             layers: Vec::new(),
-            content: Content::zeros(len),
+            content: Content::new(),
             nots: Vec::new(),
             marks: Vec::new(),
             events: Vec::new(),
             choices: Choices::default(),
             crashes: false,
-            weighs: false,
             kills: false,
             merges: true,
             crashed: Vec::new(),
             seen,
             before: Vec::new(),
-            pending: 0,
+            start: Rc::new(State::nothing()),
+            leaving: None,
             reads: None,
             uncertain: Uncertain::default(),
+            log: Log::default(),
+            stopped: None,
+            streaming: Streaming::default(),
+            unfenced: false,
             steps: 0,
+            limits: Limits::default(),
+            operations: 0,
+            held: 0,
+            floor: 0,
+            watched: Arc::default(),
             buffer: Vec::new(),
             fresh: false,
         }
     }
 
     /// Readies it for runs that begin with `state`.
-    pub(crate) fn begin(&mut self, state: &State) {
-        self.content.begin(&state.left);
+    pub(crate) fn begin(&mut self, state: &Rc<State>) {
+        let stored = state.killed.as_ref().map(|(walk, _)| walk.stores().clone());
+        self.content.begin(state.memory.words.clone(), stored);
+        self.start = Rc::clone(state);
         self.before.clone_from(&state.runs);
         self.crashed.clear();
     }
 
-    /// Readies it for another run from the same state.
-    pub(crate) fn rewind(&mut self, state: &State) {
+    /// Readies it for a run on memory that is zero.
+    pub(crate) fn blank(&mut self) {
         self.content.rewind();
-        self.layers.clone_from(&state.layers);
-        self.nots.clone_from(&state.nots);
-        self.marks.clone_from(&state.marks);
+        self.marks.clear();
         self.events.clear();
-        self.events.extend_from_slice(&state.pending);
-        self.pending = self.events.len();
-        self.events
-            .iter()
-            .filter_map(|event| event.kind.write())
-            .for_each(|write| self.content.store(&write));
-        self.steps = 0;
+        self.leaving = None;
+        self.streaming.clear();
+        self.unused();
+    }
+
+    fn unused(&mut self) {
+        (self.steps, self.operations, self.held, self.stopped) = (0, 0, 0, None);
+    }
+
+    /// Readies it for another run from the same state.
+    pub(crate) fn rewind(&mut self) {
+        self.content.rewind();
+        self.layers.clone_from(&self.start.layers);
+        self.nots.clone_from(&self.start.nots);
+        self.marks.clear();
+        self.events.clear();
+        self.leaving = None;
+        self.unused();
         self.uncertain.loads.clear();
         self.uncertain.verified.clear();
+        self.streaming.clear();
         self.fresh = false;
     }
 
-    // A structure with a cycle in it must not hang the search.
+    /// What became of the stores of all runs up to the last stop of the machine.
+    pub(crate) fn fates(&self) -> Vec<Fate> {
+        let mut runs = &self.before[..];
+        let mut fates = Vec::new();
+        for layer in &self.layers {
+            let of_layer =
+                runs.iter().position(|run| !run.killed).expect("a layer is of runs that ended") + 1;
+            let (of_layer, later) = runs.split_at(of_layer);
+            fates.extend(layer.fates(of_layer.iter().rev().map(Ended::events)));
+            runs = later;
+        }
+        fates
+    }
+
+    /// Begins an operation on so many lines, unless it is another than the one that the run has to do. A structure
+    /// with a cycle in it must not hang the search, nor fill memory.
     #[inline]
-    pub(crate) fn work(&mut self, steps: u64) {
-        self.steps += steps;
-        assert!(self.steps < ENDLESS, "it does not come to an end, or is too long to be crashed everywhere");
+    pub(crate) fn step(&mut self, step: Step, lines: usize) {
+        let same = self.log.note(step);
+        self.operations += lines as u64;
+        self.held += size_of::<Step>();
+        if !same
+            | self.watched.operation(step.at)
+            | (self.operations > self.limits.operations)
+            | (self.held > self.limits.memory)
+            | (stack::here() < self.floor)
+        {
+            self.over(same);
+        }
+        self.steps += 1;
+    }
+
+    #[cold]
+    fn over(&mut self, same: bool) {
+        let why = if !same {
+            Stop::Differs
+        } else if self.operations > self.limits.operations {
+            Stop::Operations
+        } else if self.held > self.limits.memory {
+            Stop::Memory
+        } else if stack::here() < self.floor {
+            Stop::Stack
+        } else if self.watched.is_late() {
+            Stop::Time
+        } else {
+            // It was a run before that was late.
+            return;
+        };
+        self.stop(why);
+    }
+
+    // Whoever catches this is stopped at the next operation again. A drop on the way out is left alone, since two
+    // panics at once end the process.
+    #[cold]
+    pub(crate) fn stop(&mut self, why: Stop) {
+        self.stopped.get_or_insert(why);
+        self.operations = u64::MAX / 2;
+        if !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new(Stopped));
+        }
     }
 
     pub(crate) fn record(&mut self, kind: Kind, at: At) {
-        self.work(1);
+        self.step(Step::event(kind, at), 1);
+        self.held += size_of::<Event>();
         let write = kind.write();
         if kind.is_boundary() || self.kills {
             self.crash_point(kind.is_boundary());
         }
+        self.streaming.done(kind);
         self.fresh = true;
         if let Some(write) = write {
             self.content.store(&write);
@@ -203,10 +315,19 @@ impl Run {
         self.events.push(Event { kind, at });
     }
 
+    /// All marks so far, in order.
+    pub(crate) fn all_marks(&self) -> Vec<u64> {
+        let before: usize = self.before.iter().map(|run| run.marked).sum();
+        let mut all = Vec::with_capacity(before + self.marks.len());
+        self.before.iter().for_each(|run| all.extend_from_slice(run.marks()));
+        all.extend_from_slice(&self.marks);
+        all
+    }
+
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
     pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
-        self.work(1);
+        self.steps += 1;
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
             None => self.read_open(word, wanted, at),
@@ -215,6 +336,14 @@ impl Run {
 
     #[cold]
     fn read_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
+        self.steps += OPEN;
+        self.watched.busy(true);
+        let bytes = self.decide_open(word, wanted, at);
+        self.watched.busy(false);
+        bytes
+    }
+
+    fn decide_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
         let bytes = match self.read_one_layer(word, wanted) {
             Some(Ok(bytes)) => return bytes,
             Some(Err(bytes)) => bytes,
@@ -228,7 +357,7 @@ impl Run {
                 if ways.iter().all(|(_, bytes)| masked(*bytes, wanted) == first) {
                     return first;
                 }
-                let chosen = self.choices.choose(ways.len());
+                let chosen = self.choices.choose(ways.len(), self.log.done());
                 let (layers, bytes) = ways.swap_remove(chosen);
                 self.layers = layers;
                 nots::tidy(&self.layers, &mut self.nots);
@@ -262,148 +391,17 @@ impl Run {
         if outcomes.iter().all(|outcome| masked(seen(outcome), wanted) == first) {
             return Some(Ok(first));
         }
-        let outcome = &outcomes[self.choices.choose(outcomes.len())];
+        let outcome = &outcomes[self.choices.choose(outcomes.len(), self.log.done())];
         let consistent = self.layers[layer].decide(outcome);
         debug_assert!(consistent);
         Some(Err(seen(outcome)))
     }
 
     fn learn(&mut self, word: usize) {
-        if self.content.below(word).is_none()
+        if !self.content.is_known(word)
             && let Some(bytes) = ways::certain(&self.layers, word, 0xff)
         {
             self.content.learn(word, bytes);
         }
-    }
-
-    /// Whether the words, of which each has those bytes that count, came out so that the checksum `fits`: as they
-    /// all were at one time, since it was made of that.
-    pub(crate) fn verify(
-        &mut self,
-        words: &[(usize, u8)],
-        sum: u64,
-        mut fits: impl FnMut(&[Bytes]) -> bool,
-    ) -> bool {
-        let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
-        let (mut open, mut can_be) = (Vec::new(), Vec::new());
-        for (number, (word, mask)) in words.iter().enumerate() {
-            let mut known = self.content.read(*word, *mask);
-            if known.is_none() {
-                let values = ways::values(&self.layers, *word, *mask, self.content.own(*word));
-                known = only(&values);
-                if known.is_none() {
-                    open.push(number);
-                    can_be.push(values);
-                }
-            }
-            values_of.push(known.unwrap_or_default());
-        }
-        if open.is_empty() {
-            return fits(&values_of);
-        }
-        let all = can_be.iter().try_fold(1usize, |all, values| all.checked_mul(values.len()));
-        let versions = match all {
-            Some(..=FEW) => product(&can_be),
-            _ => self.versions(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
-        };
-        for version in versions {
-            for (number, bytes) in open.iter().zip(&version) {
-                let (own, mask) = self.content.own(words[*number].0);
-                values_of[*number] = *bytes;
-                overlay(&mut values_of[*number], own, mask);
-            }
-            if !fits(&values_of) {
-                continue;
-            }
-            let target: Vec<(usize, Bytes, u8)> = open
-                .iter()
-                .zip(&version)
-                .map(|(number, bytes)| {
-                    let (word, wanted) = words[*number];
-                    let mask = wanted & !self.content.own(word).1;
-                    (word, masked(*bytes, mask), mask)
-                })
-                .collect();
-            let mut solutions = Vec::new();
-            nots::solutions(self.layers.clone(), &target, &self.nots, &mut solutions);
-            if solutions.is_empty() {
-                continue;
-            }
-            self.nots.push(Not { depth: self.layers.len(), words: target });
-            let may_be_otherwise = nots::refutable(&self.layers, &self.nots);
-            let chosen = self.choices.choose(solutions.len() + usize::from(may_be_otherwise));
-            if chosen == solutions.len() {
-                continue;
-            }
-            self.layers = solutions.swap_remove(chosen);
-            let Not { words, .. } = self.nots.pop().expect("just pushed");
-            nots::tidy(&self.layers, &mut self.nots);
-            let words: Vec<usize> = words.into_iter().map(|(word, ..)| word).collect();
-            words.iter().for_each(|word| self.learn(*word));
-            self.uncertain.verified.push((words, sum));
-            return true;
-        }
-        false
-    }
-
-    // The contents that a checksum may have been made for: all words as they were at one time of some run, the
-    // newest first. Where a durable store hides earlier ones, its value was there from the beginning.
-    fn versions(&self, words: &[usize]) -> Vec<Vec<Bytes>> {
-        let mut start = vec![[0; WORD]; words.len()];
-        let mut versions = vec![start.clone()];
-        for layer in &self.layers {
-            let mut writes: Vec<_> = words
-                .iter()
-                .enumerate()
-                .flat_map(|(number, word)| layer.writes(*word, true).map(move |(time, w)| (time, number, w)))
-                .collect();
-            writes.sort_unstable_by_key(|(time, ..)| *time);
-            let mut now = start.clone();
-            for (number, word) in words.iter().enumerate() {
-                if let Some(write) = layer.hides(*word) {
-                    now[number] = write.bytes;
-                }
-            }
-            versions.push(now.clone());
-            for (_, number, write) in &writes {
-                let before = now[*number];
-                overlay(&mut now[*number], write.bytes, write.mask);
-                if now[*number] != before {
-                    versions.push(now.clone());
-                }
-            }
-            // The next run found what this one left.
-            for (number, word) in words.iter().enumerate() {
-                layer
-                    .writes(*word, false)
-                    .for_each(|(_, write)| overlay(&mut start[number], write.bytes, write.mask));
-            }
-            versions.push(start.clone());
-        }
-        versions.reverse();
-        versions.dedup();
-        versions
-    }
-}
-
-/// So many contents are all tried for a checksum, whatever was in memory at one time.
-const FEW: usize = 16;
-
-// Every combination of the values.
-fn product(can_be: &[SmallVec<[Bytes; 4]>]) -> Vec<Vec<Bytes>> {
-    let mut all = vec![Vec::with_capacity(can_be.len())];
-    for values in can_be {
-        all = all
-            .into_iter()
-            .flat_map(|one: Vec<Bytes>| values.iter().map(move |value| [&one[..], &[*value]].concat()))
-            .collect();
-    }
-    all
-}
-
-fn only(values: &[Bytes]) -> Option<Bytes> {
-    match values {
-        [one] => Some(*one),
-        _ => None,
     }
 }

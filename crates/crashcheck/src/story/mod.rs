@@ -24,6 +24,16 @@ pub struct Story {
     names: Names,
     // Additions that were tried, and of which none mends it; `None` if not all could be.
     in_vain: Option<usize>,
+    // Of runs on the same memory that did not do the same: whose, what both did, and then each.
+    two: Option<(&'static str, [Reading; 3])>,
+}
+
+/// What a run read and did, and how it ended, if it did.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub events: Vec<Event>,
+    pub reads: Vec<Read>,
+    pub end: Option<String>,
 }
 
 /// What became of a store.
@@ -58,7 +68,12 @@ impl Story {
         if unread > 0 {
             reads.drain(READS..READS + unread);
         }
-        Self { runs: runs.to_vec(), fates, last, reads, unread, names, in_vain: None }
+        Self { runs: runs.to_vec(), fates, last, reads, unread, names, in_vain: None, two: None }
+    }
+
+    /// The last run was done twice, and was not the same.
+    pub(crate) fn of_two(self, whose: &'static str, readings: [Reading; 3]) -> Self {
+        Self { two: Some((whose, readings)), ..self }
     }
 
     /// So many flushes and fences were tried at one place each, all that could be, and none mends it.
@@ -76,6 +91,47 @@ impl Story {
         let stores =
             self.runs.iter().flat_map(|run| run.events().iter().filter(|event| event.kind.write().is_some()));
         stores.zip(self.fates.iter().copied())
+    }
+
+    /// Whether a crash took something that the program had acknowledged.
+    pub(crate) fn lost_what_was_acknowledged(&self) -> bool {
+        let mut fates = self.fates.iter();
+        self.runs.iter().any(|run| {
+            let told = |event: &Event| matches!(event.kind, Kind::Acknowledge(_));
+            let last = run.events().iter().rposition(told).unwrap_or(0);
+            let stores = run.events().iter().enumerate().filter(|(_, event)| event.kind.write().is_some());
+            // To the end, so that the next run's fates come next.
+            stores.fold(false, |lost, (number, _)| {
+                let fate = fates.next().copied();
+                lost || (fate == Some(Fate::Lost) && number < last)
+            })
+        })
+    }
+
+    /// Where the last run first read bytes of a store that was lost.
+    pub(crate) fn read_of_lost(&self) -> Option<At> {
+        let lost: Vec<usize> = self
+            .fates()
+            .filter(|(_, fate)| *fate == Fate::Lost)
+            .filter_map(|(event, _)| event.kind.write().map(|write| write.start()))
+            .collect();
+        let read = self.reads.iter().find(|read| match &read.what {
+            What::Load(at, bytes) => lost.iter().any(|lost| (*at..at + bytes.len()).contains(lost)),
+            What::Loads(..) => false,
+            What::Verify(_, pieces, _) => {
+                pieces.iter().any(|piece| lost.iter().any(|lost| piece.contains(lost)))
+            }
+        })?;
+        Some(read.at)
+    }
+
+    /// The lines of which stores were lost, and those next to them, where what belongs to these may lie.
+    pub(crate) fn is_near_lost(&self, bytes: &Range<usize>) -> bool {
+        let lines = (bytes.start / 64).saturating_sub(1)..=bytes.end.div_ceil(64);
+        self.fates()
+            .filter(|(_, fate)| *fate == Fate::Lost)
+            .filter_map(|(event, _)| event.kind.write())
+            .any(|write| lines.contains(&(write.start() / 64)))
     }
 
     /// The places at which something was done that could be missing a flush or a fence behind it; those of
@@ -159,11 +215,19 @@ impl Story {
                 let line = |field| Line { field: Some(field), ..Line::new("finds   ".into(), read.at) };
                 self.fields(*at, bytes).into_iter().map(line).collect()
             }
-            What::Verify(pieces, fits) => {
+            What::Loads(verb, range) => {
+                let what = match range.len() {
+                    0 => format!("{verb:<8} bytes from {} on", self.name_at(range.start)),
+                    _ => format!("{verb:<8} {}", self.range(range)),
+                };
+                vec![Line::new(what, read.at)]
+            }
+            What::Verify(name, pieces, fits) => {
                 let ranges: Vec<String> =
                     pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| self.range(piece)).collect();
                 let verdict = if *fits { "fits" } else { "does not fit" };
-                vec![Line::new(format!("verify   {}: {verdict}", ranges.join(" and ")), read.at)]
+                let of = name.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
+                vec![Line::new(format!("verify   {of}{}: {verdict}", ranges.join(" and ")), read.at)]
             }
         }
     }
@@ -171,6 +235,10 @@ impl Story {
     fn range(&self, range: &Range<usize>) -> String {
         let named = self.names.of(range.start).map(|name| format!(" ({name})")).unwrap_or_default();
         format!("{} bytes at {}{named}", range.len(), range.start)
+    }
+
+    fn name_at(&self, at: usize) -> String {
+        self.names.of(at).unwrap_or_else(|| at.to_string())
     }
 
     fn name_of_lines(&self, first: usize, last: usize) -> String {
@@ -233,7 +301,21 @@ impl Story {
             cached |= run.killed;
             told.push(Err(format!("  ---------- {end} ----------")));
         }
-        told.push(Err("Recovery, and what follows it:".into()));
+        if let Some((whose, [both, first, second])) = &self.two {
+            let mut run = |heading: &str, Reading { events, reads, end }: &Reading| {
+                told.push(Err(format!("{whose}, {heading}:")));
+                abridged(alike(self.lines(events, &mut [].iter(), reads)), 0, &mut told);
+                told.extend(end.iter().map(|end| Err(format!("{:13}{end}", ""))));
+            };
+            if !both.events.is_empty() || !both.reads.is_empty() {
+                run("both times", both);
+            }
+            run("the first time it went on", first);
+            run("the second time", second);
+            return told;
+        }
+        let whose = if self.runs.is_empty() { "The program:" } else { "Recovery, and what follows it:" };
+        told.push(Err(whose.into()));
         abridged(alike(self.lines(&self.last, &mut fates, &self.reads)), self.unread, &mut told);
         told
     }

@@ -1,0 +1,121 @@
+//! What closes a violation leaves nothing undone, and says where a change of recovery would do.
+
+use ringfence_crashcheck::{Check, Machine, Profile, Report, Rule};
+use ringfence_persist::Memory;
+
+// A node of a skip list: the key at the end of a line, and the tower of pointers on the next.
+const KEY: usize = 120;
+const TOWER: usize = 128;
+
+// Links one node whose key is flushed and whose tower is not; `places` names the pointers' stores.
+fn insert(memory: &Machine) {
+    memory.store_u64(KEY, 7);
+    memory.store_u64(TOWER, 10);
+    memory.store_u64(TOWER + 8, 20);
+    memory.flush(KEY..KEY + 8);
+    memory.sfence();
+    memory.store_u64(0, TOWER as u64);
+    memory.flush(0..8);
+    memory.sfence();
+    memory.acknowledge(1);
+}
+
+// The upper level is for speed alone: nothing that is looked up needs it.
+fn look_up(memory: &Machine) -> Result<(), String> {
+    let node = memory.load_u64(0) as usize;
+    let (key, next) = if node == 0 { (7, 10) } else { (memory.load_u64(KEY), memory.load_u64(node)) };
+    if (key, next) == (7, 10) { Ok(()) } else { Err(format!("key {key}, next {next}")) }
+}
+
+#[test]
+fn a_fix_leaves_no_store_behind_that_is_never_durable() {
+    for profile in [Profile::IntelAdr, Profile::Amd, Profile::OldAmd] {
+        let report = Check::new(profile, 256).run(insert, look_up);
+        let violation = report.violation.as_ref().expect("a tower that is never flushed");
+        let fix = violation.fix.unwrap_or_else(|| panic!("{report}"));
+        assert!(violation.left.is_empty(), "{report}");
+        // The program with the fix, by hand: everything of the node is durable when it is acknowledged.
+        let lines: Vec<u32> = fix.places().map(|place| place.line()).collect();
+        assert!(lines.iter().all(|line| (14..22).contains(line)), "{lines:?}: {report}");
+        assert!(report.to_string().contains("It was tried: then nothing wrong is found."), "{report}");
+    }
+}
+
+#[test]
+fn what_a_fix_leaves_is_what_its_program_would_be_told() {
+    // Mends only what was lost: the second pointer stays where it is.
+    let mended = |memory: &Machine| {
+        memory.store_u64(TOWER, 10);
+        memory.flush(TOWER..TOWER + 8);
+        memory.store_u64(TOWER + 8, 20);
+        memory.sfence();
+        memory.acknowledge(1);
+    };
+    let report = Check::new(Profile::IntelAdr, 256).run(mended, |_| Ok(()));
+    assert!(report.lints.iter().any(|lint| lint.rule == Rule::NeverDurable), "{report}");
+}
+
+const ENTRIES: usize = 8;
+
+// A batch under one fence: until it is acknowledged any of it may be missing.
+fn append(memory: &Machine) {
+    for entry in 0..ENTRIES {
+        memory.store_u64(64 * entry, 1 + entry as u64);
+        memory.flush(64 * entry..64 * entry + 8);
+    }
+    memory.sfence();
+    memory.acknowledge(1);
+}
+
+fn found(memory: &Machine) -> Vec<u64> {
+    (0..ENTRIES).map(|entry| memory.load_u64(64 * entry)).collect()
+}
+
+fn recovered(stops: bool) -> Report {
+    Check::new(Profile::IntelAdr, 64 * ENTRIES).run(append, |memory| {
+        let mut entries = found(memory);
+        if stops {
+            entries = entries.into_iter().take_while(|entry| *entry != 0).collect();
+        }
+        entries.retain(|entry| *entry != 0);
+        let whole = memory.marks().is_empty() || entries.len() == ENTRIES;
+        if whole && entries.iter().copied().eq(1..=entries.len() as u64) {
+            Ok(())
+        } else {
+            Err(format!("{entries:?}"))
+        }
+    })
+}
+
+#[test]
+fn a_recovery_that_is_wrong_by_itself_is_told_beside_the_fix() {
+    let report = recovered(false);
+    let fix = report.violation.as_ref().and_then(|violation| violation.fix);
+    let fix = fix.unwrap_or_else(|| panic!("{report}"));
+    assert!(fix.or_in_recovery(), "{report}");
+    let text = report.to_string();
+    assert!(text.contains("put a fence right after the flush at"), "{text}");
+    assert!(
+        text.contains("Or change recovery: the fix adds a fence 8 times where the program acknowledges once"),
+        "{text}"
+    );
+    // As it says.
+    recovered(true).expect_sound();
+}
+
+#[test]
+fn where_something_acknowledged_is_lost_the_program_is_wrong() {
+    let program = |memory: &Machine| {
+        for entry in 0..ENTRIES {
+            memory.store_u64(64 * entry, 1);
+            memory.flush(64 * entry..64 * entry + 8);
+            memory.acknowledge(entry as u64);
+        }
+    };
+    let report = Check::new(Profile::IntelAdr, 64 * ENTRIES).run(program, |memory| {
+        let there = found(memory).iter().filter(|entry| **entry == 1).count();
+        if there >= memory.marks().len() { Ok(()) } else { Err("lost".into()) }
+    });
+    let fix = report.violation.as_ref().and_then(|violation| violation.fix);
+    assert!(!fix.unwrap_or_else(|| panic!("{report}")).or_in_recovery(), "{report}");
+}
