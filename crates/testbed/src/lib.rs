@@ -140,6 +140,18 @@ impl Testbed {
         self.with("--pmem-domain", domain)
     }
 
+    /// Sets so many MiB of ordinary memory aside as persistent memory (`memmap=`), which keeps nothing.
+    #[must_use]
+    pub fn memmap(&self, mib: usize) -> Self {
+        self.with("--memmap", mib.to_string())
+    }
+
+    /// Who the command runs as: `root` (without this) or `nobody`.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Self {
+        self.with("--user", name)
+    }
+
     /// Copies a file or folder to `/host` in the guest, where the command begins.
     #[must_use]
     pub fn copy(&self, path: impl AsRef<Path>) -> Self {

@@ -74,6 +74,8 @@ fn bad_flags_are_refused_in_one_sentence() {
         &["--pmem", "many", "true"],
         &["--pmem-file", "/no/such/file", "true"],
         &["--pmem-domain", "battery", "true"],
+        &["--memmap", "64M", "true"],
+        &["--user", "somebody", "true"],
         &["--copy", "/no/such/file", "true"],
         &["--copy", "/etc/passwd", "--copy", "/etc/passwd", "true"],
         &["--mount", "a b", "true"],
