@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfence_machine::Machine;
 use ringfence_machine::fixtures::vm_2cpu;
-use ringfence_machine::probe::{Knee, PingPong, Reload};
+use ringfence_machine::probe::{Capacity, PingPong, Plateau, Reload};
 use ringfence_machine::units::Bytes;
 
 use crate::dataset::Recorder;
@@ -13,7 +13,7 @@ use crate::experiment::Experiment;
 use crate::plan::{self, Plan};
 use crate::runner::Ended;
 use crate::sample::Sample;
-use crate::survey::{Depth, Probes, Reloads, Survey, experiments, stored};
+use crate::survey::{Depth, Level, Probes, Reloads, Survey, experiments, stored};
 use crate::task::{FenceAt, Instruction, LineState, Task, Write};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
@@ -94,10 +94,13 @@ pub fn ns_per_line(write: &Write) -> f64 {
 
 fn probes() -> Probes {
     let reload = |ns: f64| Reload { median_ns: ns, p10_ns: ns * 0.9, p90_ns: ns * 1.1, rounds: 100 };
-    let knee = |level: u8, nominal: Bytes, measured: Option<Bytes>, ns: f64| Knee {
+    let cache = |level: u8, nominal: Bytes, from: Bytes, holds: (Bytes, Bytes), ns: f64| Capacity {
         level,
         nominal,
-        measured,
+        measured: Some(Bytes(((holds.0.0 * holds.1.0) as f64).sqrt() as u64 / 64 * 64)),
+        at_least: Some(holds.0),
+        below: Some(holds.1),
+        from: Some(from),
         plateau_ns: Some(ns),
         why: "made up".into(),
     };
@@ -112,14 +115,15 @@ fn probes() -> Probes {
         }],
         latency: None,
         caches: vec![
-            knee(1, Bytes::kib(48), Some(Bytes::kib(48)), 1.0),
-            knee(2, Bytes::mib(1), Some(Bytes::mib(1)), 4.0),
-            knee(3, Bytes::mib(32), Some(Bytes::mib(9)), 12.0),
+            cache(1, Bytes::kib(48), Bytes::kib(8), (Bytes::kib(45), Bytes::kib(52)), 1.0),
+            cache(2, Bytes::mib(1), Bytes::kib(60), (Bytes::kib(1000), Bytes::kib(1200)), 4.0),
+            cache(3, Bytes::mib(32), Bytes::mib(2), (Bytes::mib(8), Bytes::mib(10)), 12.0),
         ],
-        victim_footprint: Bytes::mib(3),
-        victim_footprint_from:
-            "midway, on a log scale, between L2 (measured 1MiB) and the last-level cache (measured 9MiB)"
-                .into(),
+        memory: Some(Plateau { from: Bytes::mib(16), to: Bytes::mib(128), ns: 95.0, until: None }),
+        latency_small_pages: None,
+        victim_footprint: Bytes::mib(4),
+        victim_level: Some(Level { name: "L3".into(), ns: 12.0, from_ns: 8.3, to_ns: 23.9 }),
+        victim_footprint_from: "well inside L3, which answers in 12.0 ns from 2MiB on and holds 8MiB".into(),
         reloads: Reloads {
             cached: Some(reload(2.0)),
             after: vec![

@@ -9,14 +9,16 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 
 use crate::dataset::{DatasetError, Recorder};
-use crate::engine::EngineError;
 use crate::engine::fenced::FencedEngine;
+use crate::engine::{Engine, EngineError, Used};
 use crate::experiment::Experiment;
 use crate::latency::Scale;
-use crate::plan::Plan;
+use crate::plan::{Plan, can_be_started};
 use crate::runner::{self, Ended, Observer, Progress};
 use crate::sample::Sample;
-use crate::task::{Command, ProgramUnit, Task};
+use crate::start::Start;
+use crate::task::{Command, ProgramUnit, Task, text};
+use crate::units::Span;
 use crate::workload::command::instructions_are_counted;
 
 pub use resume::{continue_or_begin, resume};
@@ -33,6 +35,11 @@ pub struct Measurement {
     pub scale: Option<Scale>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
+    /// What each role's processes have used in the windows that were measured now; empty where none were.
+    pub used: Vec<Used>,
+    /// How fast a chase as the victim was alone at its starts, those of an earlier run included; also in the
+    /// dataset.
+    pub starts: Vec<Start>,
     /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
     pub left: Vec<String>,
 }
@@ -54,8 +61,15 @@ pub fn measure(
         Plan::on(&decided(experiment), machine).map_err(|error| EngineError::Usage(error.to_string()))?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| EngineError::Usage(error.to_string()))?;
-    let mut recording =
-        Recording { plan: &plan, machine, dir: dir.into(), recorder: None, scale: None, progress };
+    let mut recording = Recording {
+        plan: &plan,
+        machine,
+        dir: dir.into(),
+        recorder: None,
+        scale: None,
+        starts: Vec::new(),
+        progress,
+    };
     if plan.measured().is_empty() {
         recording.begin().map_err(EngineError::Failed)?;
         recording.finish(&Ended::Complete).map_err(EngineError::Failed)?;
@@ -65,14 +79,18 @@ pub fn measure(
             scale: None,
             plan,
             steps_before: 0,
+            used: Vec::new(),
+            starts: Vec::new(),
             left: Vec::new(),
         });
     }
-    progress_can_be_seen(&plan)?;
+    programs_can_be_measured(&plan)?;
+    holds_two_lives(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(Scale::measure);
     let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let ran = runner::run(&plan, &mut engine, stop, &mut recording);
+    let used = used(&plan, &engine);
     let left = engine.end();
     let (samples, ended) = ran?;
     if samples.is_empty() {
@@ -81,13 +99,57 @@ pub fn measure(
                 return Err(EngineError::Failed("interrupted before anything was measured".into()));
             }
             Ended::Failed(why) => return Err(EngineError::Failed(why)),
-            Ended::Complete | Ended::Precise | Ended::Budget => {}
+            Ended::Time => return Err(too_short_for_a_life(&plan)),
+            Ended::Complete | Ended::Precise => {}
         }
     }
-    let scale = recording.scale;
+    let (scale, starts) = (recording.scale, recording.starts.clone());
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
-    Ok(Measurement { samples, ended, scale, plan, steps_before: 0, left: left? })
+    Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
+}
+
+/// Hands an experiment's plan and an engine for it to somebody who measures a few windows and keeps none.
+///
+/// # Errors
+/// As [`measure`], and what `with` returns.
+pub(crate) fn with_engine<T>(
+    experiment: &Experiment,
+    machine: &Machine,
+    stop: &AtomicBool,
+    with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let plan =
+        Plan::on(&decided(experiment), machine).map_err(|error| EngineError::Usage(error.to_string()))?;
+    progress_can_be_seen(&plan)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
+    let done = with(&plan, &mut engine);
+    engine.end()?;
+    done
+}
+
+fn used(plan: &Plan, engine: &FencedEngine) -> Vec<Used> {
+    (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
+}
+
+// An interval takes two lives: where not even their windows fit into the time, nothing can come of it.
+fn holds_two_lives(plan: &Plan) -> Result<(), EngineError> {
+    let least = plan.least_life() * 2;
+    match plan.experiment.measure.time {
+        Some(time) if time.0 < least => Err(EngineError::Usage(format!(
+            "a time of {time} is too short: an interval takes two lives, whose windows alone take {}; give more time, or \
+             take shorter windows or fewer blocks",
+            Span(least)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn too_short_for_a_life(plan: &Plan) -> EngineError {
+    let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
+    EngineError::Usage(format!(
+        "the time{time} was over before anything was measured, and an interval takes two lives: give several times as much"
+    ))
 }
 
 // The CPU of the first role that counts latencies in a case that is measured.
@@ -99,7 +161,7 @@ fn counts_latencies_on(plan: &Plan) -> Option<CpuId> {
 }
 
 // What a program's work is counted in is decided here, and so stands in the dataset.
-fn decided(experiment: &Experiment) -> Experiment {
+pub(crate) fn decided(experiment: &Experiment) -> Experiment {
     let mut experiment = experiment.clone();
     for role in &mut experiment.roles {
         let metric = role.name == experiment.metric;
@@ -116,6 +178,31 @@ fn decided(experiment: &Experiment) -> Experiment {
     experiment
 }
 
+/// That every program is there, and shows what it does.
+///
+/// # Errors
+/// [`EngineError::Usage`] otherwise.
+pub(crate) fn programs_can_be_measured(plan: &Plan) -> Result<(), EngineError> {
+    programs_are_there(plan)?;
+    progress_can_be_seen(plan)
+}
+
+// Said before anything is said of what a program shows: a name that is misspelt shows nothing.
+fn programs_are_there(plan: &Plan) -> Result<(), EngineError> {
+    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+    for active in measured.flatten().flat_map(|case| &plan.cases[case].active) {
+        let Task::Command(command) = &plan.variants[active.role][active.variant].task else { continue };
+        // With a path of its own it is found on that alone.
+        let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
+        if let Some(program) = argv.first().filter(|program| !can_be_started(program))
+            && !(program.contains('/') && Path::new(program).exists())
+        {
+            return Err(EngineError::Usage(text::no_such_program(program)));
+        }
+    }
+    Ok(())
+}
+
 // CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
 // where there is some.
 fn progress_can_be_seen(plan: &Plan) -> Result<(), EngineError> {
@@ -127,13 +214,14 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), EngineError> {
             if role == plan.metric && unseen {
                 return Err(EngineError::Usage(format!(
                     "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
-                     let it report a line per unit of work (unit = \"lines\") or a counter (unit = \"counter\"), or time its runs \
-                     (unit = \"whole-run\")"
+                     let it report a line per unit of work or a counter, or time its runs: that is prove's --victim-progress lines \
+                     or counter, or --victim-run, and unit = \"lines\", \"counter\" or \"whole-run\" in an experiment file"
                 )));
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {
                 return Err(EngineError::Usage(format!(
-                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use unit = \"runs\""
+                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use --aggressor-progress runs, or unit = \"runs\" in an \
+                     experiment file"
                 )));
             }
         }
@@ -147,6 +235,7 @@ struct Recording<'a> {
     dir: PathBuf,
     recorder: Option<Recorder>,
     scale: Option<Scale>,
+    starts: Vec<Start>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -165,15 +254,19 @@ impl Recording<'_> {
     }
 
     fn finish(&mut self, ended: &Ended) -> Result<(), String> {
-        self.recorder
-            .take()
-            .map_or(Ok(()), |recorder| recorder.finish(ended).map_err(|error| error.to_string()))
+        let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        recorder.note_starts(&self.starts);
+        recorder.finish(ended).map_err(|error| error.to_string())
     }
 }
 
 impl Observer for Recording<'_> {
     fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
         self.begin()?.append(samples).map_err(|error| error.to_string())
+    }
+
+    fn started(&mut self, starts: &[Start]) {
+        self.starts.extend_from_slice(starts);
     }
 
     fn progress(&mut self, progress: Progress) {

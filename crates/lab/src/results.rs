@@ -70,6 +70,14 @@ struct MetricWindow {
     window: Window,
 }
 
+/// The level of each interval of a measurement, such that all its looks together have the experiment's
+/// confidence; that of the look which was the last one, or at which it stands.
+pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
+    let measure = &plan.experiment.measure;
+    let lives = samples.iter().map(|sample| sample.life + 1).max().unwrap_or(0);
+    estimate::Looks::of(measure).map_or(measure.confidence.0, |looks| looks.level_after(lives))
+}
+
 /// All measured cases, in order, every interval at `level`.
 pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
     let windows = metric_windows(plan, samples);

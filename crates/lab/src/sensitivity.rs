@@ -10,7 +10,7 @@ use ringfence_machine::units::Bytes;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use crate::estimate::{Finding, Verdict};
+use crate::estimate::{Finding, Interval, NotEstimable, Verdict, lives_needed};
 use crate::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
 use crate::plan::Plan;
 use crate::results;
@@ -107,10 +107,42 @@ pub fn experiment(
 pub struct Sensitivity {
     /// One for each victim and polluter.
     pub curves: Vec<Curve>,
-    /// The victim that was slowed down most, where there are several and any was.
+    /// What can be said of several victims; none where there is but one.
+    pub ranking: Option<Ranking>,
+    /// The victim that was slowed down most, where the intervals leave no other possible.
     pub most_sensitive: Option<String>,
     /// The level at which all intervals of all curves hold together.
     pub confidence: f64,
+}
+
+/// Which of several victims is the most sensitive: the one that is slowed down most where it is slowed down
+/// most. Rests on [`Point::together`] alone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "ranking")]
+pub enum Ranking {
+    /// It is slowed down by more than the intervals leave possible for any other.
+    Most {
+        /// The victim.
+        victim: String,
+        /// By this factor at least.
+        at_least: f64,
+        /// The others by this factor at most.
+        others_at_most: f64,
+    },
+    /// Not known.
+    NotKnown {
+        /// Those that may be, the one with the largest figure first.
+        among: Vec<String>,
+        /// The largest factor that is left possible for one of them; none where one has no figure.
+        at_most: Option<f64>,
+        /// Lives that would tell the first two apart; none where absurdly many would, or a figure is missing.
+        lives_needed: Option<u32>,
+    },
+    /// None was seen to be slowed down.
+    NoneSeen {
+        /// The largest factor that is left possible; none where a figure is missing.
+        at_most: Option<f64>,
+    },
 }
 
 /// One victim beside one polluter.
@@ -124,8 +156,11 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// From this footprint on, every one slows the victim down for certain.
     pub from: Option<Bytes>,
-    /// The footprint that slows it down most, where one does for certain.
+    /// Of the footprints that slow it down for certain, the one with the largest figure.
     pub worst: Option<Bytes>,
+    /// Footprints whose own intervals leave out no change, though not once all points of all curves are taken
+    /// together: of so many intervals some do by chance.
+    pub perhaps: Vec<Bytes>,
 }
 
 /// The victim beside a polluter of one footprint.
@@ -176,16 +211,90 @@ impl Sensitivity {
                     points: vec![point],
                     from: None,
                     worst: None,
+                    perhaps: Vec::new(),
                 }),
             }
         }
         curves.iter_mut().for_each(Curve::conclude);
-        let victims = curves.iter().any(|curve| curve.victim != curves[0].victim);
-        let hardest = curves.iter().filter_map(|curve| Some((curve.most()?, &curve.victim)));
-        let most = hardest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| victims);
-        let most_sensitive = most.map(|(_, victim)| victim.clone());
-        Some(Self { most_sensitive, curves, confidence: level })
+        Some(Self::of(curves, level))
     }
+
+    /// What curves say together.
+    pub fn of(curves: Vec<Curve>, confidence: f64) -> Self {
+        let ranking = ranking(&curves);
+        let most_sensitive = match &ranking {
+            Some(Ranking::Most { victim, .. }) => Some(victim.clone()),
+            _ => None,
+        };
+        Self { ranking, most_sensitive, curves, confidence }
+    }
+}
+
+/// What a victim's slowdown at its worst may be, over all of its curves.
+struct Reach<'a> {
+    victim: &'a str,
+    /// The largest that is certain; 1 where none is.
+    at_least: f64,
+    /// The largest that is possible; none where a figure is missing.
+    at_most: Option<f64>,
+    /// The interval of the point with the largest figure.
+    largest: Option<Interval>,
+}
+
+fn reach<'a>(victim: &'a str, curves: &[Curve]) -> Reach<'a> {
+    let own = || curves.iter().filter(|curve| curve.victim == victim);
+    let figures = own().flat_map(|curve| &curve.points).filter_map(|point| point.together.slowdown);
+    let at_most: Option<Vec<f64>> = own().map(Curve::at_most).collect();
+    Reach {
+        victim,
+        at_least: figures.clone().map(|slowdown| slowdown.low).fold(1.0, f64::max),
+        at_most: at_most.and_then(|highs| highs.into_iter().max_by(f64::total_cmp)),
+        largest: figures.max_by(|a, b| a.value.total_cmp(&b.value)),
+    }
+}
+
+fn ranking(curves: &[Curve]) -> Option<Ranking> {
+    let mut victims: Vec<Reach> = Vec::new();
+    for curve in curves {
+        if !victims.iter().any(|known| known.victim == curve.victim) {
+            victims.push(reach(&curve.victim, curves));
+        }
+    }
+    if victims.len() < 2 {
+        return None;
+    }
+    let largest = |one: &Reach| one.largest.map_or(0.0, |slowdown| slowdown.value);
+    victims.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+    // Not known where one is not known.
+    let at_most = |of: &[&Reach]| -> Option<f64> {
+        of.iter().map(|one| one.at_most).collect::<Option<Vec<f64>>>()?.into_iter().max_by(f64::total_cmp)
+    };
+    let all: Vec<&Reach> = victims.iter().collect();
+    if victims.iter().all(|one| one.at_least <= 1.0) {
+        return Some(Ranking::NoneSeen { at_most: at_most(&all) });
+    }
+    let first = victims.iter().max_by(|a, b| a.at_least.total_cmp(&b.at_least))?;
+    let others: Vec<&Reach> = victims.iter().filter(|one| one.victim != first.victim).collect();
+    if let Some(others_at_most) = at_most(&others).filter(|most| *most < first.at_least) {
+        return Some(Ranking::Most { victim: first.victim.into(), at_least: first.at_least, others_at_most });
+    }
+    let among: Vec<&Reach> =
+        victims.iter().filter(|one| one.at_most.is_none_or(|most| most >= first.at_least)).collect();
+    // Until the halves of both intervals fit between the two largest figures.
+    let lives_needed = match among[..] {
+        [Reach { largest: Some(one), .. }, Reach { largest: Some(other), .. }, ..] => {
+            let between = (one.value.ln() - other.value.ln()).abs();
+            let needed = lives_needed(one.spread.max(other.spread), one.level, between / 2.0);
+            needed.map(|lives| lives.max(one.lives.min(other.lives) + 1))
+        }
+        _ => None,
+    };
+    let complete = among.iter().all(|one| one.at_most.is_some());
+    Some(Ranking::NotKnown {
+        at_most: at_most(&among),
+        among: among.iter().map(|one| one.victim.to_owned()).collect(),
+        lives_needed: lives_needed.filter(|_| complete),
+    })
 }
 
 impl Curve {
@@ -196,9 +305,11 @@ impl Curve {
         let value = |point: &Point| point.finding.slowdown.map_or(0.0, |slowdown| slowdown.value);
         let worst = self.points.iter().filter(slower).max_by(|a, b| value(a).total_cmp(&value(b)));
         self.worst = worst.map(|point| point.footprint);
+        let perhaps = |point: &&Point| !slower(point) && point.finding.verdict == Verdict::Slower;
+        self.perhaps = self.points.iter().filter(perhaps).map(|point| point.footprint).collect();
     }
 
-    /// The point that slows the victim down most, where one does for certain.
+    /// The point of [`worst`](Self::worst).
     pub fn worst_point(&self) -> Option<&Point> {
         self.points.iter().find(|point| Some(point.footprint) == self.worst)
     }
@@ -209,10 +320,14 @@ impl Curve {
         highs.collect::<Option<Vec<_>>>()?.into_iter().max_by(f64::total_cmp)
     }
 
-    // By how much it is slowed down at the least, where it is most.
-    fn most(&self) -> Option<f64> {
-        let slower = self.points.iter().filter(|point| point.together.verdict == Verdict::Slower);
-        slower.filter_map(|point| Some(point.together.slowdown?.low)).max_by(f64::total_cmp)
+    /// Why a point has no figure, the first that has none.
+    pub fn missing(&self) -> Option<(Bytes, NotEstimable)> {
+        self.points.iter().find_map(|point| match (point.finding.verdict, point.together.verdict) {
+            (Verdict::NotEstimable(reason), _) | (_, Verdict::NotEstimable(reason)) => {
+                Some((point.footprint, reason))
+            }
+            _ => None,
+        })
     }
 }
 

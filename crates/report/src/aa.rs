@@ -1,6 +1,6 @@
 //! What an A/A experiment says of the machine's noise.
 
-use ringfence_lab::estimate::AaSummary;
+use ringfence_lab::estimate::{AaSummary, FEWEST_LIVES};
 
 use crate::numbers;
 use crate::style::Style;
@@ -20,7 +20,7 @@ pub fn aa(summary: &AaSummary, style: &Style) -> String {
 pub(crate) fn sentences(summary: &AaSummary) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |text: String| said.push(text);
-    let of = summary.estimates - summary.not_estimable;
+    let of = summary.estimates;
     match &summary.false_alarm_rate {
         Some(rate) => say(format!(
             "{} of {of} experiments saw an effect that is not there: {} [{}, {}]{}",
@@ -32,7 +32,17 @@ pub(crate) fn sentences(summary: &AaSummary) -> Vec<String> {
                 format!("; {} is what their intervals promise", numbers::percent(allowed))
             }),
         )),
+        None if summary.not_estimable > 0 => {
+            say(format!("none of {} experiments has a figure", summary.not_estimable));
+        }
         None => say("no experiment was complete".into()),
+    }
+    if summary.not_estimable > 0 {
+        let how_many =
+            if of > 0 { format!("{} more have none: ", summary.not_estimable) } else { String::new() };
+        say(format!(
+            "{how_many}a figure takes at least {FEWEST_LIVES} lives in each experiment, which must not differ too much"
+        ));
     }
     if let Some(effect) = summary.smallest_detectable {
         say(format!(

@@ -69,7 +69,11 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
         ];
         table.row(cells.map(Cell::new).into());
     }
-    table.render(style)
+    let mut out = table.render(style);
+    if let Some(why) = regions.iter().find_map(|region| region.unseen.as_ref()) {
+        faint(&mut out, &format!("There may be users that are not seen: {why}."), style);
+    }
+    out
 }
 
 /// How reads fared by what is read and under which condition: the share that missed, or where hits and

@@ -1,10 +1,12 @@
 //! What `pair` found: who bears whom, and who should run beside whom.
 
-use ringfence_lab::estimate::{Finding, NotEstimable, Verdict as Slower};
+use std::time::Duration;
+
+use ringfence_lab::estimate::{Estimate, Finding, Interval, Verdict as Slower, WouldSettle};
 use ringfence_lab::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::classes::classes_legend;
-use crate::numbers::{NO_FIGURE, percent, slowdown_figure};
+use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
@@ -25,7 +27,7 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
         let text = format!(
             "first, second: how much longer each takes per unit of work beside the other than alone; [lo, hi]: \
              {} intervals over {} lives; progress: what both keep of their rates alone, 2 where neither \
-             disturbs the other",
+             disturbs the other, and not more unless they help each other: intervals are cut there",
             percent(interval.level),
             interval.lives,
         );
@@ -70,10 +72,9 @@ fn table(outcome: &Outcome) -> Table {
 
 fn side(finding: &Finding) -> [Cell; 2] {
     let Some(slowdown) = &finding.slowdown else {
-        let why = if matches!(finding.verdict, Slower::NotEstimable(NotEstimable::Stalled { .. })) {
-            "stands still"
-        } else {
-            NO_FIGURE
+        let why = match finding.verdict {
+            Slower::NotEstimable(reason) => reason.short(),
+            _ => NO_FIGURE,
         };
         return [Cell::painted(why, Paint::Caution), Cell::default()];
     };
@@ -86,8 +87,50 @@ fn side(finding: &Finding) -> [Cell; 2] {
     [value, Cell::new(figure.interval)]
 }
 
+/// What both of a pair keep, of 2.
 pub(crate) fn progress(pair: &PairEntry) -> String {
-    if pair.progress.is_finite() { format!("{:.2}", pair.progress) } else { NO_FIGURE.into() }
+    total(&pair.total, 2).to_string()
+}
+
+/// A total progress of which no more than `most` is possible, unless tasks help each other: beyond that no
+/// figure is claimed, only how far its interval leaves it open.
+pub(crate) fn total(total: &Estimate, most: usize) -> Figure {
+    let limit = most as f64;
+    match total {
+        Err(reason) => Figure { value: reason.short().into(), interval: String::new() },
+        Ok(total) if total.value <= limit => Figure {
+            value: format!("{:.2}", total.value),
+            interval: format!("[{:.2}, {:.2}]", total.low, total.high.min(limit)),
+        },
+        Ok(total) if total.low <= limit => {
+            Figure { value: format!("{:.2} to {most}", total.low), interval: String::new() }
+        }
+        Ok(_) => {
+            Figure { value: format!("above {most}"), interval: "(noise, or they help each other)".into() }
+        }
+    }
+}
+
+/// The gain that is undecided, where one is.
+pub(crate) fn undecided(outcome: &Outcome) -> Option<&Interval> {
+    let Verdict::NotShown { .. } = outcome.verdict else { return None };
+    let next = outcome.advice.as_ref().and_then(|advice| advice.next.as_ref());
+    let confirmed = outcome.confirmed.as_ref().map(|confirmed| &confirmed.gain);
+    next.map(|next| &next.gain).or(confirmed)?.as_ref().ok()
+}
+
+/// What it would take to decide.
+pub(crate) fn takes(verdict: &Verdict) -> String {
+    let Verdict::NotShown { lives_needed, seconds } = verdict else { return String::new() };
+    match (lives_needed, seconds) {
+        (Some(lives), Some(seconds)) if seconds.is_finite() => {
+            // A second more or less is not known.
+            let time = Duration::from_secs(seconds.clamp(1.0, 1e9).round() as u64);
+            format!("it would take about {lives} lives, {}", duration(time))
+        }
+        (Some(lives), _) => format!("it would take about {lives} lives"),
+        (None, _) => WouldSettle(None).to_string(),
+    }
 }
 
 /// The answer in a line.
@@ -98,19 +141,24 @@ pub(crate) fn answer(outcome: &Outcome) -> String {
     match &outcome.verdict {
         Verdict::AllAlike => "Nothing to gain: the tasks are all the same, whoever runs beside whom".into(),
         Verdict::OnlyOne => "Nothing to choose: there is only one way to pair these tasks".into(),
-        Verdict::PresentIsBest => {
-            let of =
-                if outcome.assignments == 2 { "both".into() } else { format!("all {}", outcome.assignments) };
-            format!("Nothing to gain: the present pairs are the best of {of} assignments")
-        }
-        Verdict::NoRoom | Verdict::NoGain => {
+        Verdict::PresentIsBest | Verdict::NoRoom | Verdict::NoGain => {
             format!("Nothing to gain: no other assignment gains more than {margin}")
         }
-        Verdict::NotShown { .. } => {
-            format!("Nothing to gain that could be shown: no gain above {margin} was confirmed")
+        Verdict::NoGainByIt => {
+            format!("Nothing to gain by what looked best: on fresh lives it gains no more than {margin}")
+        }
+        verdict @ Verdict::NotShown { .. } => {
+            let gain = undecided(outcome).map_or(String::new(), |gain| {
+                format!(
+                    ": what another assignment gains is between {} and {}",
+                    change(gain.low),
+                    change(gain.high)
+                )
+            });
+            format!("Undecided{gain}; {}", takes(verdict))
         }
         Verdict::Change => format!("Run {advised}"),
-        Verdict::NotEstimable { reason } => format!("No advice: {reason}"),
+        Verdict::NotEstimable { reason } => format!("No advice: {}", reason.told()),
         Verdict::CutShort => "No advice yet: the measurement was cut short".into(),
     }
 }
@@ -121,34 +169,43 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
     let Some(advice) = &outcome.advice else { return lines };
     let present = named(&outcome.present, outcome);
     let tasks = outcome.kinds.iter().map(|kind| kind.tasks.len()).sum::<usize>();
-    lines.push(format!("now: {present}; total progress {:.2} of {tasks}", advice.present_total));
+    let most = |of: &Estimate| format!("total progress {} of {tasks}", total(of, tasks));
+    lines.push(format!("now: {present}; {}", most(&advice.present_total)));
     if let Some(next) = &advice.next {
         let gain = match &next.gain {
-            Ok(gain) if gain.high > 1.0 + outcome.margin => {
-                format!("{}, so that more lives could still prefer it", slowdown_figure(gain))
-            }
             Ok(gain) => slowdown_figure(gain).to_string(),
-            Err(reason) => format!("not estimable: {reason}"),
+            Err(reason) => reason.told(),
         };
-        lines.push(format!("next: {}; total progress against now {gain}", named(&next.assignment, outcome)));
+        let named = named(&next.assignment, outcome);
+        lines.push(format!("the one that leaves most room: {named}; total progress against now {gain}"));
         return lines;
     }
     lines.push(format!(
-        "best by the first measurement, of {} assignments: {}; total progress {:.2}{}",
+        "largest by the first measurement, of {} assignments: {}; {}{}",
         outcome.assignments,
         named(&advice.assignment, outcome),
-        advice.total,
+        most(&advice.total),
         beats(advice),
     ));
     match outcome.confirmed.as_ref().map(|confirmed| &confirmed.gain) {
         Some(Ok(gain)) => lines.push(format!(
-            "confirmed on {} fresh lives: total progress {}{}",
+            "on {} fresh lives: total progress against now {}",
             gain.lives,
             slowdown_figure(gain),
-            needs(&outcome.verdict)
         )),
-        Some(Err(reason)) => lines.push(format!("not confirmed: {reason}")),
+        Some(Err(reason)) => lines.push(format!("not confirmed: {}", reason.told())),
         None => {}
+    }
+    if outcome.verdict == Verdict::NoGainByIt {
+        lines.push(match advice.room_beside {
+            Some(room) => {
+                format!(
+                    "others looked worse and were not measured again: they may gain up to {}",
+                    change(room)
+                )
+            }
+            None => "others were not measured again, and what they may gain is not known".into(),
+        });
     }
     lines
 }
@@ -165,14 +222,6 @@ pub(crate) fn probability(advice: &Advice) -> Option<String> {
         p if p > 0.999 => "above 99.9 %".into(),
         p => percent((p * 1000.0).floor() / 1000.0),
     })
-}
-
-fn needs(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::NotShown { lives_needed: Some(lives) } => format!("; about {lives} lives would settle it"),
-        Verdict::NotShown { lives_needed: None } => "; the lives differ too much to settle it".into(),
-        _ => String::new(),
-    }
 }
 
 // `1 beside 3 (A, B), 2 beside 4 (A, B)`.

@@ -1,13 +1,20 @@
 //! The answer of `prove`: what was seen, what was tried, the verdict and how to keep it.
 
 use ringfence_lab::estimate::Estimate;
-use ringfence_lab::prove::{ATTEMPTS, Confirmation, Kept, Price, Proof, Tried, Verdict};
+use std::path::Path;
+
+use ringfence_lab::prove::control::LEAST_RATIO;
+use ringfence_lab::prove::{
+    ATTEMPTS, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM, Verdict,
+    started_in_group,
+};
+use ringfence_lab::task::Task;
 use ringfence_lab::task::text as task_text;
 
 use crate::numbers::{NO_FIGURE, percent, slowdown_estimate, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{clean, hanging, heading, paragraph};
+use crate::text::{clean, command, hanging, heading, paragraph};
 
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;
@@ -18,6 +25,9 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let question = &proof.record.question;
     let on = |cpus: &[u32]| {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        if cpus.is_empty() {
+            return "not started".to_string();
+        }
         format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
     };
     let victim = task_text::print(&question.victim);
@@ -27,13 +37,19 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let budget = percent(question.budget.0);
     hanging(&mut out, "budget     ", None, &format!("the victim may be slower by {budget}"), style);
     out.push('\n');
+    for sentence in checks(proof) {
+        paragraph(&mut out, 0, &sentence, style);
+    }
     let beside = format!(
         "As it is, beside the aggressor: {}{}{}",
         slowdown_estimate(&proof.beside),
         lives(&proof.beside),
-        side(&proof.beside, question.budget.0)
+        if proof.verdict == Verdict::NothingHappened { "" } else { side(&proof.beside, question.budget.0) }
     );
-    paragraph(&mut out, 0, &beside, style);
+    // Where the control has refused a verdict, nothing was measured beside the aggressor.
+    if !proof.cpus[1].is_empty() {
+        paragraph(&mut out, 0, &beside, style);
+    }
     if !proof.tried.is_empty() {
         out.push('\n');
         out.push_str(&table(proof, style));
@@ -50,18 +66,18 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     out
 }
 
-/// Renders what somebody else has changed in resctrl while it was measured; nothing where nobody has.
+/// Renders what should be known of resctrl after a measurement: what somebody else has changed meanwhile, what
+/// could not be put back, which tasks were not in their groups. Nothing where there is nothing of the kind.
 pub fn left(left: &[String], style: &Style) -> String {
     let mut out = String::new();
     for sentence in left {
-        let text = format!("somebody else has set resctrl meanwhile, and it was left so: {sentence}");
-        paragraph(&mut out, 0, &text, style);
+        paragraph(&mut out, 0, sentence, style);
     }
     out
 }
 
 /// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told elsewhere.
-pub fn kept(kept: Result<&Option<Kept>, String>, style: &Style) -> String {
+pub fn kept(kept: Result<&Option<Kept>, String>, question: &Question, style: &Style) -> String {
     let mut out = String::from("\n");
     match kept {
         Err(_) => return String::new(),
@@ -74,12 +90,12 @@ pub fn kept(kept: Result<&Option<Kept>, String>, style: &Style) -> String {
                 hanging(&mut out, "  • ", None, &text, style);
             }
             for (role, group) in &kept.groups {
-                let text = format!(
-                    "start the {role} in its group: sh -c 'echo $$ > {}/{}/tasks; exec COMMAND'",
-                    kept.place,
-                    group.path().display()
-                );
-                hanging(&mut out, "  • ", None, &text, style);
+                hanging(&mut out, "  • ", None, &format!("start the {role} in its group, as root:"), style);
+                let tasks = Path::new(&kept.place).join(group.path()).join("tasks");
+                let task = if role == VICTIM { question.victim() } else { question.aggressor() };
+                // A question that was measured has tasks; what stands for any is COMMAND.
+                let task = task.unwrap_or(Task::Idle(Default::default()));
+                command(&mut out, 4, &started_in_group(&tasks.to_string_lossy(), &task));
             }
         }
     }
@@ -185,6 +201,73 @@ fn verdict(out: &mut String, proof: &Proof, style: &Style) {
     for (label, text) in &said.more {
         hanging(out, &format!("  {label}: "), None, text, style);
     }
+    said.commands.iter().for_each(|line| command(out, 4, line));
+}
+
+/// What tells whether the measurement means anything, in sentences: the control of the victim, and what the
+/// aggressor did.
+pub(crate) fn checks(proof: &Proof) -> Vec<String> {
+    let control = proof.record.control.as_ref().map(|control| match control.ratio() {
+        Some(ratio) => format!(
+            "Control: stopped half of the time, the victim takes {ratio:.2} times as long{}",
+            if ratio >= LEAST_RATIO { "." } else { ", which should be about 2." }
+        ),
+        None => format!(
+            "Control: not told, because the victim's {} are too short or too few to stop them half of the time.",
+            clean(&control.unit)
+        ),
+    });
+    let worked = proof.record.worked.and_then(|worked| {
+        let share = worked.cpu_share()? * 100.0;
+        let mut text = format!("The aggressor used {} % of a CPU beside the victim", two_digits(share));
+        if let Some(bytes) = worked.bytes_per_s().filter(|bytes| *bytes >= LEAST_BYTES_PER_S) {
+            text += &format!(", and read or wrote {} MiB/s", two_digits(bytes / (1 << 20) as f64));
+        }
+        if let Some(units) = worked.units.filter(|units| *units > 0) {
+            let per_s = units as f64 / worked.used.windows_ns as f64 * 1e9;
+            text += &format!(", at {} units of its work a second", two_digits(per_s));
+        }
+        if let Some(starts) = worked.restarts_per_s().filter(|_| worked.used.restarts > 0) {
+            text += &format!("; it had ended and was started again {} times a second", two_digits(starts));
+        }
+        Some(text + ".")
+    });
+    control.into_iter().chain(worked).collect()
+}
+
+fn two_digits(value: f64) -> String {
+    if value <= 0.0 {
+        return "0".into();
+    }
+    let digits = (1.0 - value.log10().floor()).max(0.0) as usize;
+    trimmed_zeros(format!("{value:.digits$}"))
+}
+
+fn trimmed_zeros(text: String) -> String {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+// Why there is no verdict.
+fn nothing(proof: &Proof) -> String {
+    if let Some(control) = proof.record.control.as_ref().filter(|control| control.depends() == Some(false)) {
+        let what = if control.whole_runs { "a run" } else { "a unit of its work" };
+        return format!(
+            "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} times as long instead of \
+             about twice. It ends after a fixed time, makes up for what it missed, or waits for others: whatever slows it down \
+             would not be seen. Give it a fixed amount of work (pgbench -t, fio --size, ab -n).",
+            control.ratio().unwrap_or(1.0)
+        );
+    }
+    let ended = proof.record.worked.is_some_and(|worked| worked.used.restarts > 0);
+    let why = if ended {
+        "it ends at once, and is only started again and again"
+    } else {
+        "it used less than 1 % of a CPU, and neither counted nor moved anything"
+    };
+    format!(
+        "Nothing happened: the aggressor did next to nothing beside the victim ({why}), so nothing is proved. Give a \
+         command that works for as long as it is measured."
+    )
 }
 
 /// The verdict in words.
@@ -193,6 +276,8 @@ pub(crate) struct Conclusion {
     pub verdict: String,
     /// How to keep it and what to know, each with a label.
     pub more: Vec<(&'static str, String)>,
+    /// The commands that keep it, each a line for a shell.
+    pub commands: Vec<String>,
 }
 
 /// What follows from a proof.
@@ -201,15 +286,17 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     let within = |estimate: &Estimate| {
         estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= 1.0 + proof.record.question.budget.0)
     };
-    let mut more = Vec::new();
+    let (mut more, mut commands) = (Vec::new(), Vec::new());
     let verdict = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(
             "Nothing is needed: beside the aggressor as it is, the victim stays within the budget of {budget}, {}.",
             slowdown_estimate(&proof.beside)
         ),
+        (Verdict::NothingHappened, _) => nothing(proof),
         (Verdict::Met, Some(confirmation)) => {
             let tried = &confirmation.tried;
             more.push(("keep it", clean(&tried.offer.keep)));
+            commands.clone_from(&tried.offer.commands);
             more.extend(tried.offer.caveat.as_ref().map(|caveat| ("note", clean(caveat))));
             if within(&confirmation.beside) {
                 more.push((
@@ -221,13 +308,29 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                     ),
                 ));
             }
+            let perhaps_none = match proof.look_is_decided() {
+                true => String::new(),
+                false => format!(
+                    "Perhaps nothing is needed: as it is, the victim's slowdown of {} lies on either side of the budget. ",
+                    slowdown_estimate(&proof.beside)
+                ),
+            };
             format!(
-                "'{}' keeps the victim within the budget of {budget}: {} against alone. The aggressor {}.",
+                "{perhaps_none}'{}' keeps the victim within the budget of {budget}: {} against alone. The aggressor {}.",
                 clean(&tried.offer.arm.name),
                 slowdown_estimate(&tried.victim),
                 price(&tried.price)
             )
         }
+        (Verdict::Missed, None) if proof.tried.iter().all(|tried| tried.victim.is_err()) => format!(
+            "Over the budget of {budget}: beside the aggressor as it is, the victim's slowdown is {}; {}.",
+            slowdown_estimate(&proof.beside),
+            if proof.tried.is_empty() {
+                "no lever was tried"
+            } else {
+                "no lever could be measured in the time"
+            }
+        ),
         (Verdict::Missed, None) => format!("No lever meets the budget of {budget}{}.", closest(proof)),
         (Verdict::Missed, Some(_)) => {
             let tries = proof.confirmations.len();
@@ -245,12 +348,12 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             });
             format!(
                 "Undecided: with {what} the victim's slowdown of {} lies on either side of the budget of {budget}. More \
-                 lives (--lives), longer windows (--window) or a quieter machine would tell ('ringfence doctor').",
+                 time (--time), more lives (--lives) or a quieter machine would tell ('ringfence doctor').",
                 slowdown_estimate(estimate)
             )
         }
     };
-    Conclusion { verdict, more }
+    Conclusion { verdict, more, commands }
 }
 
 fn closest(proof: &Proof) -> String {

@@ -124,7 +124,7 @@ fn remarks(out: &mut String, rows: &[&Row], style: &Style) {
         for measured in [Some(&row.measured), row.instead.as_ref()].into_iter().flatten() {
             match measured {
                 Measured::NotRun(why) => add(format!("not run, because {why}")),
-                Measured::NotEstimable(why) => add(format!("-: not estimable: {why}")),
+                Measured::NotEstimable(why) => add(format!("-: {}", why.told())),
                 Measured::Ratio { .. } => {}
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ringfence_machine::units::Bytes;
-use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, ThrottleMode, Unit};
+use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::monitor::{Reading, Value};
 use ringfence_resctrl::transaction::{Left, Pending, Restored};
 use ringfence_resctrl::{Domain, GroupOverview, Mask, Overview, Setting};
@@ -29,7 +29,10 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
         line(name, bandwidth(info));
     }
     let features = seen.info.monitoring.as_ref().map(|info| info.mon_features.join(", "));
-    line("monitored", features.filter(|features| !features.is_empty()).unwrap_or_else(|| "nothing".into()));
+    let mode = seen.info.monitoring.as_ref().and_then(|info| info.mbm_assign_mode.as_ref());
+    let mode = mode.map_or(String::new(), |mode| format!("; counters of bandwidth by mode '{mode}'"));
+    let monitored = features.filter(|features| !features.is_empty()).unwrap_or_else(|| "nothing".into());
+    line("monitored", monitored + &mode);
     for left in left {
         let (lead, text) = journal(left);
         hanging(&mut out, &format!("{lead:<10} "), Some(Paint::Caution), &text, style);
@@ -62,7 +65,12 @@ pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
     let (purpose, verb) = (&restored.purpose, if tried_out { "would be" } else { "was" });
     list(format!("What '{purpose}' had changed {verb} put back:"), steps);
     list("Somebody else has changed since, and it stays:".into(), restored.left.clone());
-    if none {
+    list("Not known for certain:".into(), restored.notes.clone());
+    list(
+        "Cannot be put back yet, and stays in the journal until 'ringfence resctrl recover' can:".into(),
+        restored.waiting.clone(),
+    );
+    if none && restored.waiting.is_empty() {
         let text = format!("Of what '{purpose}' had changed nothing is left to put back.");
         paragraph(&mut out, 0, &text, style);
     }
@@ -95,22 +103,56 @@ fn cache(info: &CacheInfo) -> String {
     } else {
         text += &format!("; devices use {} too", info.shareable_bits);
     }
+    match &info.io_alloc {
+        IoAlloc::Unsupported => {}
+        IoAlloc::Disabled => text += "; which ways devices use can be chosen (io_alloc), and is not",
+        IoAlloc::Enabled(masks) => {
+            let masks: Vec<String> = masks.iter().map(|(domain, mask)| format!("{domain}={mask}")).collect();
+            text += &format!("; devices were given {} (io_alloc), and a CLOSID", masks.join(", "));
+        }
+    }
     text
 }
 
 fn bandwidth(info: &BandwidthInfo) -> String {
-    let (least, step) = (info.unit.say(info.min_bandwidth), info.unit.say(info.bandwidth_gran));
     let threads = match info.throttle {
         ThrottleMode::Max => "; threads of a core are throttled alike, by the smaller amount",
         ThrottleMode::PerThread => "; each thread of a core is throttled by itself",
         ThrottleMode::Unknown => "",
     };
-    format!("from {least} in steps of {step}{threads}")
+    info.choice() + threads
 }
 
 fn journal(left: &Left) -> (&'static str, String) {
     let (purpose, folder) = (&left.purpose, left.folder.display());
+    if let Some(past) = &left.past {
+        let text = format!(
+            "{purpose}: of {past}, and nothing of it is left; 'ringfence resctrl {}' removes its journal ({folder})",
+            match (left.what, &left.name) {
+                (Pending::Kept, None) => "undo",
+                _ => "recover",
+            }
+        );
+        return ("gone", text);
+    }
+    if left.is_others() && left.what == Pending::Unfinished && !left.under_way {
+        return ("left over", left.others());
+    }
     match left.what {
+        Pending::Waiting => (
+            "waiting",
+            format!(
+                "{purpose}: 'ringfence resctrl recover' puts back what belongs to a CPU or cache that was offline, \
+                 once it is online ({folder})"
+            ),
+        ),
+        Pending::Damaged => (
+            "damaged",
+            format!(
+                "{purpose}: what some lines of its journal said is not known; 'ringfence resctrl forget' removes it \
+                 ({folder})"
+            ),
+        ),
         Pending::Kept => {
             let back = left.name.as_ref().map_or("resctrl undo".into(), |name| format!("lock remove {name}"));
             ("kept", format!("{purpose}: 'ringfence {back}' puts back what was there before ({folder})"))

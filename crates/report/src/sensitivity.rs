@@ -1,9 +1,10 @@
 //! What `sensitivity` found: a curve for each victim and polluter, and a sentence about it.
 
-use ringfence_lab::estimate::{NotEstimable, Verdict};
-use ringfence_lab::sensitivity::{Curve, Point, Sensitivity};
+use ringfence_lab::estimate::{Interval, NotEstimable, Verdict, WouldSettle};
+use ringfence_lab::sensitivity::{Curve, Point, Ranking, Sensitivity};
+use ringfence_machine::units::Bytes;
 
-use crate::numbers::{NO_FIGURE, percent, slowdown_figure};
+use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
@@ -39,13 +40,44 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
 
 /// What is said of several victims.
 pub(crate) fn conclusion(found: &Sensitivity) -> Option<String> {
-    let first = found.curves.first()?;
-    match &found.most_sensitive {
-        Some(victim) => Some(format!("The most sensitive of these is {victim}.")),
-        None if found.curves.iter().any(|curve| curve.victim != first.victim) => {
-            Some("None of these was seen to be sensitive.".into())
+    Some(match found.ranking.as_ref()? {
+        Ranking::Most { victim, at_least, others_at_most } => format!(
+            "The most sensitive of these is {victim}: at its worst it is slowed by {} at least, the others by {} at most.",
+            change(*at_least),
+            change(*others_at_most)
+        ),
+        Ranking::NotKnown { among, at_most, lives_needed } => {
+            let which = format!("Which of these is the most sensitive is not known: {}", or(among));
+            match at_most {
+                Some(most) => {
+                    format!("{which} may be, by up to {}; {}.", change(*most), WouldSettle(*lives_needed))
+                }
+                None => format!("{which} may be, and not every footprint has a figure{}.", why(found)),
+            }
         }
-        None => None,
+        Ranking::NoneSeen { at_most: Some(most) } => {
+            format!("None of these was seen to be sensitive; {} at most is left possible.", change(*most))
+        }
+        Ranking::NoneSeen { at_most: None } => {
+            format!(
+                "Which of these is sensitive is not known: not every footprint has a figure{}.",
+                why(found)
+            )
+        }
+    })
+}
+
+// The first reason why a figure is missing.
+fn why(found: &Sensitivity) -> String {
+    let missing = found.curves.iter().find_map(Curve::missing);
+    missing.map_or_else(String::new, |(_, reason)| format!(" ({})", reason.told()))
+}
+
+fn or(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
 
@@ -75,8 +107,7 @@ fn table(curve: &Curve, most: f64, style: &Style) -> Table {
                 let figure = slowdown_figure(slowdown);
                 (figure.value, figure.interval)
             }
-            None if stalled(point) => ("stands still".into(), String::new()),
-            None => (NO_FIGURE.into(), String::new()),
+            None => (lacking(point).into(), String::new()),
         };
         let value = paint.map_or_else(|| Cell::new(&value), |paint| Cell::painted(&value, paint));
         table.row(vec![
@@ -115,30 +146,54 @@ pub(crate) fn sentence(curve: &Curve) -> String {
         return format!("{subject}: it stands still at {}, for whole lives.", point.footprint);
     }
     let worst = curve.worst_point().and_then(|point| Some((point.footprint, point.finding.slowdown?)));
-    match (worst, curve.from, curve.at_most()) {
-        (Some((footprint, slowdown)), Some(from), _) if from == footprint => {
-            format!("{subject}: slower from {from} on, most there: {}.", slowdown_figure(&slowdown))
+    let at = |footprint: Bytes, slowdown: &Interval| {
+        if curve.from == Some(footprint) || curve.points.len() == 1 {
+            format!("there by {}", slowdown_figure(slowdown))
+        } else {
+            format!("its largest figure at {footprint}, {}", slowdown_figure(slowdown))
         }
-        (Some((footprint, slowdown)), Some(from), _) => {
-            format!("{subject}: slower from {from} on, most at {footprint}: {}.", slowdown_figure(&slowdown))
+    };
+    let mut said = match (worst, curve.from) {
+        (Some((footprint, slowdown)), Some(from)) => {
+            format!("slower from {from} on, {}.", at(footprint, &slowdown))
         }
-        (Some((footprint, slowdown)), None, _) => {
-            let figure = slowdown_figure(&slowdown);
-            format!(
-                "{subject}: slower at some footprints, most at {footprint}: {figure}; not at the largest."
-            )
-        }
-        (None, _, Some(most)) => {
-            format!(
-                "{subject}: no footprint was seen to slow it down; these figures leave {} possible.",
-                share(most)
-            )
-        }
-        (None, _, None) => format!("{subject}: not every footprint has a figure."),
+        (Some((footprint, slowdown)), None) => format!(
+            "slower at some footprints, {}; not seen for certain at the largest.",
+            at(footprint, &slowdown)
+        ),
+        (None, _) => match (curve.at_most(), &curve.perhaps[..]) {
+            (Some(most), []) => {
+                format!(
+                    "no footprint was seen to slow it down; these figures leave {} possible.",
+                    change(most)
+                )
+            }
+            (Some(most), _) => {
+                format!(
+                    "no footprint slows it down for certain; these figures leave {} possible.",
+                    change(most)
+                )
+            }
+            (None, _) => "whether it is slowed down is not known.".into(),
+        },
+    };
+    if !curve.perhaps.is_empty() {
+        let sizes: Vec<String> = curve.perhaps.iter().map(ToString::to_string).collect();
+        said += &format!(
+            " Perhaps slower at {}: by that interval alone, not once all are taken together.",
+            sizes.join(", ")
+        );
     }
+    if let Some((footprint, reason)) = curve.missing() {
+        said += &format!(" No figure at {footprint}: {}.", reason.told());
+    }
+    format!("{subject}: {said}")
 }
 
-/// A slowdown without an interval.
-pub(crate) fn share(slowdown: f64) -> String {
-    if slowdown >= 2.0 { format!("{slowdown:.1}x") } else { format!("{:+.1} %", (slowdown - 1.0) * 100.0) }
+/// What stands where a figure would.
+pub(crate) fn lacking(point: &Point) -> &'static str {
+    match point.finding.verdict {
+        Verdict::NotEstimable(reason) => reason.short(),
+        _ => NO_FIGURE,
+    }
 }

@@ -53,7 +53,8 @@ pub(crate) fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: 
             // Trailing spaces of the head stay outside of the paint.
             let name = head.trim_end();
             out.push_str(&paint.map_or(name.to_string(), |paint| style.paint(paint, name)));
-            out.push_str(&line[name.len().min(line.len())..]);
+            // The indent is spaces, as many as the head takes columns, whatever its bytes.
+            out.push_str(&line[width(name).min(line.len())..]);
         }
         while out.ends_with(' ') {
             out.pop();
@@ -71,6 +72,14 @@ pub(crate) fn paragraph(out: &mut String, indent: usize, text: &str, style: &Sty
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+/// Appends a command to be pasted into a shell, on a line of its own however long: broken in two it would
+/// be two commands.
+pub(crate) fn command(out: &mut String, indent: usize, command: &str) {
+    out.push_str(&" ".repeat(indent));
+    out.push_str(&clean(command));
+    out.push('\n');
 }
 
 /// Appends a painted heading line.
@@ -155,6 +164,16 @@ mod tests {
         out.clear();
         hanging(&mut out, "  cause  ", None, "", &Style::plain(40));
         assert_eq!(out, "  cause\n");
+        out.clear();
+        hanging(&mut out, "  • ", None, "ringfence-aggressor", &Style::plain(40));
+        assert_eq!(out, "  • ringfence-aggressor\n");
+    }
+
+    #[test]
+    fn a_command_stays_on_its_line() {
+        let mut out = String::new();
+        command(&mut out, 4, &format!("echo {}", "word ".repeat(40).trim()));
+        assert_eq!(out.lines().count(), 1);
     }
 
     #[test]

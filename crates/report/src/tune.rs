@@ -1,10 +1,11 @@
 //! What `tune` found: the policy, what it gains, and the victim's verdict.
 
+use ringfence_lab::estimate::Verdict;
 use ringfence_lab::results::CaseResult;
 use ringfence_lab::tune::Tuned;
 use ringfence_lab::tune::choice::Choice;
 
-use crate::numbers::slowdown_estimate;
+use crate::numbers::{NO_FIGURE, slowdown_estimate};
 use crate::prove;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
@@ -16,7 +17,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     heading(&mut out, "What each way costs", style);
     out.push_str(&costs(&tuned.costs, style));
     out.push('\n');
-    paragraph(&mut out, 0, &format!("cheapest over all sizes: {}", words(&tuned.choice)), style);
+    paragraph(&mut out, 0, &format!("smallest figures over all sizes: {}", words(&tuned.choice)), style);
     paragraph(&mut out, 0, &format!("PMDK's fixed rule here: {}", words(&tuned.pmdk)), style);
     if !tuned.confirmed.is_empty() {
         out.push('\n');
@@ -31,15 +32,12 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
             );
             paragraph(&mut out, 2, &text, style);
         }
-        if tuned.fell_back {
-            let text = "The fresh lives speak against the choice: the policy is PMDK's rule.";
-            paragraph(&mut out, 0, text, style);
-        }
+        paragraph(&mut out, 0, confirmed(tuned), style);
     } else if tuned.ended_early.is_none() {
         paragraph(
             &mut out,
             0,
-            "The two rules agree at every size: there is nothing to gain over PMDK's.",
+            "The two rules agree at every size: by these figures no other was chosen over PMDK's.",
             style,
         );
     }
@@ -59,6 +57,32 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
         paragraph(&mut out, 0, &format!("It does not say what single instructions cost: {why}."), style);
     }
     out
+}
+
+// What the fresh lives say of the choice.
+fn confirmed(tuned: &Tuned) -> &'static str {
+    let any = |verdict: Verdict| {
+        let findings = tuned.confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding));
+        findings.into_iter().any(|finding| finding.verdict == verdict)
+    };
+    let same = |result: &CaseResult| {
+        let verdict = result.effect.as_ref().map(|effect| effect.finding.verdict);
+        verdict.is_none_or(|verdict| verdict == Verdict::NoChangeLargerThanMargin)
+    };
+    let all_same = tuned.confirmed.iter().all(same);
+    match (tuned.fell_back, any(Verdict::Faster), any(Verdict::Slower)) {
+        (true, ..) => "The fresh lives speak against the choice: the policy is PMDK's rule.",
+        (_, true, false) => "The fresh lives confirm that the choice is cheaper where they differ.",
+        (_, true, true) => {
+            "The fresh lives confirm that the choice is cheaper at some sizes, and dearer at others."
+        }
+        _ if all_same => {
+            "The fresh lives show no difference from PMDK's rule that is larger than the margin."
+        }
+        (_, false, _) => {
+            "The fresh lives do not show that the choice is cheaper than PMDK's rule, nor dearer: undecided."
+        }
+    }
 }
 
 fn words(choice: &Choice) -> String {
@@ -107,8 +131,12 @@ fn costs(results: &[CaseResult], style: &Style) -> String {
                     && value(result, ".block") == *block
                     && value(result, ".batch") == *batch
             };
-            let cost = results.iter().find(is_it).and_then(|result| result.ns_per_unit.ok());
-            row.push(Cell::new(cost.map_or("-".into(), |cost| format!("{:.1}", cost.value))));
+            let cost = results.iter().find(is_it).map(|result| result.ns_per_unit);
+            row.push(Cell::new(match cost {
+                Some(Ok(cost)) => format!("{:.1}", cost.value),
+                Some(Err(reason)) => reason.short().into(),
+                None => NO_FIGURE.into(),
+            }));
         }
         table.row(row);
     }

@@ -1,4 +1,4 @@
-//! How a verb fails, and with which exit code.
+//! How a verb ends, and with which exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,26 +6,101 @@ use std::process::ExitCode;
 use ringfence_lab::dataset::DatasetError;
 use ringfence_lab::engine::EngineError;
 use ringfence_lab::experiment::ExperimentError;
+use ringfence_lab::prove::Verdict;
+
+/// How the program ends; the number is the exit code. The one table of them: help and errors follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// What was asked for was done; of a verdict: met.
+    Done = 0,
+    /// It failed, or was interrupted.
+    Failed = 1,
+    /// It was asked for something that makes no sense or is not to be had here.
+    Usage = 2,
+    /// The budget is missed.
+    BudgetMissed = 3,
+    /// Neither met nor missed is known.
+    Undecided = 4,
+    /// Nothing happened that a verdict could rest on.
+    NothingHappened = 5,
+    /// Everything holds, but only on a described machine.
+    SimulatedOnly = 6,
+}
+
+impl Exit {
+    const ALL: [Exit; 7] = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::BudgetMissed,
+        Exit::Undecided,
+        Exit::NothingHappened,
+        Exit::SimulatedOnly,
+    ];
+    /// Those of a verb that gives a verdict on what it has measured.
+    const OF_VERDICTS: usize = 6;
+
+    /// What it means, in a line of help.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Exit::Done => "done; the budget is met",
+            Exit::Failed => "failed, or interrupted",
+            Exit::Usage => "makes no sense, or is not to be had here",
+            Exit::BudgetMissed => "the budget is missed",
+            Exit::Undecided => "undecided: neither met nor missed is known",
+            Exit::NothingHappened => "nothing happened that a verdict could rest on",
+            Exit::SimulatedOnly => "met, but only simulated",
+        }
+    }
+
+    /// The exit code that goes with a verdict.
+    pub fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::NothingNeeded | Verdict::Met => Exit::Done,
+            Verdict::Missed => Exit::BudgetMissed,
+            Verdict::Undecided => Exit::Undecided,
+            Verdict::NothingHappened => Exit::NothingHappened,
+        }
+    }
+
+    /// The whole table, for the program's help.
+    pub fn table() -> String {
+        lines(&Self::ALL)
+    }
+
+    /// The table of a verb that gives verdicts, followed by the rest of its help.
+    pub fn table_and(rest: &str) -> String {
+        format!("{}\n\n{rest}", lines(&Self::ALL[..Self::OF_VERDICTS]))
+    }
+}
+
+fn lines(exits: &[Exit]) -> String {
+    let lines: Vec<String> =
+        exits.iter().map(|exit| format!("  {}  {}", *exit as u8, exit.meaning())).collect();
+    format!("Exit codes:\n{}", lines.join("\n"))
+}
 
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for something that makes no sense or is not to be had here: exit code 2.
+    /// It was asked for something that makes no sense or is not to be had here.
     Usage(String),
-    /// What was to be proved was not, which has been said: exit code 3.
-    Missed,
-    /// It failed, or was interrupted: exit code 1.
+    /// A verdict other than met, which has been said.
+    Verdict(Exit),
+    /// It failed, or was interrupted.
     Failed(String),
 }
 
 impl Failure {
     /// The exit code.
     pub fn code(&self) -> ExitCode {
-        match self {
-            Failure::Failed(_) => ExitCode::from(1),
-            Failure::Usage(_) => ExitCode::from(2),
-            Failure::Missed => ExitCode::from(3),
-        }
+        let exit = match self {
+            Failure::Failed(_) => Exit::Failed,
+            Failure::Usage(_) => Exit::Usage,
+            Failure::Verdict(exit) => *exit,
+        };
+        ExitCode::from(exit as u8)
     }
 }
 
@@ -33,7 +108,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
-            Failure::Missed => f.write_str("the budget is not shown to be met"),
+            Failure::Verdict(exit) => f.write_str(exit.meaning()),
         }
     }
 }
@@ -43,7 +118,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Usage(text) => Failure::Usage(text),
             EngineError::Failed(text) => Failure::Failed(text),
-            EngineError::Interrupted => Failure::Failed(error.to_string()),
+            EngineError::Interrupted | EngineError::OutOfTime => Failure::Failed(error.to_string()),
         }
     }
 }
@@ -63,5 +138,22 @@ impl From<DatasetError> for Failure {
 impl From<ringfence_resctrl::Error> for Failure {
     fn from(error: ringfence_resctrl::Error) -> Self {
         if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_its_codes() {
+        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| *exit as u8).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6]);
+        assert!(Exit::table().lines().last().unwrap().starts_with("  6  "));
+        let of_a_verb = Exit::table_and("Examples:");
+        assert!(
+            of_a_verb.contains("\n  5  nothing happened") && !of_a_verb.contains("\n  6  "),
+            "{of_a_verb}"
+        );
     }
 }

@@ -11,15 +11,37 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+// As much as Linux gives the first thread unless told otherwise; what is not touched costs nothing.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
     // Workers and their guardian are this program too.
     ringfence_lab::engine::guardian::enter_hidden_role();
+    // Reading a command line takes more stack than a small 'ulimit -s' leaves the first thread.
+    let verb = std::thread::Builder::new().name("ringfence".into()).stack_size(STACK);
+    match verb.spawn(verb_of_the_command_line).map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // It has said why it panicked.
+        Ok(Err(_)) => ExitCode::from(101),
+        Err(error) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "ringfence: a thread cannot be started: {error}; raise ulimit -u or -v"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn verb_of_the_command_line() -> ExitCode {
     let args = args::Args::parse();
     match verbs::run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Where nobody reads it, the exit code still says so; `eprintln!` would panic.
-            let _ = writeln!(std::io::stderr(), "ringfence: {failure}");
+            let text = failure.to_string();
+            let text = ringfence_machine::text::printable_lines(&text);
+            let _ = writeln!(std::io::stderr(), "ringfence: {text}");
             failure.code()
         }
     }

@@ -86,6 +86,18 @@ impl Watch for Show {
         }
     }
 
+    fn note(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| {
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }),
+            None if self.lines => {
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+            None => {}
+        }
+    }
+
     fn progress(&mut self, progress: Progress) {
         self.update(progress);
     }

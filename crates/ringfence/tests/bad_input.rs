@@ -67,9 +67,50 @@ fn command_lines() {
         (&["write", "--margin", "5"], "--margin: '5' is not a share"),
         (&["write", "--confidence", "100%"], "confidence = 100%"),
         (&["write", "--precision", "x"], "--precision: "),
+        (&["write", "--window", "-1ms"], "--window: '-1ms' is not a duration"),
+        (&["write", "--margin", "-1%"], "--margin: '-1%' is not a share"),
+        (&["write", "--time", "soon"], "--time: 'soon' is not a duration"),
+        (&["write", "--time", "2%"], "--time: '2%' is a share, and this is how long to measure"),
+        (&["write", "--budget", "2%"], "--time: '2%' is a share, and this is how long to measure"),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "60s"],
+            "how long to measure is --time",
+        ),
+        (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "-1%"], "'-1%' is negative"),
+        (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
+        (&["tune", "--victim", "alu", "--budget", "-1%"], "'-1%' is negative"),
+        (&["tune", "--victim", "alu", "--budget", "60s"], "how long to measure is --time"),
         (&["neighbours", "--victim", ""], "--victim: a task is empty"),
         (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
         (&["neighbours", "--victim", "chase footprint"], "is no key=value"),
+        (&["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"], "'footprint' is there twice"),
+        (&["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"], "'size' is there twice"),
+        (&["neighbours", "--aggressor", "echo a > b"], "write sh -c 'echo a > b'"),
+        (&["neighbours", "--victim", "a | b"], "'|' is left to a shell"),
+        (&["aa", "--victim", "a; b"], "';' is left to a shell"),
+        (&["prove", "--victim-run", "sort x > y", "--aggressor", "alu"], "write sh -c 'sort x > y'"),
+        (
+            &["prove", "--victim", "x >y", "--victim-progress", "lines", "--aggressor", "alu"],
+            "write sh -c 'x >y'",
+        ),
+        (&["prove", "--victim", "no-such-program-xyz", "--aggressor", "alu"], "there is no such program"),
+        (&["prove", "--victim", "alu", "--aggressor", "no-such-program-xyz"], "there is no such program"),
+        (&["prove", "--victim-run", "no-such-program-xyz", "--aggressor", "alu"], "there is no such program"),
+        (&["neighbours", "--victim", "no-such-program-xyz"], "there is no such program"),
+        (&["neighbours", "--victim", "chasse --x"], "did you mean 'chase'"),
+        (
+            &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000h"],
+            "'1000h' is not a duration",
+        ),
+        (&["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"], "10min at most"),
+        (&["write", "--threads", "4000"], "nothing of this can be measured here, because"),
+        (&["write", "--threads", "3000,4000"], "nothing of this can be measured here, because"),
+        (&["neighbours", "--aggressors", "4000"], "nothing of this can be measured here, because"),
+        (
+            &["sensitivity", "--victim", "alu", "--placement", "remote"],
+            "nothing of this can be measured here, because",
+        ),
+        (&["run", "/dev/zero"], "/dev/zero: this is no ordinary file"),
         (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean `footprint`"),
         (&["neighbours", "--victim", "chase footprint=1B"], "too small"),
         (&["neighbours", "--victim", "ring variant=optimized"], "did you mean `optimised`"),
@@ -101,6 +142,39 @@ fn command_lines() {
     }
 }
 
+// The progress of programs is a matter of flags where there are flags.
+#[test]
+fn a_victim_that_shows_no_progress_is_sent_to_flags() {
+    let folder = Folder::new();
+    let (program, arguments) = ("sleep 100", ["neighbours", "--victim", "sleep 100", "--aggressor", "alu"]);
+    if ringfence_lab::workload::command::instructions_are_counted() {
+        return skip("the kernel counts instructions here, by which any program shows progress");
+    }
+    refused_in_a_line(&folder, &arguments, "--victim-progress lines or counter, or --victim-run");
+    refused_in_a_line(&folder, &["prove", "--victim", program, "--aggressor", "alu"], "--victim-progress");
+}
+
+#[test]
+fn files_that_never_end_are_not_read() {
+    let folder = Folder::new();
+    let pipe = folder.path().join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    fs::write(folder.path().join("long.toml"), "#".repeat((1 << 20) + 1)).unwrap();
+    fs::create_dir(folder.path().join("proof")).unwrap();
+    fs::write(folder.path().join("manifest.json"), "").unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("proof/question.json")).unwrap();
+    for (args, part) in [
+        (&["run", "pipe"][..], "pipe: this is no ordinary file"),
+        (&["run", "long.toml"], "long.toml: it is longer than 1MiB"),
+        (&["prove", "--resume", "proof"], "question.json: this is no ordinary file"),
+        (&["pair", "--resume", "proof"], "question.json: this is no ordinary file"),
+    ] {
+        refused_in_a_line(&folder, args, part);
+    }
+}
+
 #[test]
 fn what_the_parser_of_flags_refuses() {
     let folder = Folder::new();
@@ -111,6 +185,7 @@ fn what_the_parser_of_flags_refuses() {
         (&["write", "--lives", "many"], "many"),
         (&["write", "--lives", ""], "--lives"),
         (&["write", "--threads", "-1"], "-1"),
+        (&["write", "--time", "1s", "--budget", "1s"], "--time"),
         (&["write", "--out"], "--out"),
         (&["write", "--out", ""], "--out"),
         (&["neighbours", "--placement", "moon"], "moon"),

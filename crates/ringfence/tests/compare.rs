@@ -21,7 +21,7 @@ const WRITE: [&str; 13] = [
     "--size",
     "1MiB",
     "--lives",
-    "3",
+    "4",
     "--blocks",
     "1",
     "--probe",

@@ -65,7 +65,7 @@ fn assert_whole_pairs(dataset: &Dataset) {
 
 #[test]
 fn ctrl_c_keeps_the_data_and_says_where() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
         let folder = Folder::new();
         let Some(run) = under_way(folder.path()) else { return };
         run.signal(signal);

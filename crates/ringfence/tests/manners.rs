@@ -39,15 +39,75 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
     let folder = Folder::new();
     let printed = on_one_cpu(&folder, &tiny_write(&["--json", "--out", "write"])).json();
     assert_eq!(printed["results"].as_array().unwrap().len(), 1);
-    let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu"];
-    let text = on_one_cpu(&folder, &[&args[..], &TINY, &["--out", "text"]].concat());
+    let some = tiny_write(&["--threads", "1,2"]);
+    let text = on_one_cpu(&folder, &[&some[..], &["--out", "text"]].concat());
     assert!(text.ok().contains("not run"), "{}", text.stdout);
-    let reason = "needs another core";
+    let reason = "needs 2 cores of its own";
     assert!(text.stdout.contains(reason), "{}", text.stdout);
-    let printed = on_one_cpu(&folder, &[&args[..], &TINY, &["--json", "--out", "json"]].concat()).json();
-    assert!(printed["results"].as_array().unwrap().is_empty());
+    let printed = on_one_cpu(&folder, &[&some[..], &["--json", "--out", "json"]].concat()).json();
+    assert_eq!(printed["results"].as_array().unwrap().len(), 1);
     assert!(printed["not_run"].to_string().contains(reason), "{printed}");
     assert!(ringfence_in(folder.path(), &["show", "text"]).ok().contains(reason));
+    // Where that is all there was, an empty table would be no answer.
+    let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--out", "none"];
+    let none = on_one_cpu(&folder, &[&args[..], &TINY].concat());
+    assert_eq!((none.code(), none.stdout.as_str()), (Some(2), ""), "{}", none.stderr);
+    assert!(none.stderr.contains("nothing of this can be measured here, because"), "{}", none.stderr);
+    assert!(none.stderr.contains("needs another core"), "{}", none.stderr);
+    assert!(!folder.entries().contains(&"none".into()));
+}
+
+#[test]
+fn a_small_stack_is_enough() {
+    let folder = Folder::new();
+    for args in [&["--help"][..], &["topology"], &["prove", "--help"], &tiny_write(&["--out", "data"])] {
+        let (mut command, mark) = command(folder.path(), args);
+        // SAFETY: `setrlimit` is a bare system call; the limit lives on the closure's stack.
+        unsafe {
+            command.pre_exec(|| {
+                let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
+                match libc::setrlimit(libc::RLIMIT_STACK, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        Running::spawn(command, mark).wait().ok();
+    }
+}
+
+// Whatever is advised can be pasted, whatever the folder is called.
+#[test]
+fn commands_that_are_printed_are_shell() {
+    let folder = Folder::new();
+    let odd = "it's a folder";
+    let saved = ringfence_in(folder.path(), &tiny_write(&["--save", "my file.toml"]));
+    let command = saved.ok().trim().rsplit_once("run it with: ").unwrap().1.to_owned();
+    let run = format!(
+        "ringfence() {{ '{}' \"$@\"; }}; {command} --quiet --out {}",
+        env!("CARGO_BIN_EXE_ringfence"),
+        "\"it's a folder\""
+    );
+    let shell = |script: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", script]).current_dir(folder.path()).output().unwrap()
+    };
+    let ran = shell(&run);
+    assert!(ran.status.success(), "{run}: {}", String::from_utf8_lossy(&ran.stderr));
+    assert!(folder.path().join(odd).join("manifest.json").exists());
+    let long = [&WRITE[..], &["--lives", "1000", "--window", "20ms", "--quiet", "--out", "it's cut short"]];
+    let run = Running::start(folder.path(), &long.concat());
+    support::wait_for_steps(&folder.path().join("it's cut short"), 2);
+    run.signal(libc::SIGQUIT);
+    let output = run.wait();
+    assert_eq!(output.code(), Some(1), "{}", output.stderr);
+    let command = output.stderr.trim().rsplit_once("this goes on: ").unwrap().1.to_owned();
+    let script = format!(
+        "ringfence() {{ '{}' \"$@\"; }}; {command} --time 100ms --quiet",
+        env!("CARGO_BIN_EXE_ringfence")
+    );
+    let ran = shell(&script);
+    assert!(ran.status.success(), "{script}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]
@@ -142,4 +202,24 @@ fn the_callers_affinity_stays_as_it_is() {
     let before = cpus();
     ringfence(&tiny_write(&[])).ok();
     assert_eq!(cpus(), before);
+}
+
+// One table in the program, in its help, in that of the verbs that give verdicts, and in the README.
+#[test]
+fn the_exit_codes_are_told() {
+    let meanings =
+        ["done", "failed", "makes no sense", "missed", "undecided", "nothing happened", "simulated"];
+    for (args, codes) in [(vec!["--help"], 7), (vec!["prove", "--help"], 6), (vec!["tune", "--help"], 6)] {
+        let help = ringfence(&args);
+        for (code, meaning) in meanings.iter().enumerate() {
+            let told =
+                help.ok().lines().any(|l| l.starts_with(&format!("  {code}  ")) && l.contains(meaning));
+            assert_eq!(told, code < codes, "{args:?}, {code}:\n{}", help.stdout);
+        }
+    }
+    let readme = include_str!("../../../README.md");
+    for (code, meaning) in meanings.iter().enumerate() {
+        let told = readme.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
+        assert!(told, "{code}, {meaning}");
+    }
 }

@@ -86,7 +86,7 @@ fn what_was_cut_short_goes_on() {
         run.signal(signal);
         let output = run.wait();
         if signal == libc::SIGINT && output.code() != Some(0) {
-            one_sentence(&output, 1, "'ringfence pair --resume p' goes on");
+            one_sentence(&output, 1, "this goes on: ringfence pair --resume p");
         }
         let before = Dataset::open(&folder.path().join("p/screen")).unwrap().samples;
         assert!(ringfence_in(folder.path(), &["show", "p"]).code() == Some(0));

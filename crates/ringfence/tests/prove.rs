@@ -68,8 +68,15 @@ fn proof(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stderr))
 }
 
+// Each measures on the same CPUs, and would be the other's aggressor.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn a_lever_that_helps_is_found_confirmed_and_told() {
+    let _alone = alone();
     let folder = Folder::new();
     if !ready(&folder) {
         return;
@@ -78,7 +85,7 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     let attempt = || prove(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
     let mut output = attempt();
     for _ in 0..2 {
-        if output.code() == Some(3) {
+        if output.code() == Some(4) {
             fs::remove_dir_all(folder.path().join("proof")).unwrap();
             output = attempt();
         }
@@ -87,7 +94,7 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     for part in [
         "over the budget",
         "'GENTLE=yes' keeps the victim within the budget",
-        "keep it: GENTLE=yes python3 aggressor.py",
+        "keep it: start the aggressor with it in its environment\n    env GENTLE=yes python3 aggressor.py\n",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
@@ -103,6 +110,7 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
 
 #[test]
 fn where_no_lever_helps_the_exit_code_is_3() {
+    let _alone = alone();
     let folder = Folder::new();
     if !ready(&folder) {
         return;
@@ -117,6 +125,7 @@ fn where_no_lever_helps_the_exit_code_is_3() {
 
 #[test]
 fn a_proof_goes_on_where_it_was_killed() {
+    let _alone = alone();
     let folder = Folder::new();
     if !ready(&folder) {
         return;
@@ -134,6 +143,7 @@ fn a_proof_goes_on_where_it_was_killed() {
 
 #[test]
 fn whole_runs_are_victims_and_failing_ones_are_named() {
+    let _alone = alone();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -143,7 +153,7 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
         "prove",
         victim,
         "--aggressor",
-        "idle",
+        "alu",
         "--budget",
         "90%",
         "--lives",
@@ -157,7 +167,14 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
     let proof = &proof(&output)["proof"];
     assert_eq!(proof["unit"], "runs");
     assert!(proof["beside"]["value"].as_f64().unwrap() > 0.0, "{proof}");
-    assert_eq!(output.code(), Some(if proof["verdict"] == "nothing_needed" { 0 } else { 3 }));
+    assert_eq!(
+        output.code(),
+        Some(match proof["verdict"].as_str().unwrap() {
+            "nothing_needed" => 0,
+            "missed" => 3,
+            _ => 4,
+        })
+    );
 
     let failing = [
         "prove",
@@ -178,6 +195,7 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
 // Dies while it is measured, after a while that differs.
 #[test]
 fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
+    let _alone = alone();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -194,6 +212,7 @@ fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
 
 #[test]
 fn questions_that_make_no_sense_are_refused_in_a_sentence() {
+    let _alone = alone();
     let folder = Folder::new();
     let cases: [(&[&str], &str); 9] = [
         (&["--victim", "alu"], "--aggressor"),
@@ -212,4 +231,127 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
     }
     assert_eq!(folder.entries(), Vec::<String>::new());
+}
+
+const BUSY: &str = "sh -c 'while :; do i=1; done'";
+
+fn ends_with(args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
+    let folder = Folder::new();
+    let output = ringfence_in(folder.path(), &[&["prove", "--out=a"], args].concat());
+    assert_eq!(output.code(), Some(code), "{args:?}: {}\n{}", output.stdout, output.stderr);
+    let said = output.stdout.split_whitespace().chain(output.stderr.split_whitespace());
+    let said = said.collect::<Vec<_>>().join(" ");
+    for part in parts {
+        assert!(said.contains(part), "{args:?}: {part}\n{said}");
+    }
+    (folder, output)
+}
+
+#[test]
+fn an_aggressor_that_does_nothing_proves_nothing() {
+    let _alone = alone();
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    for (aggressor, why) in [
+        ("true", "it ends at once, and is only started again and again"),
+        ("sleep 1000", "it used less than 1 % of a CPU"),
+        ("idle", "it used less than 1 % of a CPU"),
+    ] {
+        let args = ["--victim=alu", "--budget=90%", "--lives=4", "--aggressor", aggressor, "--quiet"];
+        let (folder, _) = ends_with(&args, 5, &["Nothing happened: the aggressor did next to nothing", why]);
+        // The folder tells the same.
+        let shown = ringfence_in(folder.path(), &["show", "a", "--json"]);
+        assert_eq!(shown.json()["proof"]["verdict"], "nothing_happened");
+        assert!(folder.path().join("a/report.html").exists());
+    }
+}
+
+#[test]
+fn an_aggressor_that_works_is_said_to() {
+    let _alone = alone();
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let args = ["--victim=alu", "--budget=90%", "--lives=4", "--aggressor", BUSY, "--levers=env"];
+    let folder = Folder::new();
+    let output = ringfence_in(folder.path(), &[&["prove", "--out=a", "--json"], &args[..]].concat());
+    let used = &proof(&output)["proof"]["record"]["worked"]["used"];
+    let share = used["cpu_ns"].as_f64().unwrap() / used["windows_ns"].as_f64().unwrap();
+    assert!((0.02..1.5).contains(&share), "{used}");
+    // What the time allows is said at the start.
+    assert!(
+        output.stderr.contains("in 4 lives, a slowdown of 90 % can be told from none"),
+        "{}",
+        output.stderr
+    );
+}
+
+// It ends after a fixed time, however it is treated, as wrk -d or fio --runtime do.
+#[test]
+fn a_victim_that_ends_by_the_clock_is_refused() {
+    let _alone = alone();
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let args = ["--victim-run=sleep 0.6", "--budget=90%", "--lives=4", "--aggressor", BUSY, "--quiet"];
+    let (folder, _) = ends_with(&args, 5, &["Control: stopped half of the time", "instead of about twice"]);
+    assert_eq!(folder.entries(), ["a"]);
+    let shown = ringfence_in(folder.path(), &["show", "a"]);
+    assert!(shown.ok().contains("instead of"), "{}", shown.stdout);
+    // It is as refused when it is gone on with.
+    let again = ringfence_in(folder.path(), &["prove", "--resume", "a", "--quiet"]);
+    assert_eq!(again.code(), Some(5), "{}", again.stderr);
+}
+
+// It prints as many lines as the clock says, and makes up for what it missed.
+#[test]
+fn a_victim_that_catches_up_is_refused() {
+    let _alone = alone();
+    const CATCHES_UP: &str = "import time
+start, lines = time.time(), 0
+while True:
+    while lines < (time.time() - start) * 500:
+        lines += 1
+        print(flush=True)
+    time.sleep(0.002)
+";
+    let folder = Folder::new();
+    if !ready(&folder) {
+        return;
+    }
+    let script = folder.path().join("catches_up.py");
+    fs::write(&script, CATCHES_UP).unwrap();
+    let victim = format!("python3 {}", script.display());
+    let args =
+        ["--victim", &victim, "--victim-progress=lines", "--warm-up=500ms", "--budget=90%", "--lives=4"];
+    ends_with(&[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(), 5, &["instead of about twice"]);
+}
+
+#[test]
+fn a_victim_without_progress_is_refused_before_anything_is_measured() {
+    let _alone = alone();
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let sleeps = ["--victim=sleep 100", "--victim-progress=lines", "--aggressor=alu"];
+    let (folder, output) =
+        ends_with(&sleeps, 2, &["the victim 'sleep 100' showed no progress", "--victim-run"]);
+    assert!(!output.stderr.contains("look") && folder.entries().is_empty(), "{}", output.stderr);
+    let (folder, _) = ends_with(&["--victim=idle", "--aggressor=alu"], 2, &["'idle' does no work"]);
+    assert!(folder.entries().is_empty());
+}
+
+#[test]
+fn a_time_that_is_too_short_is_refused_with_the_least() {
+    let _alone = alone();
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let short = ["--victim=alu", "--aggressor=alu", "--time=1ms"];
+    let (folder, _) = ends_with(&short, 2, &["--time 1ms is too short", "s at least here"]);
+    assert!(folder.entries().is_empty());
+    let long_run = ["--victim-run=sleep 100", "--aggressor=alu", "--time=2s"];
+    let (folder, _) = ends_with(&long_run, 2, &["--time 2s is too short", "one run of the victim"]);
+    assert!(folder.entries().is_empty());
 }

@@ -3,7 +3,7 @@
 //! A hundred A/A experiments must not see effects more often than their intervals allow, and an effect
 //! that is put in must be found at its size.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -65,10 +65,81 @@ fn an_effect_that_is_there_is_found_at_its_size() {
     assert!(covered >= 33, "{covered} of {rounds}");
 }
 
+// A program that counts, slowed down by a known share while another runs: see planted.c.
+fn planted(folder: &Path, permille: u32, seed: u32) -> (f64, f64, f64) {
+    let (program, state) = (folder.join("planted"), folder.join("state"));
+    let (program, state) = (program.display(), state.display());
+    let task = |run: String| {
+        format!("task = {{ workload = 'command', unit = 'counter', run = '{run}', warm_up = '100ms' }}")
+    };
+    let text = format!(
+        "schema = 1\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [12]\nblocks = 2\nwindow = '50ms'\n\
+         settle = '30ms'\nprobe = '0ms'\n[[role]]\nname = 'victim'\n{}\n[[role]]\nname = 'aggressor'\n{}\n\
+         [[arm]]\nname = 'alone'\nactive = ['victim']\n\
+         [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
+        task(format!("{program} victim {state} {permille}")),
+        task(format!("{program} aggressor {state}")),
+    );
+    let file = folder.join("planted.toml");
+    std::fs::write(&file, text).unwrap();
+    let result = run("planted", &["run", file.to_str().unwrap(), "--seed", &seed.to_string()]);
+    let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
+    (figure(slowdown, "value"), figure(slowdown, "low"), figure(slowdown, "high"))
+}
+
+#[test]
+#[ignore = "minutes long"]
+fn planted_slowdowns_of_a_program_that_counts_are_covered() {
+    let rounds: u32 = std::env::var("RINGFENCE_ROUNDS").map_or(20, |n| n.parse().unwrap());
+    let folder = std::env::temp_dir().join(format!("ringfence-planted-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/planted.c");
+    let built = Command::new("cc").args(["-O2", "-o"]).arg(folder.join("planted")).arg(source).status();
+    assert!(built.is_ok_and(|status| status.success()), "planted.c wants a C compiler");
+    let mut held = 0;
+    let planted_shares = [0, 10, 30];
+    for permille in planted_shares {
+        let truth = 1.0 + f64::from(permille) / 1000.0;
+        let mut covered = 0;
+        for seed in 1..=rounds {
+            let (value, low, high) = planted(&folder, permille, seed);
+            covered += u32::from(low <= truth && truth <= high);
+            println!("planted {truth:.3}, seed {seed}: {value:.5} [{low:.5}, {high:.5}]");
+        }
+        println!("planted {truth:.3}: {covered} of {rounds} intervals hold it");
+        held += covered;
+    }
+    std::fs::remove_dir_all(&folder).ok();
+    let all = rounds * planted_shares.len() as u32;
+    println!("planted slowdowns: {held} of {all} 95 % intervals hold them; at least {} must", least(all));
+    assert!(held >= least(all), "{held} of {all}");
+}
+
+// Fewer of so many intervals at 95 % hold the truth once in a thousand (binomial).
+fn least(of: u32) -> u32 {
+    let chance = |k: u32| {
+        let ways = (0..k).map(|i| f64::from(of - i) / f64::from(i + 1)).product::<f64>();
+        ways * 0.95f64.powi(k as i32) * 0.05f64.powi((of - k) as i32)
+    };
+    let mut below = 0.0;
+    (0..=of)
+        .find(|&k| {
+            below += chance(k);
+            below > 0.001
+        })
+        .unwrap_or(of)
+}
+
+#[test]
+fn the_bound_is_that_of_the_binomial_distribution() {
+    // P(X < 51 of 60) = 0.00074, P(X < 52) = 0.0028; P(X < 33 of 40) = 0.00071; P(X < 15 of 20) = 0.00033.
+    assert_eq!([20, 40, 60].map(least), [15, 33, 51]);
+}
+
 // Caches and memory that are shared, or are not: by what two chases do to each other, at least.
 fn conflict_between_chases(chase: &str) -> f64 {
     let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--lives", "1000", "--blocks", "1"];
-    let result = run("conflict", &[&args[..], &["--budget", "20s"]].concat());
+    let result = run("conflict", &[&args[..], &["--time", "20s"]].concat());
     let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
     let (value, low) = (figure(slowdown, "value"), figure(slowdown, "low"));
     println!("{chase} beside its like: {value:.3}, at least {low:.3}");
@@ -94,9 +165,9 @@ fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
     let (mut right, mut confirmed, mut changed) = (0, 0, 0);
     for seed in 1..=ROUNDS {
         let seed = seed.to_string();
-        let pair = |name: &str, tasks: &[&str], budget: &str| {
+        let pair = |name: &str, tasks: &[&str], time: &str| {
             let tasks = tasks.iter().flat_map(|task| ["--task", task]);
-            let args = ["pair"].into_iter().chain(tasks).chain(["--seed", &seed, "--budget", budget]);
+            let args = ["pair"].into_iter().chain(tasks).chain(["--seed", &seed, "--time", time]);
             let result = run(name, &args.collect::<Vec<_>>());
             let verdict = result["outcome"]["verdict"]["verdict"].as_str().unwrap().to_owned();
             println!("{name}, seed {seed}: {verdict}, {}", result["outcome"]["confirmed"]["gain"]);

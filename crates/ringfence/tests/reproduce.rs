@@ -40,7 +40,9 @@ fn what_cannot_run_at_all_is_told_and_leaves_nothing() {
         return println!("this machine has SMT siblings");
     }
     let text = ringfence_in(folder.path(), &args);
-    let text = text.ok();
+    assert_eq!(text.code(), Some(1), "{}", text.stderr);
+    assert!(text.stderr.contains("nothing was measured"), "{}", text.stderr);
+    let text = &text.stdout;
     assert!(
         text.contains("not run, because no file system is mounted with DAX at /nowhere")
             || text.contains("SMT sibling"),

@@ -82,6 +82,58 @@ fn what_cannot_be_put_back_can_be_forgotten() {
 }
 
 #[test]
+fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
+    for (journal, verb, flag) in [("resctrl.kept", "undo", "--kept"), ("resctrl.journal", "recover", "")] {
+        let tree = fenced(journal);
+        let path = format!("/run/ringfence/{journal}");
+        let text = std::fs::read_to_string(tree.root().path(&path)).unwrap();
+        let earlier = text.replace(r#""boot":"","#, r#""boot":"another","#);
+        let write = || {
+            tree.write(&path, &earlier);
+        };
+        write();
+        assert!(run(&tree, &[]).ok().contains("of an earlier boot"));
+        let sentence = "What 'ringfence prove' had changed was of an earlier boot and is gone with that: nothing is \
+                        to be put back, and its journal ";
+        assert_eq!(*run(&tree, &[verb, "--dry-run"]).ok(), format!("{sentence}would be removed.\n"));
+        assert!(tree.root().exists(&path));
+        assert_eq!(*run(&tree, &[verb]).ok(), format!("{sentence}was removed.\n"));
+        assert!(!tree.root().exists(&path));
+        write();
+        assert_eq!(run(&tree, &[verb, "--json"]).json()["removed"]["of"], "an earlier boot");
+        assert!(run(&tree, &[verb]).ok().starts_with("Nothing to put back"));
+        write();
+        let flags: Vec<&str> = ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();
+        let text = run(&tree, &flags).ok().to_owned();
+        assert_eq!(text, "Forgotten: it was of an earlier boot, and nothing of it is left.\n");
+        assert!(!tree.root().exists(&path));
+    }
+}
+
+#[test]
+fn a_journal_of_another_user_is_not_acted_upon_unasked() {
+    let tree = fenced("resctrl.journal");
+    let (from, to) = (tree.root().path("/run/ringfence"), tree.root().path("/run/user/4711/ringfence"));
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::rename(from, &to).unwrap();
+    if std::os::unix::fs::chown(to.join("resctrl.journal"), Some(4711), None).is_err() {
+        // The rest takes root.
+        return;
+    }
+    let said = run(&tree, &[]).ok().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("which user 4711 ran"), "{said}");
+    for verb in ["recover", "forget"] {
+        let output = run(&tree, &[verb]);
+        assert_eq!(output.code(), Some(2), "{}", output.stderr);
+        assert!(output.stderr.contains("--folder"), "{}", output.stderr);
+        assert!(to.join("resctrl.journal").exists());
+    }
+    assert!(run(&tree, &["recover", "--dry-run"]).ok().contains("remove group quiet"));
+    assert!(run(&tree, &["forget", "--folder", to.to_str().unwrap()]).ok().starts_with("Forgotten"));
+    assert!(!to.join("resctrl.journal").exists());
+}
+
+#[test]
 fn where_there_is_none_the_reason_is_said() {
     for (tree, part) in [
         (fixtures::vm_2cpu(), "hypervisor"),

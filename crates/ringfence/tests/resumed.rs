@@ -182,39 +182,59 @@ fn what_is_complete_is_shown() {
     assert!(output.ok().contains("nothing to continue: it is complete"), "{}", output.stdout);
     assert!(resumed(&folder, &["--json"]).json()["datasets"][0]["results"].is_array());
     // More time makes no more of what is not short of it.
-    assert!(resumed(&folder, &["--budget", "1s"]).ok().contains("it is complete"));
+    assert!(resumed(&folder, &["--time", "1s"]).ok().contains("it is complete"));
     assert_eq!(std::fs::read(folder.path().join("data/manifest.json")).unwrap(), before);
 }
 
 #[test]
-fn a_budget_that_is_spent_goes_on_with_a_new_one() {
+fn a_time_that_is_spent_goes_on_with_a_new_one() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "40", "--window", "20ms", "--budget", "100ms", "--out", "data"]];
+    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--time", "1s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
-    assert_eq!(before.manifest.ended, Some(Ended::Budget));
-    assert!(resumed(&folder, &[]).ok().contains("--budget TIME goes on"));
+    assert_eq!(before.manifest.ended, Some(Ended::Time));
+    assert!(resumed(&folder, &[]).ok().contains("--time TIME goes on"));
     assert_eq!(open(folder.path(), 0), before);
-    let output = resumed(&folder, &["--budget", "10min"]);
+    let output = resumed(&folder, &["--time", "10min"]);
     assert!(output.ok().contains("steps measured before"), "{}", output.stdout);
     let now = open(folder.path(), 0);
     assert_goes_on_from(&before, &now, 0);
     assert_eq!(now.manifest.ended, Some(Ended::Complete));
     assert_eq!(now.manifest.resumed.len(), 1);
-    // The experiment is the one that was planned, its budget too.
+    // The experiment is the one that was planned, its time too.
     assert_eq!(now.plan.experiment, before.plan.experiment);
+}
+
+#[test]
+fn what_was_written_while_times_were_called_budgets_goes_on() {
+    let folder = Folder::new();
+    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--budget", "1s", "--out", "data"]];
+    ringfence_in(folder.path(), &args.concat()).ok();
+    let before = open(folder.path(), 0);
+    for (name, new, old) in [
+        ("experiment.toml", "\ntime = ", "\nbudget = "),
+        ("manifest.json", "\"why\": \"time\"", "\"why\": \"budget\""),
+    ] {
+        let path = folder.path().join("data").join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(new) && !text.contains(old), "{text}");
+        std::fs::write(&path, text.replace(new, old)).unwrap();
+    }
+    assert_eq!(open(folder.path(), 0), before);
+    assert!(resumed(&folder, &["--budget", "10min"]).ok().contains("steps measured before"));
+    assert_eq!(open(folder.path(), 0).manifest.ended, Some(Ended::Complete));
 }
 
 #[test]
 fn what_cannot_go_on_is_refused_in_a_sentence() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "40", "--window", "20ms", "--budget", "50ms", "--out", "data"]];
+    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--time", "1s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let whole = open(folder.path(), 0);
     assert_refused(&resumed(&folder, &["--lives", "3"]), "--lives cannot be given with --resume");
     assert_refused(&resumed(&folder, &["--out", "x"]), "--out cannot be given with --resume");
     assert_refused(&resumed(&folder, &["data/experiment.toml"]), "not both");
-    assert_refused(&resumed(&folder, &["--budget", "soon"]), "--budget: ");
+    assert_refused(&resumed(&folder, &["--time", "soon"]), "--time: ");
     assert_refused(&ringfence_in(folder.path(), &["run"]), "give --resume with a dataset");
     assert_refused(&ringfence_in(folder.path(), &["run", "--resume", "absent"]), "absent");
     assert_refused(&ringfence_in(folder.path(), &["run", "--resume", "."]), "is no dataset");
@@ -225,7 +245,7 @@ fn what_cannot_go_on_is_refused_in_a_sentence() {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(old), "{text}");
         std::fs::write(&path, text.replace(old, new)).unwrap();
-        let output = resumed(&folder, &["--budget", "1s"]);
+        let output = resumed(&folder, &["--time", "1s"]);
         std::fs::write(&path, text).unwrap();
         output
     };

@@ -6,7 +6,7 @@ use std::fs;
 
 use support::{Folder, cpus, ringfence_in, skip};
 
-const TINY: [&str; 8] = ["--lives", "2", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const TINY: [&str; 8] = ["--lives", "4", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
 
 const FILE: &str = "schema = 1
 name = 'ring'
@@ -45,8 +45,8 @@ fn every_ring_is_measured_in_entries_and_bytes() {
     assert_eq!(results.len(), 17, "{printed}");
     for result in results {
         assert_eq!(result["unit"], "entries", "{result}");
-        if result["ns_per_unit"]["Err"]["reason"] == "no_work" {
-            // The machine gave the task no CPU in a whole life.
+        if let Some("no_work" | "too_wide") = result["ns_per_unit"]["Err"]["reason"].as_str() {
+            // The machine gave the task no CPU in a whole life, or so unevenly that no figure is told.
             continue;
         }
         assert!(result["ns_per_unit"]["Ok"]["value"].as_f64().is_some_and(|ns| ns > 0.0), "{result}");

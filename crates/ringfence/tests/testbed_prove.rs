@@ -92,7 +92,8 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
 
     // The programs slow the victim down whatever the masks say, so nothing may be said to help.
     let no_effect = part(&said, "no effect");
-    assert!(no_effect.contains("code 3"), "{output}");
+    // Of three lives the intervals may leave it open.
+    assert!(no_effect.contains("code 3") || no_effect.contains("code 4"), "{output}");
     assert!(no_effect.contains("cat L3 3 of 11 ways") && no_effect.contains("mba 50 %"), "{output}");
     assert!(!no_effect.contains("within"), "{output}");
     assert!(untouched(no_effect), "{output}");

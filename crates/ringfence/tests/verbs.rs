@@ -10,7 +10,7 @@ use ringfence_machine::topology::Topology;
 use serde_json::Value;
 use support::{Folder, cpus, ringfence, ringfence_in, skip};
 
-const TINY: [&str; 8] = ["--lives", "2", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const TINY: [&str; 8] = ["--lives", "4", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
 
 fn tiny<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &TINY[..]].concat()
@@ -28,11 +28,12 @@ fn list(value: &Value) -> &Vec<Value> {
 }
 
 // Every case is there, with a positive cost, or listed as not run with a reason. On a machine that gave
-// the task no CPU in a whole life, the cost is the word that says so.
+// the task no CPU in a whole life, or so unevenly that the interval says nothing, the cost is the word that
+// says so.
 fn assert_cases(printed: &Value, cases: usize) {
     for result in list(&printed["results"]) {
         let cost = result["ns_per_unit"]["Ok"]["value"].as_f64();
-        if result["ns_per_unit"]["Err"]["reason"] == "no_work" {
+        if let Some("no_work" | "too_wide") = result["ns_per_unit"]["Err"]["reason"].as_str() {
             continue;
         }
         assert!(cost.is_some_and(|cost| cost > 0.0), "{result}");
@@ -184,9 +185,11 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
 
 #[test]
 fn aa_reports_how_often_it_saw_what_is_not_there() {
-    let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--lives", "2", "--blocks", "1"];
+    let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--lives", "4", "--blocks", "1"];
     let printed = ringfence(&[&args[..], &["--window", "2ms", "--probe", "0ms"]].concat()).json();
-    assert_eq!(printed["aa"]["estimates"], 3, "{}", printed["aa"]);
+    // Each has a figure, or is counted as one that has none.
+    let count = |of: &str| printed["aa"][of].as_u64().unwrap();
+    assert_eq!(count("estimates") + count("not_estimable"), 3, "{}", printed["aa"]);
 }
 
 #[test]

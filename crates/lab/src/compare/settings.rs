@@ -123,7 +123,7 @@ fn ended(dataset: &Dataset) -> String {
     match &dataset.manifest.ended {
         None => "killed".into(),
         Some(Ended::Complete | Ended::Precise) => "as planned".into(),
-        Some(Ended::Budget) => "at its budget".into(),
+        Some(Ended::Time) => "when its time was spent".into(),
         Some(Ended::Interrupted) => "interrupted".into(),
         Some(Ended::Failed(why)) => format!("failed: {why}"),
     }

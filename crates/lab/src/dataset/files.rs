@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::DatasetError;
+use crate::text_file::LONGEST;
 
 /// Writes a file that must not exist yet, and makes it durable.
 pub fn create(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
@@ -57,7 +58,12 @@ pub fn open(path: &Path) -> Result<File, DatasetError> {
 
 /// The whole of an ordinary file.
 pub fn read(path: &Path) -> Result<String, DatasetError> {
-    io::read_to_string(open(path)?).map_err(DatasetError::io("read", path))
+    crate::text_file::read(path, LONGEST).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge => {
+            DatasetError::damaged(path, format!("{error}: restore it as it was written"))
+        }
+        _ => DatasetError::io("read", path)(error),
+    })
 }
 
 fn temporary(path: &Path) -> PathBuf {

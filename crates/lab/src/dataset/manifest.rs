@@ -14,6 +14,7 @@ use crate::latency::Scale;
 use crate::placement::Placed;
 use crate::plan::{Case, NotRun, Plan};
 use crate::runner::Ended;
+use crate::start::Start;
 
 /// What a dataset says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct Manifest {
     pub not_run: Vec<NotRun>,
     /// Where everybody ran.
     pub placed: Placed,
+    /// How fast a chase was alone at its starts; empty where the victim is none, and while unfinished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<Start>,
     /// What the Parquet file must be; `None` while unfinished.
     pub samples: Option<SamplesFile>,
     /// What `latencies.parquet` must be; absent where no task counted latencies, and while unfinished.
@@ -157,6 +161,7 @@ impl Manifest {
             cases: cases.collect(),
             not_run: plan.not_run.clone(),
             placed: plan.placed.clone(),
+            starts: Vec::new(),
             samples: None,
             latencies: None,
             scale: None,

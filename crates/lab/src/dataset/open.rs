@@ -53,10 +53,10 @@ impl Dataset {
         Ok(Self { dir: dir.into(), manifest, plan, machine, samples })
     }
 
-    /// Whether measuring has ended as planned, so that there is nothing to go on with. A time budget that
+    /// Whether measuring has ended as planned, so that there is nothing to go on with. Time that
     /// was spent is such an end.
     pub fn is_done(&self) -> bool {
-        matches!(self.manifest.ended, Some(Ended::Complete | Ended::Precise | Ended::Budget))
+        matches!(self.manifest.ended, Some(Ended::Complete | Ended::Precise | Ended::Time))
     }
 
     /// When its last window ended, since its start.

@@ -17,6 +17,7 @@ use crate::latency::Scale;
 use crate::plan::Plan;
 use crate::runner::Ended;
 use crate::sample::Sample;
+use crate::start::Start;
 
 /// A dataset that is being measured.
 ///
@@ -109,6 +110,11 @@ impl Recorder {
     pub fn note_scale(&mut self, scale: Scale) -> Result<(), DatasetError> {
         self.manifest.scale = Some(scale);
         self.manifest.write(&self.dir)
+    }
+
+    /// Notes how fast a chase was alone at its starts; written with the end of the dataset.
+    pub fn note_starts(&mut self, starts: &[Start]) {
+        self.manifest.starts.extend_from_slice(starts);
     }
 
     /// The folder.

@@ -6,8 +6,8 @@ use ringfence_machine::probe::pin;
 use ringfence_machine::topology::Topology;
 
 use super::shm::order;
-use crate::plan::Plan;
-use crate::task::{ProgramUnit, Task};
+use crate::plan::{Plan, is_whole_run};
+use crate::task::Task;
 
 /// A worker process: one instance of a role with some of its variants.
 pub struct Worker {
@@ -77,11 +77,6 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         }
     }
     workers
-}
-
-/// Whether a task is a program whose runs are timed whole.
-pub fn is_whole_run(task: &Task) -> bool {
-    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
 /// The supervisor wakes at both ends of a window; where there are CPUs to spare, not on theirs.

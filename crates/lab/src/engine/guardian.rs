@@ -267,6 +267,11 @@ impl Guardian {
         Ok(Self { child, stdin, events, others })
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     fn send(&mut self, message: &Message) -> std::io::Result<()> {
         let mut line = serde_json::to_string(message)?;
         line.push('\n');

@@ -1,5 +1,6 @@
 //! The engine of this machine: a process per task, pinned, and a ping-pong between them.
 
+mod control;
 mod drift;
 mod windows;
 
@@ -16,9 +17,11 @@ use ringfence_machine::topology::Topology;
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
 use super::shm::{Shared, Slot, order, state};
-use super::worker::{Assigned, Failure, Spec};
-use super::{Engine, EngineError, Measured, process};
+use super::worker::{Alone, Assigned, Failure, Spec};
+use super::{Engine, EngineError, Measured, Used, process};
 use crate::plan::{Active, Plan};
+use crate::start::Start;
+use crate::task::Task;
 use crate::task::axes::Variant;
 
 // Mapping and touching a large target on a slow medium takes its time.
@@ -36,8 +39,14 @@ pub struct HostEngine<'a> {
     workers: Vec<Worker>,
     clock: &'static Clock,
     origin: u64,
+    started: Instant,
+    give_up_at: Option<Duration>,
+    halved: bool,
+    // By role.
+    used: Vec<Used>,
     life: Option<u32>,
     drifting: bool,
+    starts: Vec<Start>,
 }
 
 impl<'a> HostEngine<'a> {
@@ -56,7 +65,7 @@ impl<'a> HostEngine<'a> {
             Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
-        let plan = plan.clone();
+        let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
         Ok(Self {
             plan,
             stop,
@@ -65,8 +74,13 @@ impl<'a> HostEngine<'a> {
             workers,
             clock,
             origin: clock.now(),
+            started: Instant::now(),
+            give_up_at: None,
+            halved: false,
+            used: vec![Used::default(); roles],
             life: None,
             drifting: false,
+            starts: Vec::new(),
         })
     }
 
@@ -79,6 +93,18 @@ impl<'a> HostEngine<'a> {
             all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
         }
         all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    /// The processes that run now which a role's program has started and left, so that nobody knows whose they
+    /// are: the guardian has them.
+    pub fn orphans(&self) -> Vec<u32> {
+        let guardian = self.guardian.pid();
+        let below = process::descendants(&FsRoot::host(), guardian);
+        let workers: Vec<i32> = self.workers.iter().filter_map(|worker| worker.pid).collect();
+        let orphan = |process: &&process::Process| {
+            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
+        };
+        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
     }
 
     /// Something was changed that takes effect slowly: before the next window the tasks run until their
@@ -188,6 +214,7 @@ impl<'a> HostEngine<'a> {
             self.wait(worker, START_LIMIT, "is not ready after 120 s", |slot| {
                 slot.wait_state(state::PAUSED, LOOK)
             })?;
+            self.note_start(worker, life);
             // By now its process id has been reported. Without counters the samples have none, and
             // `doctor` says why.
             self.listen(Duration::ZERO)?;
@@ -201,6 +228,20 @@ impl<'a> HostEngine<'a> {
             }
         }
         Ok(())
+    }
+
+    // What a victim has measured of itself before it said that it is ready.
+    fn note_start(&mut self, worker: usize, life: u32) {
+        let Worker { role, instance, .. } = self.workers[worker];
+        let alone: Vec<Alone> = serde_json::from_str(&self.slot(worker).message()).unwrap_or_default();
+        if role == self.plan.metric {
+            self.starts.extend(alone.iter().map(|Alone { variant, ns }| Start {
+                life,
+                instance,
+                variant: *variant,
+                ns: *ns,
+            }));
+        }
     }
 
     fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
@@ -267,6 +308,22 @@ impl<'a> HostEngine<'a> {
 }
 
 impl Engine for HostEngine<'_> {
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        self.give_up_at = at;
+    }
+
+    fn stop_half_of_the_time(&mut self, stop: bool) {
+        self.halved = stop;
+    }
+
+    fn used(&self, role: usize) -> Used {
+        self.used[role]
+    }
+
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
         let metric = self.plan.metric;
         self.switch(&[])?;
@@ -274,9 +331,23 @@ impl Engine for HostEngine<'_> {
             .filter(|&worker| self.life.is_none() || self.workers[worker].role == metric)
             .partition(|_| self.life.is_some());
         self.end(&again)?;
-        self.start(&[again, first].concat(), life)?;
+        let (victims, others): (Vec<usize>, Vec<usize>) =
+            [again, first].concat().into_iter().partition(|&worker| self.workers[worker].role == metric);
+        self.start(&others, life)?;
+        if self.plan.variants[metric].iter().any(|variant| matches!(variant.task, Task::Chase(_))) {
+            // One by one, so that each is alone while it measures itself.
+            for victim in victims {
+                self.start(&[victim], life)?;
+            }
+        } else {
+            self.start(&victims, life)?;
+        }
         self.life = Some(life);
         Ok(())
+    }
+
+    fn starts(&mut self) -> Vec<Start> {
+        std::mem::take(&mut self.starts)
     }
 
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
@@ -301,7 +372,8 @@ impl Engine for HostEngine<'_> {
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
         let whole = active.iter().any(|active| {
-            active.role == metric && crew::is_whole_run(&self.plan.variants[metric][active.variant].task)
+            active.role == metric
+                && crate::plan::is_whole_run(&self.plan.variants[metric][active.variant].task)
         });
         if whole { self.whole_run(active) } else { self.timed_window(active) }
     }

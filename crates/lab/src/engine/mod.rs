@@ -11,12 +11,18 @@ pub mod host;
 pub(crate) mod process;
 mod settle;
 pub(crate) mod shm;
+mod used;
 pub mod worker;
+
+use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuId;
 
+pub use used::Used;
+
 use crate::latency::Histogram;
 use crate::plan::Active;
+use crate::start::Start;
 
 /// What one task did in one window.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -64,15 +70,45 @@ pub enum EngineError {
     /// Somebody asked for an end while something long was under way.
     #[error("interrupted")]
     Interrupted,
+    /// A window was given up, since the time for it was over.
+    #[error("the time was over before a window had ended")]
+    OutOfTime,
 }
 
 /// Runs tasks and measures them.
 pub trait Engine {
+    /// How long it is since the engine's start: the clock by which budgets of time are kept.
+    fn elapsed(&self) -> Duration;
+
+    /// When a window that is under way is given up, by [`Engine::elapsed`], with
+    /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last as
+    /// long as a run does cannot be foreseen.
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        let _ = at;
+    }
+
+    /// From now on the metric's programs are stopped half of the time in their windows, in turns, or no
+    /// longer.
+    fn stop_half_of_the_time(&mut self, stop: bool) {
+        let _ = stop;
+    }
+
+    /// What a role's processes, other than the metric's, have used in all windows so far.
+    fn used(&self, role: usize) -> Used {
+        let _ = role;
+        Used::default()
+    }
+
     /// Starts the metric's role anew, and everybody else if they do not run yet; all are paused.
     ///
     /// # Errors
     /// Where a task cannot be started.
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError>;
+
+    /// What the victims that have just been started measured of themselves meanwhile; each is told once.
+    fn starts(&mut self) -> Vec<Start> {
+        Vec::new()
+    }
 
     /// Pauses everybody and measures the round trip between the first of these CPUs and the others, in
     /// ns; the largest where there are several. `None` where there is but one CPU or no probe is wanted.

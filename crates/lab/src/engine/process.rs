@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_machine::root::FsRoot;
 
+use super::Used;
+
 /// A process, from `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
@@ -43,6 +45,56 @@ fn parse_stat(stat: &str) -> Option<Process> {
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
     Some(Process { pid: pid.parse().ok()?, parent: fields.next()?.parse().ok()?, state })
+}
+
+/// What a worker's processes have used until now, those included that it has waited for: all that descends
+/// from it, and the worker itself where it does the work.
+pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
+    let ns = ticks_ns();
+    let of = |pid: i32| {
+        let stat = root.read_opt(format!("/proc/{pid}/stat")).unwrap_or_default();
+        parse_times(&stat).unwrap_or_default().map(|ticks| ticks * ns)
+    };
+    let [user, system, waited_user, waited_system] = of(worker);
+    let mut used = Used { cpu_ns: waited_user + waited_system, ..Used::default() };
+    let io = |pid: i32, keys: &[&str]| {
+        let text = root.read_opt(format!("/proc/{pid}/io")).unwrap_or_default();
+        parse_io(&text, keys)
+    };
+    if program {
+        // The worker itself reads /proc and pipes, no storage.
+        used.io_bytes = io(worker, &["read_bytes", "write_bytes"]);
+    } else {
+        used.cpu_ns += user + system;
+        used.io_bytes = io(worker, &["rchar", "wchar"]);
+    }
+    for process in descendants(root, worker) {
+        used.cpu_ns += of(process.pid).iter().sum::<u64>();
+        used.io_bytes += io(process.pid, &["rchar", "wchar"]);
+    }
+    used
+}
+
+// User and system time of a process, and of the children that it has waited for, in ticks: fields 14 to 17
+// of /proc/PID/stat.
+fn parse_times(stat: &str) -> Option<[u64; 4]> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11).map(|field| field.trim().parse::<u64>().ok());
+    Some([fields.next()??, fields.next()??, fields.next()??, fields.next()??])
+}
+
+fn parse_io(text: &str, keys: &[&str]) -> u64 {
+    let line = |line: &str| {
+        let (key, value) = line.split_once(": ")?;
+        keys.contains(&key).then(|| value.trim().parse::<u64>().ok())?
+    };
+    text.lines().filter_map(line).sum()
+}
+
+fn ticks_ns() -> u64 {
+    // SAFETY: asks for a constant of the system; no memory is touched.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    1_000_000_000 / u64::try_from(per_second).unwrap_or(100).max(1)
 }
 
 /// Sends a signal; a process that is gone already is no error.
@@ -112,6 +164,17 @@ mod tests {
         let process = parse_stat("42 (a) b (c) S 7 42 42 0 -1").unwrap();
         assert_eq!(process, Process { pid: 42, parent: 7, state: 'S' });
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn times_and_bytes_are_read_where_the_kernel_writes_them() {
+        let stat = "42 (a) b (c) S 7 42 42 0 -1 4194560 100 200 0 0 11 12 13 14 20 0 1 0 99 1000 1";
+        assert_eq!(parse_times(stat), Some([11, 12, 13, 14]));
+        assert_eq!(parse_times("42 (a) S 7"), None);
+        let io = "rchar: 100\nwchar: 20\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: 0\ncancelled_write_bytes: 5\n";
+        assert_eq!(parse_io(io, &["rchar", "wchar"]), 120);
+        assert_eq!(parse_io(io, &["read_bytes", "write_bytes"]), 4096);
+        assert_eq!(parse_io("", &["rchar"]), 0);
     }
 
     #[test]

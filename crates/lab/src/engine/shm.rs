@@ -88,6 +88,7 @@ pub struct Slot {
     reports: [OwnLine<ReportCell>; REPORTS],
     message_len: OwnLine<AtomicU32>,
     message: [AtomicU8; MESSAGE],
+    restarts: OwnLine<AtomicU64>,
     marked: OwnLine<ReportCell>,
     histogram: [AtomicU64; BUCKETS],
 }
@@ -98,6 +99,7 @@ impl Slot {
         self.order.0.store(order::PAUSE, Ordering::Relaxed);
         self.state.0.store(state::STARTING, Ordering::Relaxed);
         self.settle_units.0.store(0, Ordering::Relaxed);
+        self.restarts.0.store(0, Ordering::Relaxed);
         self.message_len.0.store(0, Ordering::Relaxed);
         self.answer.0.store(self.question.0.load(Ordering::Relaxed), Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -180,6 +182,16 @@ impl Slot {
         self.settle_units.0.load(Ordering::Relaxed)
     }
 
+    /// Worker: its program had ended and was started again.
+    pub fn note_restart(&self) {
+        self.restarts.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the worker's program was started again.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.0.load(Ordering::Relaxed)
+    }
+
     /// Worker: publishes report number `number`, counting from 1 without gaps.
     #[inline(always)]
     pub fn publish(&self, number: u64, report: Report) {
@@ -204,15 +216,20 @@ impl Slot {
 
     /// Worker: why it failed.
     pub fn fail(&self, message: &str) {
+        self.say(message);
+        self.set_state(state::FAILED);
+    }
+
+    /// Worker: puts down a message in the place of the one before; the next state announces it.
+    pub fn say(&self, message: &str) {
         let bytes = &message.as_bytes()[..message.len().min(MESSAGE)];
         for (cell, byte) in self.message.iter().zip(bytes) {
             cell.store(*byte, Ordering::Relaxed);
         }
         self.message_len.0.store(bytes.len() as u32, Ordering::Release);
-        self.set_state(state::FAILED);
     }
 
-    /// Why the worker failed; empty if it did not say.
+    /// What the worker said last, such as why it failed; empty if it said nothing.
     pub fn message(&self) -> String {
         let len = (self.message_len.0.load(Ordering::Acquire) as usize).min(MESSAGE);
         let bytes: Vec<u8> = self.message[..len].iter().map(|cell| cell.load(Ordering::Relaxed)).collect();

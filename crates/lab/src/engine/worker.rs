@@ -57,6 +57,16 @@ pub struct Failure {
     pub text: String,
 }
 
+/// How long a unit of a variant took right after its start, everybody else paused; a list of them is the
+/// slot's message when the worker is ready.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Alone {
+    /// The variant.
+    pub variant: usize,
+    /// ns per unit.
+    pub ns: f64,
+}
+
 // A report at about this interval: short against a window, long against the cost of a report.
 const REPORT_NS: f64 = 20_000.0;
 
@@ -162,7 +172,22 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
         };
         runners.push(Some(runner));
     }
+    say_alone(&mut runners, slot);
     Ok((runners, seat))
+}
+
+fn say_alone(runners: &mut [Option<Runner>], slot: &Slot) {
+    let mut alone = Vec::new();
+    for (variant, runner) in runners.iter_mut().enumerate() {
+        if let Some(Runner::Steady(workload, _)) = runner
+            && let Some(ns) = workload.alone_ns()
+        {
+            alone.push(Alone { variant, ns });
+        }
+    }
+    if !alone.is_empty() {
+        slot.say(&serde_json::to_string(&alone).unwrap_or_default());
+    }
 }
 
 /// Units done so far and the number of the last report.

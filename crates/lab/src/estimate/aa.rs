@@ -72,6 +72,15 @@ fn detectable(interval: &Interval) -> f64 {
     standard_error * (t_two_sided(interval.level, interval.lives) + t_quantile(POWER, interval.lives))
 }
 
+/// The largest spread of lives, as a standard deviation of the logarithm, at which a log effect is still
+/// found with a chance of [`POWER`] by so many lives at this level: the inverse of what a summary calls the
+/// smallest detectable effect. `None` for fewer than two lives or no valid level.
+pub fn most_spread(log_effect: f64, level: f64, lives: u32) -> Option<f64> {
+    (lives >= 2 && level > 0.0 && level < 1.0).then(|| {
+        log_effect * f64::from(lives).sqrt() / (t_two_sided(level, lives) + t_quantile(POWER, lives))
+    })
+}
+
 impl Proportion {
     /// `hits` out of `of` with the exact interval of Clopper and Pearson (Biometrika 26, 1934), which never
     /// claims more than its level. None if there are no trials, more hits than trials, or no valid level.
@@ -130,6 +139,14 @@ mod tests {
         assert!((summary.false_alarm_rate.unwrap().value - 2.0 / 3.0).abs() < 1e-12);
         assert!((summary.allowed_rate.unwrap() - 0.05).abs() < 1e-12);
         assert!((summary.smallest_detectable.unwrap() - 0.019895f64.exp_m1()).abs() < 1e-5);
+    }
+
+    #[test]
+    fn the_spread_that_is_allowed_makes_the_effect_just_detectable() {
+        let spread = most_spread(0.02, 0.975, 20).unwrap();
+        let interval = Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, lives: 20, spread };
+        assert!((detectable(&interval) - 0.02).abs() < 1e-12);
+        assert_eq!((most_spread(0.02, 0.95, 1), most_spread(0.02, 1.0, 9)), (None, None));
     }
 
     #[test]

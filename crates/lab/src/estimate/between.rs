@@ -1,7 +1,7 @@
 //! One figure in two groups of lives that have nothing to do with each other: two machines, kernels, days.
 
 use super::interval::t_quantile_at;
-use super::{Estimate, Interval, NotEstimable};
+use super::{Estimate, Interval, NotEstimable, told};
 
 /// The figure of the group `after` over that of the group `before`, from the log figures of their lives,
 /// with Welch's t-interval at the confidence `level` (B. L. Welch, Biometrika 34, 1947): the groups may
@@ -17,17 +17,19 @@ use super::{Estimate, Interval, NotEstimable};
 /// figure is a slowdown it cancels, since both sides of that ratio were measured next to each other.
 ///
 /// # Errors
-/// A group of fewer than two lives; a level outside of 0..1; lives too far apart to be expressed.
+/// A group of fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES); an interval wider than
+/// [`WIDEST`](super::WIDEST); a level outside of 0..1; lives too far apart to be expressed.
 pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     if !(level > 0.0 && level < 1.0) {
         return Err(NotEstimable::InvalidLevel);
     }
     let fewest = u32::try_from(before.len().min(after.len())).map_err(|_| NotEstimable::OutOfRange)?;
-    match fewest {
-        0 => return Err(NotEstimable::NothingMeasured),
-        1 => return Err(NotEstimable::TooFewLives { lives: 1 }),
-        _ => {}
-    }
+    told::enough(fewest)?;
+    told::told(welch(before, after, level, fewest)?)
+}
+
+// Of two lives on, however wide.
+fn welch(before: &[f64], after: &[f64], level: f64, fewest: u32) -> Estimate {
     let (a, b) = (squared_error(before), squared_error(after));
     let freedom = |n: usize| n as f64 - 1.0;
     let together = freedom(before.len()) + freedom(after.len());
@@ -66,7 +68,7 @@ mod tests {
     // 0.0433333^2 / (0.0033333^2 / 2 + 0.04^2 / 1) = 0.00187778 / 0.00160556 = 1.169550.
     #[test]
     fn two_groups_by_hand() {
-        let found = ratio_between(&[0.1, 0.2, 0.3], &[0.5, 0.9], 0.95).unwrap();
+        let found = welch(&[0.1, 0.2, 0.3], &[0.5, 0.9], 0.95, 2).unwrap();
         assert!((found.value - 0.5f64.exp()).abs() < 1e-12);
         let t = t_quantile_at(0.975, 1.169_550_2);
         assert!((found.log_half_width() - t * 0.208_166_6).abs() < 1e-4, "{found:?}");
@@ -91,13 +93,16 @@ mod tests {
 
     #[test]
     fn a_group_that_cannot_be_estimated_is_a_reason() {
-        let fine = [0.1, 0.2];
+        let fine = [0.1, 0.2, 0.1, 0.2];
         assert_eq!(ratio_between(&[], &fine, 0.95), Err(NotEstimable::NothingMeasured));
         assert_eq!(ratio_between(&fine, &[0.1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
         assert_eq!(ratio_between(&fine, &fine, 1.0), Err(NotEstimable::InvalidLevel));
-        assert_eq!(ratio_between(&[-700.0, 700.0], &fine, 0.95), Err(NotEstimable::OutOfRange));
-        assert_eq!(ratio_between(&[f64::NAN, 0.0], &fine, 0.95), Err(NotEstimable::OutOfRange));
-        let same = ratio_between(&[0.5; 3], &[0.5; 4], 0.95).unwrap();
+        assert_eq!(
+            ratio_between(&[-700.0, 700.0, -700.0, 700.0], &fine, 0.95),
+            Err(NotEstimable::OutOfRange)
+        );
+        assert_eq!(ratio_between(&[f64::NAN, 0.0, 0.0, 0.0], &fine, 0.95), Err(NotEstimable::OutOfRange));
+        let same = ratio_between(&[0.5; 5], &[0.5; 4], 0.95).unwrap();
         assert_eq!((same.low, same.value, same.high), (1.0, 1.0, 1.0));
     }
 }

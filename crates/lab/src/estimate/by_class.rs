@@ -60,20 +60,18 @@ mod tests {
 
     #[test]
     fn every_pair_counts_in_its_class_and_over_all() {
-        let pairs = [
-            pair(1, Class::Sharing, 12.0),
-            pair(1, Class::Apart, 1.0),
-            pair(2, Class::Sharing, 12.0),
-            pair(3, Class::Apart, 1.0),
-            pair(3, Class::Mixed, 5.0),
-        ];
+        let mut pairs = vec![pair(7, Class::Mixed, 5.0)];
+        for life in 0..4 {
+            pairs.push(pair(life, Class::Sharing, 12.0));
+            pairs.push(pair(life + 2, Class::Apart, 1.0));
+        }
         let estimates = by_class(&pairs, 0.95);
         let found = |class| &estimates.classes[&class];
-        assert_eq!((found(Class::Sharing).pairs, found(Class::Sharing).lives), (2, 2));
+        assert_eq!((found(Class::Sharing).pairs, found(Class::Sharing).lives), (4, 4));
         assert!((found(Class::Sharing).slowdown.unwrap().value - 12.0).abs() < 1e-12);
         assert!((found(Class::Apart).slowdown.unwrap().value - 1.0).abs() < 1e-12);
         assert_eq!(found(Class::Mixed).slowdown, Err(NotEstimable::TooFewLives { lives: 1 }));
-        assert_eq!((estimates.all.pairs, estimates.all.lives), (5, 3));
+        assert_eq!((estimates.all.pairs, estimates.all.lives), (9, 7));
         assert!(!estimates.classes.contains_key(&Class::Unclear));
         assert_eq!(estimates.classes.values().map(|class| class.pairs).sum::<u32>(), estimates.all.pairs);
     }

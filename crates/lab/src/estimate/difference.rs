@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interval::t_two_sided;
 use super::rate::totals;
-use super::{NotEstimable, Window};
+use super::{NotEstimable, Window, told};
 
 /// A difference of two costs with its interval; any of the three figures may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -49,11 +49,7 @@ fn over_lives(figures: Vec<f64>, level: f64) -> Result<Difference, NotEstimable>
         return Err(NotEstimable::InvalidLevel);
     }
     let lives = figures.len() as u32;
-    match lives {
-        0 => return Err(NotEstimable::NothingMeasured),
-        1 => return Err(NotEstimable::TooFewLives { lives }),
-        _ => {}
-    }
+    told::enough(lives)?;
     let n = f64::from(lives);
     let mean = figures.iter().sum::<f64>() / n;
     let variance = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / (n - 1.0);
@@ -75,15 +71,17 @@ mod tests {
     #[test]
     fn a_difference_by_hand() {
         let window = |units, ns| Window { units, ns };
-        let more = [(0, window(1.0, 10.0)), (1, window(2.0, 24.0)), (2, window(1.0, 99.0))];
-        let less = [(0, window(1.0, 7.0)), (1, window(1.0, 7.0))];
-        // Lives 0 and 1 have both: 3 and 5; mean 4, standard error 1, t(0.975, 1) = 12.706.
+        let more = [(1.0, 10.0), (2.0, 24.0), (1.0, 10.0), (2.0, 24.0), (1.0, 99.0)];
+        let more: Vec<_> = (0..).zip(more.map(|(units, ns)| window(units, ns))).collect();
+        let less: Vec<_> = (0..4).map(|life| (life, window(1.0, 7.0))).collect();
+        // Lives 0 to 3 have both: 3 and 5 twice; mean 4, standard error sqrt(4 / 3 / 4), t(0.975, 3) = 3.18245.
         let got = difference(&more, &less, 0.95).unwrap();
-        assert!((got.ns - 4.0).abs() < 1e-9 && (got.high - 16.706).abs() < 1e-3, "{got:?}");
-        assert!((got.low + 8.706).abs() < 1e-3);
+        let half = 3.182_45 / 3f64.sqrt();
+        assert!((got.ns - 4.0).abs() < 1e-9 && (got.high - 4.0 - half).abs() < 1e-3, "{got:?}");
+        assert!((got.low - 4.0 + half).abs() < 1e-3);
         assert_eq!(difference(&more, &less[..1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
         assert_eq!(difference(&[], &less, 0.95), Err(NotEstimable::NothingMeasured));
         let alone = arithmetic_rate(&more, 0.95).unwrap();
-        assert!((alone.ns - (10.0 + 12.0 + 99.0) / 3.0).abs() < 1e-9);
+        assert!((alone.ns - (2.0 * (10.0 + 12.0) + 99.0) / 5.0).abs() < 1e-9);
     }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::told;
+
 /// An estimate with its interval, or why there is none.
 pub type Estimate = Result<Interval, NotEstimable>;
 
@@ -33,11 +35,24 @@ pub enum NotEstimable {
     /// There are no samples.
     #[error("nothing was measured")]
     NothingMeasured,
-    /// A spread over lives takes two of them.
-    #[error("{lives} life is too few: an interval needs at least 2")]
+    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES).
+    #[error("too few lives: {lives}, and a figure takes at least {}", super::FEWEST_LIVES)]
     TooFewLives {
         /// Lives there were.
         lives: u32,
+    },
+    /// The interval reaches beyond a factor of [`WIDEST`](super::WIDEST).
+    #[error(
+        "not known: the {lives} lives differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
+        super::WIDEST,
+        needed.map_or("no sensible number of lives".into(), |needed| format!("about {needed} lives"))
+    )]
+    TooWide {
+        /// Lives there were.
+        lives: u32,
+        /// Lives, in all, that would bring it within that factor if they keep differing as they do; none when
+        /// absurdly many.
+        needed: Option<u32>,
     },
     /// Whole lives without any work on one side: their ratio is zero, unbounded or undefined.
     #[error("no work was done in whole lives: baseline stalled in {baseline}, arm in {arm} of {of} lives")]
@@ -80,8 +95,14 @@ impl Interval {
     /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
     ///
     /// # Errors
-    /// Fewer than two lives, a level outside of 0..1, lives too far apart to be expressed.
+    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES) lives, an interval wider than
+    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, lives too far apart to be expressed.
     pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
+        told::told(Self::student(logs, level)?)
+    }
+
+    // From two lives on, however wide.
+    fn student(logs: &[f64], level: f64) -> Estimate {
         if !(level > 0.0 && level < 1.0) {
             return Err(NotEstimable::InvalidLevel);
         }
@@ -204,7 +225,7 @@ mod tests {
     // Logs 0.1, 0.2, 0.3: mean 0.2, sd 0.1, half-width 4.302653 * 0.1 / sqrt(3) = 0.2484138.
     #[test]
     fn three_lives_by_hand() {
-        let interval = Interval::over_lives(&[0.1, 0.2, 0.3], 0.95).unwrap();
+        let interval = Interval::student(&[0.1, 0.2, 0.3], 0.95).unwrap();
         assert!(close(interval.value, 0.2f64.exp(), 1e-12));
         assert!(close(interval.low, (-0.048_413_8f64).exp(), 1e-6));
         assert!(close(interval.high, 0.448_413_8f64.exp(), 1e-6));
@@ -216,7 +237,7 @@ mod tests {
     // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t = 1.
     #[test]
     fn a_probability_by_hand() {
-        let above = |logs: &[f64]| Interval::over_lives(logs, 0.95).unwrap().probability_above_one();
+        let above = |logs: &[f64]| Interval::student(logs, 0.95).unwrap().probability_above_one();
         assert!(close(above(&[0.0, 0.2]), 0.75, 1e-9));
         assert!(close(above(&[0.0, -0.2]), 0.25, 1e-9));
         assert!(close(above(&[0.1, -0.1]), 0.5, 1e-9));
@@ -233,7 +254,7 @@ mod tests {
         for level in [0.0, 1.0, -1.0, f64::NAN] {
             assert_eq!(Interval::over_lives(&[0.1, 0.2], level), Err(NotEstimable::InvalidLevel));
         }
-        assert_eq!(Interval::over_lives(&[-700.0, 700.0], 0.95), Err(NotEstimable::OutOfRange));
+        assert_eq!(Interval::over_lives(&[-700.0, 700.0, 700.0, 700.0], 0.95), Err(NotEstimable::OutOfRange));
     }
 
     #[test]

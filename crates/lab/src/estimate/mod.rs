@@ -23,13 +23,14 @@
 //! life's slowdown.
 //!
 //! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
-//! interval at [`Looks::level_at_each`], whichever look was the last one.
+//! interval at [`Looks::level_after`] so many lives, whichever look was the last one.
 //!
 //! The same figure of two datasets is compared by [`ratio_between`]: their lives have nothing to do with each
 //! other, so it is Welch's t over both groups of lives.
 //!
-//! A figure that cannot be had is a [`NotEstimable`] with its reason; no function here returns NaN or
-//! infinity.
+//! A figure that cannot be had, or that says nothing (of fewer than [`FEWEST_LIVES`] lives, or with an interval
+//! beyond a factor of [`WIDEST`] to either side), is a [`NotEstimable`] with its reason and what it would take;
+//! no function here returns NaN or infinity.
 
 mod aa;
 mod between;
@@ -43,10 +44,11 @@ mod modes;
 mod rate;
 mod sentence;
 mod slowdown;
+mod told;
 mod verdict;
 mod window;
 
-pub use aa::{AaSummary, POWER, Proportion};
+pub use aa::{AaSummary, POWER, Proportion, most_spread};
 pub use between::ratio_between;
 pub use by_class::{ByClass, ClassEstimate, by_class};
 pub use class::{APART_ABOVE_NS, Class, MOVED_BY, SHARING_BELOW_NS, classify};
@@ -59,5 +61,6 @@ pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
+pub use told::{FEWEST_LIVES, WIDEST, WouldSettle};
 pub use verdict::{Finding, MOST_LIVES, Verdict, lives_needed};
 pub use window::{Pair, Window};

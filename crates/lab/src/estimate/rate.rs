@@ -56,26 +56,30 @@ pub(super) fn totals(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, Total>, 
 mod tests {
     use super::*;
 
-    // Life 1: 20 against 10 ns per unit, life 2: 40 against 5: ratios 2 and 8, geometric mean 4. Life 3 has
-    // only one side.
+    // Lives 1 and 3: 20 against 10 ns per unit, 2 and 4: 40 against 5: ratios 2 and 8, geometric mean 4. The
+    // logs lie ln 2 to either side: spread ln 2 sqrt(4 / 3). Life 5 has only one side.
     #[test]
     fn a_ratio_by_hand() {
         let window = |ns| Window { units: 1.0, ns };
-        let own = [(1, window(20.0)), (2, window(40.0)), (3, window(1.0))];
-        let found = rate_ratio(&own, &[(2, window(5.0)), (1, window(10.0))], 0.95).unwrap();
-        assert!((found.value - 4.0).abs() < 1e-12 && found.lives == 2);
-        assert!((found.spread - 4f64.ln() / 2f64.sqrt()).abs() < 1e-12);
+        let own = [20.0, 40.0, 20.0, 40.0, 1.0];
+        let own: Vec<_> = (1..).zip(own.map(window)).collect();
+        let other = [(2, window(5.0)), (1, window(10.0)), (4, window(5.0)), (3, window(10.0))];
+        let found = rate_ratio(&own, &other, 0.95).unwrap();
+        assert!((found.value - 4.0).abs() < 1e-12 && found.lives == 4);
+        assert!((found.spread - 2f64.ln() * (4.0f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(rate_ratio(&own, &[], 0.95), Err(NotEstimable::NothingMeasured));
     }
 
-    // Life 1: 400 ns / 4 units = 100; life 2: 900 / 1 = 900. Geometric mean 300.
+    // Lives 1 and 3: 400 ns / 4 units = 100; 2 and 4: 900 / 1 = 900. Geometric mean 300, the logs ln 3 to
+    // either side.
     #[test]
     fn ns_per_unit_by_hand() {
         let window = |units, ns| Window { units, ns };
-        let windows = [(1, window(1.0, 300.0)), (1, window(3.0, 100.0)), (2, window(1.0, 900.0))];
+        let two = [(1, window(1.0, 300.0)), (1, window(3.0, 100.0)), (2, window(1.0, 900.0))];
+        let windows = [two, two.map(|(life, window)| (life + 2, window))].concat();
         let estimate = rate(&windows, 0.95).unwrap();
         assert!((estimate.value - 300.0).abs() < 1e-9);
-        assert!((estimate.spread - 9f64.ln() / 2f64.sqrt()).abs() < 1e-12);
+        assert!((estimate.spread - 3f64.ln() * (4.0f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(
             rate(&[(1, window(0.0, 1.0)), (2, window(1.0, 1.0))], 0.95),
             Err(NotEstimable::NoWork { lives: 1, of: 2 })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Finding, Interval, Verdict};
+use super::{Finding, Interval, Verdict, WouldSettle};
 
 /// From this factor on a change is told as a factor instead of a percentage.
 const FACTOR_FROM: f64 = 2.0;
@@ -14,7 +14,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(interval) = &self.slowdown else {
             return match &self.verdict {
-                Verdict::NotEstimable(reason) => write!(f, "not estimable: {reason}"),
+                Verdict::NotEstimable(reason) => f.write_str(&reason.told()),
                 _ => write!(f, "not estimable"),
             };
         };
@@ -43,13 +43,9 @@ impl fmt::Display for Finding {
                 write!(f, "no change larger than {margin} % {}", signed(interval))
             }
             Verdict::Undecided { lives_needed } => {
-                write!(f, "undecided: {} %; ", signed(interval))?;
-                match lives_needed {
-                    Some(lives) => write!(f, "about {lives} lives would settle it"),
-                    None => write!(f, "no sensible number of lives would settle it"),
-                }
+                write!(f, "undecided: {} %; {}", signed(interval), WouldSettle(lives_needed))
             }
-            Verdict::NotEstimable(reason) => write!(f, "not estimable: {reason}"),
+            Verdict::NotEstimable(reason) => f.write_str(&reason.told()),
         }
     }
 }

@@ -63,26 +63,29 @@ mod tests {
         Pair { life, class: Class::Unprobed, baseline: window(baseline), arm: window(arm) }
     }
 
-    // Life 1: (100 + 300) / (10 + 10) = 20 alone, (100 + 0) / (10 + 10) = 5 beside: 4x. The mean of the two
+    // Twice over. Life 1: (100 + 300) / (10 + 10) = 20 alone, (100 + 0) / (10 + 10) = 5 beside: 4x. The mean of the two
     // windows' ratios would have been infinite. Life 2: 30 / 10 against 30 / 10: 1x. Geometric mean: 2x.
     #[test]
     fn totals_of_a_life_are_compared_not_its_windows() {
-        let pairs = [
-            pair(1, (100.0, 10.0), (100.0, 10.0)),
-            pair(1, (300.0, 10.0), (0.0, 10.0)),
-            pair(2, (30.0, 10.0), (30.0, 10.0)),
-        ];
-        let estimate = slowdown(&pairs, 0.95).unwrap();
+        let pairs = [0, 2].map(|life| {
+            [
+                pair(life + 1, (100.0, 10.0), (100.0, 10.0)),
+                pair(life + 1, (300.0, 10.0), (0.0, 10.0)),
+                pair(life + 2, (30.0, 10.0), (30.0, 10.0)),
+            ]
+        });
+        let estimate = slowdown(&pairs.concat(), 0.95).unwrap();
         assert!((estimate.value - 2.0).abs() < 1e-12);
-        assert_eq!(estimate.lives, 2);
-        // Logs ln 4 and 0: sd = ln 4 / sqrt 2, half-width = 12.7062 * ln 4 / 2.
-        assert!((estimate.log_half_width() - 12.706_205 * 4f64.ln() / 2.0).abs() < 1e-4);
+        assert_eq!(estimate.lives, 4);
+        // Logs ln 4 and 0: sd = ln 2 sqrt(4 / 3), half-width = 3.18245 * ln 2 / sqrt 3.
+        assert!((estimate.log_half_width() - 3.182_446 * 2f64.ln() / 3f64.sqrt()).abs() < 1e-4);
     }
 
     #[test]
     fn windows_of_unequal_length_are_rates() {
-        let pairs = [pair(1, (10.0, 1.0), (10.0, 2.0)), pair(2, (40.0, 4.0), (5.0, 1.0))];
-        let estimate = slowdown(&pairs, 0.95).unwrap();
+        let pairs = [0, 2]
+            .map(|life| [pair(life + 1, (10.0, 1.0), (10.0, 2.0)), pair(life + 2, (40.0, 4.0), (5.0, 1.0))]);
+        let estimate = slowdown(&pairs.concat(), 0.95).unwrap();
         assert!((estimate.value - 2.0).abs() < 1e-12 && estimate.spread < 1e-12);
     }
 
@@ -107,6 +110,7 @@ mod tests {
             assert_eq!(slowdown(&pairs, 0.95), Err(NotEstimable::InvalidWindow { life: 8 }));
         }
         let huge = pair(9, (1.0, f64::MAX), (1.0, 1.0));
-        assert_eq!(slowdown(&[fine, huge, huge], 0.95), Err(NotEstimable::OutOfRange));
+        let fine: Vec<Pair> = (10..14).map(|life| Pair { life, ..fine }).collect();
+        assert_eq!(slowdown(&[&fine[..], &[huge, huge]].concat(), 0.95), Err(NotEstimable::OutOfRange));
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! [measure]
 //! looks = [10, 20]
-//! budget = "60s"
+//! time = "60s"
 //!
 //! [placement]
 //! kind = "llc"
@@ -122,9 +122,14 @@ pub struct Measure {
     pub decide: Option<Decide>,
     /// The share of intervals that hold the truth.
     pub confidence: Share,
-    /// No life begins after this time; absent: no limit.
+    /// The share of the permitted error that is kept for the last look, or for the end of the time; absent:
+    /// every look has the same.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Span>,
+    pub last_look: Option<Share>,
+    /// No life begins that would not end within this time; absent: no limit. Files written before it was
+    /// called so have `budget`, which elsewhere is a share.
+    #[serde(alias = "budget", skip_serializing_if = "Option::is_none")]
+    pub time: Option<Span>,
 }
 
 impl Default for Measure {
@@ -140,7 +145,8 @@ impl Default for Measure {
             precision: None,
             decide: None,
             confidence: Share(0.95),
-            budget: None,
+            last_look: None,
+            time: None,
         }
     }
 }
@@ -300,7 +306,16 @@ impl Experiment {
         let experiment: Experiment = toml::from_str(text).map_err(|error| {
             let place = error.span().map(|span| line_and_column(text, span.start));
             let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
-            ExperimentError(format!("{}{}", place.unwrap_or_default(), nearest::improve(error.message())))
+            // Keys that are there twice are no TOML; this one has two names.
+            let message = match error.message() {
+                "duplicate field `time`" => {
+                    "`time` and `budget`, as it was called once, are both given: leave \
+                                             `budget` out"
+                        .into()
+                }
+                other => nearest::improve(other),
+            };
+            ExperimentError(format!("{}{message}", place.unwrap_or_default()))
         })?;
         experiment.check()?;
         Ok(experiment)
@@ -457,6 +472,9 @@ impl Measure {
         }
         if !(0.5..1.0).contains(&self.confidence.0) {
             return Some(format!("confidence = {} must be at least 50% and below 100%", self.confidence));
+        }
+        if self.last_look.is_some_and(|share| !(share.0 > 0.0 && share.0 < 1.0)) {
+            return Some("last_look must be more than 0% and less than 100% of the permitted error".into());
         }
         if self.margin.0 <= 0.0 {
             return Some("margin = 0% leaves nothing to be equal within: use at least 0.1%".into());

@@ -7,7 +7,7 @@ metric = "victim"
 
 [measure]
 looks = [10, 20]
-budget = "60s"
+time = "60s"
 
 [placement]
 kind = "llc"
@@ -41,6 +41,16 @@ fn what_is_written_reads_back_the_same() {
 }
 
 #[test]
+fn what_was_once_called_a_budget_is_still_read() {
+    let experiment = Experiment::parse(GOOD).unwrap();
+    assert_eq!(experiment.measure.time, Some(Span::ms(60_000)));
+    assert_eq!(Experiment::parse(&GOOD.replace("time = ", "budget = ")).unwrap(), experiment);
+    assert!(!experiment.to_toml().contains("budget"));
+    let ended: crate::runner::Ended = serde_json::from_str(r#"{"why":"budget"}"#).unwrap();
+    assert_eq!(ended, crate::runner::Ended::Time);
+}
+
+#[test]
 fn every_mistake_gets_one_sentence() {
     let cases = [
         ("schema = 1", "schema = 9", "schema = 9 is not known"),
@@ -52,10 +62,13 @@ fn every_mistake_gets_one_sentence() {
         ("looks = [10, 20]", "looks = []", "numbers of lives"),
         ("looks = [10, 20]", "looks = [20, 10]", "larger than the one before"),
         ("looks = [10, 20]", "looks = [10, 20]\nblocks = 0", "blocks = 0"),
-        ("budget = \"60s\"", "budget = \"soon\"", "'soon' is not a duration"),
-        ("budget = \"60s\"", "window = \"0ms\"", "between 1ms"),
-        ("budget = \"60s\"", "confidence = \"100%\"", "below 100%"),
-        ("budget = \"60s\"", "margin = \"0%\"", "margin = 0%"),
+        ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),
+        ("time = \"60s\"", "time = \"60s\"\nbudget = \"60s\"", "leave `budget` out"),
+        ("time = \"60s\"", "time = \"60s\"\ntime = \"60s\"", "duplicate key"),
+        ("time = \"60s\"", "budget = \"2%\"", "'2%' is not a duration"),
+        ("time = \"60s\"", "window = \"0ms\"", "between 1ms"),
+        ("time = \"60s\"", "confidence = \"100%\"", "below 100%"),
+        ("time = \"60s\"", "margin = \"0%\"", "margin = 0%"),
         ("kind = \"llc\"", "kind = \"lcc\"", "did you mean `llc`"),
         ("cpus = \"1-2\"", "cpus = \"1-\"", "is not a CPU list"),
         ("count = [1, 2]", "placement = \"remote\"", "exclude each other"),

@@ -59,18 +59,18 @@ fn sample(life: u32, position: u32, step_case: usize, case: usize, role: &str) -
     }
 }
 
-// In each of two lives: the victim alone does 100 units in a window, beside `victim` of them; each of
-// two writers writes `lines` lines in 1000 ns.
+// In each of four lives, the third as the first and the fourth as the second: the victim alone does 100 units
+// in a window, beside `victim` of them; each of two writers writes `lines` lines in 1000 ns.
 fn measure(case: usize, victim: [u64; 2], lines: [u64; 2]) -> Vec<Sample> {
     let life = |life: u32| {
-        let of = life as usize;
+        let of = life as usize % 2;
         let alone = sample(life, 0, case, 0, "victim");
         let beside = Sample { units: victim[of], ..sample(life, 1, case, case, "victim") };
         let writer =
             |instance| Sample { units: lines[of], instance, ..sample(life, 1, case, case, "aggressor") };
         [alone, beside, writer(0), writer(1)]
     };
-    (0..2).flat_map(life).collect()
+    (0..4).flat_map(life).collect()
 }
 
 // Case 0 is alone; 1 to 4 are clwb, nt, clflush and plain stores; 5 is alu.
@@ -165,7 +165,7 @@ fn costs_alone_have_rates_and_no_victim() {
     ";
     let plan = plan(text);
     let samples: Vec<Sample> =
-        (0..4).flat_map(|case| (0..2).map(move |life| sample(life, 0, case, case, "victim"))).collect();
+        (0..4).flat_map(|case| (0..4).map(move |life| sample(life, 0, case, case, "victim"))).collect();
     let found = frontier(&plan, &samples, 0.95);
     assert_eq!((found.victim, found.reached), (None, Reached::Durable));
     let fenced: Vec<bool> = found.points.iter().map(Point::fenced).collect();

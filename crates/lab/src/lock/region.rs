@@ -1,6 +1,8 @@
 //! Pseudo-locked regions that outlive the program that made them: each has a journal of its own, by which
 //! removing it puts back what was taken from others.
 
+use std::path::PathBuf;
+
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
@@ -66,11 +68,21 @@ pub fn create(
     }
     let mut change = Transaction::begin(fs, &format!("lock create {name}"), options)?;
     let planned = plan(change.before())?;
+    removable(fs)?;
     for step in &planned.steps {
         change.apply(step.clone())?;
     }
     change.keep_named(name)?;
     Ok(planned)
+}
+
+// Nobody makes a region that could then not be removed.
+fn removable(fs: &Resctrl) -> Result<(), Error> {
+    let Some(why) = fs.kernel().unseen() else { return Ok(()) };
+    Err(Error::Usage(format!(
+        "no region was made, since it could not be removed from here: {why}, and the kernel can crash when a region \
+         goes that somebody has open; do it as root outside of any container, where /proc shows every process"
+    )))
 }
 
 /// Removes a region that [`create`] has made, and gives back what was taken from others for it.
@@ -80,18 +92,14 @@ pub fn create(
 pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, Error> {
     let group = fs.group(&name.parse()?);
     if group.exists() {
-        let users = group_users(fs, name)?;
-        if !users.is_empty() {
-            let pids: Vec<String> = users.iter().map(u32::to_string).collect();
-            return Err(Error::Busy(format!(
-                "{} is in use by process {}: end it first; nothing was changed",
-                group.device().display(),
-                pids.join(", ")
-            )));
-        }
+        group.refuse_while_mapped(&format!("removing region '{name}'"))?;
     }
     match transaction::undo_named(fs, name, options)? {
         Some(restored) => Ok(restored),
+        None if group.exists() && elsewhere(name).is_some() => Err(Error::Usage(format!(
+            "'{name}' was made with a journal in another folder: 'ringfence lock remove {name} --folder {}'",
+            elsewhere(name).unwrap_or_default().display()
+        ))),
         None if group.exists() => Err(Error::Usage(format!(
             "'{name}' was not made by 'ringfence lock create': remove it by rmdir {}, if nothing needs it",
             group.place("")
@@ -100,6 +108,12 @@ pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, E
             "there is no region '{name}'; 'ringfence lock list' names those that there are"
         ))),
     }
+}
+
+// The folder of the journal of a region, whoever has made it.
+fn elsewhere(name: &str) -> Option<PathBuf> {
+    let mut left = transaction::left(&FsRoot::host(), None).into_iter();
+    left.find(|left| left.past.is_none() && left.name.as_deref() == Some(name)).map(|left| left.folder)
 }
 
 fn group_users(fs: &Resctrl, name: &str) -> Result<Vec<u32>, Error> {
@@ -123,8 +137,10 @@ pub struct Region {
     pub cpus: String,
     /// The device that is mapped.
     pub device: String,
-    /// Processes that use it, as far as this user may see them.
+    /// Processes that use it, as far as they can be seen.
     pub users: Vec<u32>,
+    /// Why there may be others that use it; absent where there are none.
+    pub unseen: Option<String>,
     /// Whether [`remove`] can remove it.
     pub ours: bool,
 }
@@ -135,6 +151,7 @@ pub struct Region {
 /// Where the groups cannot be read.
 pub fn locked(root: &FsRoot, fs: &Resctrl, options: &Options) -> Result<Vec<Region>, Error> {
     let left = transaction::left(root, options.folder.as_deref());
+    let unseen = fs.kernel().unseen();
     let mut regions = Vec::new();
     for group in fs.groups()? {
         if group.id().is_monitor() || group.mode()? != Some(Mode::PseudoLocked) {
@@ -146,8 +163,9 @@ pub fn locked(root: &FsRoot, fs: &Resctrl, options: &Options) -> Result<Vec<Regi
         let first = first.map(|(resource, domain, mask)| (format!("{resource}:{domain}"), mask.to_string()));
         let (cache, mask) = first.unwrap_or_default();
         regions.push(Region {
-            ours: left.iter().any(|left| left.name.as_deref() == Some(&name)),
+            ours: left.iter().any(|left| left.past.is_none() && left.name.as_deref() == Some(&name)),
             users: group_users(fs, &name)?,
+            unseen: unseen.clone(),
             bytes: group.size()?.first().map_or(0, |size| size.amount),
             cpus: group.cpus()?.to_string(),
             device: group.device().display().to_string(),
@@ -191,6 +209,7 @@ pub fn misses(
     if let Support::Cannot(why) = pseudo::support(root) {
         return Err(Error::Usage(why));
     }
+    removable(fs)?;
     let what = if level == 2 { What::L2 } else { What::L3 };
     let mut all: Vec<Misses> = Vec::new();
     for size in sizes {

@@ -20,6 +20,7 @@ fn apart() -> Apart {
             cbm_mask: Mask(0x7ff),
             min_cbm_bits: 1,
             shareable_bits: Mask(0x600),
+            io_alloc: Default::default(),
             sparse_masks: false,
             bit_usage: Default::default(),
         },
@@ -32,7 +33,7 @@ fn apart() -> Apart {
     };
     let groups =
         [(".".parse().unwrap(), group("L3:0=7ff;1=7ff")), ("web".parse().unwrap(), group("L3:0=3f;1=7ff"))];
-    let state = State { groups: groups.into() };
+    let state = State { groups: groups.into(), ..State::default() };
     // Twice 256 KiB are half a way of 1 MiB.
     shared_out(&info, &state, (3, 0), 1 << 20, Bytes::kib(256)).unwrap()
 }

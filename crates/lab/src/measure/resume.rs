@@ -17,8 +17,8 @@ use crate::units::Span;
 /// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
 /// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they were.
 ///
-/// `budget` is a time budget for what follows; without it, what is left of the experiment's own. A
-/// dataset that ended at its budget goes on only with a new one.
+/// `time` is for what follows; without it, what is left of the experiment's own. A dataset that ended
+/// when its time was spent goes on only with more.
 ///
 /// # Errors
 /// [`EngineError::Usage`] where this is no dataset, where another program is measuring it, or where it
@@ -27,13 +27,13 @@ use crate::units::Span;
 pub fn resume(
     dir: &Path,
     machine: &Machine,
-    budget: Option<Span>,
+    time: Option<Span>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
     let lock = Lock::take(dir)?;
     let dataset = Dataset::open(dir)?;
-    if dataset.is_done() && !(budget.is_some() && dataset.manifest.ended == Some(Ended::Budget)) {
+    if dataset.is_done() && !(time.is_some() && dataset.manifest.ended == Some(Ended::Time)) {
         return Ok(done(dataset));
     }
     if let Some(reason) = why_not(&dataset, machine) {
@@ -45,11 +45,11 @@ pub fn resume(
         .map_err(|problem| EngineError::Usage(format!("{} cannot go on: {problem}", dir.display())))?;
     let steps_before = earlier.steps();
     let mut plan = dataset.plan.clone();
-    if let Some(whole) = &mut plan.experiment.measure.budget {
+    if let Some(whole) = &mut plan.experiment.measure.time {
         whole.0 = whole.0.saturating_sub(dataset.measured_for());
     }
-    if budget.is_some() {
-        plan.experiment.measure.budget = budget;
+    if time.is_some() {
+        plan.experiment.measure.time = time;
     }
     let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
     let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
@@ -59,15 +59,18 @@ pub fn resume(
         dir: dir.into(),
         recorder: Some(recorder),
         scale: None,
+        starts: Vec::new(),
         progress,
     };
     let ran = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording);
+    let used = super::used(&plan, &engine);
     let left = engine.end();
     let (samples, ended) = ran?;
+    let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();
     let finished = recording.finish(&ended);
     finished.map_err(EngineError::Failed)?;
     let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
-    Ok(Measurement { samples, ended, scale, plan, steps_before, left })
+    Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
 }
 
 /// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
@@ -108,6 +111,8 @@ fn done(dataset: Dataset) -> Measurement {
         ended: manifest.ended.unwrap_or(Ended::Complete),
         scale: manifest.scale,
         steps_before: steps_before as u64,
+        used: Vec::new(),
+        starts: manifest.starts,
         left: Vec::new(),
     }
 }

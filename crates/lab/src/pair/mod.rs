@@ -58,9 +58,9 @@ pub fn run(
     can_be_run(&screening, machine, &kinds)?;
     let begun = Begun::new(question, dir)?;
 
-    let budgets =
-        [&question.screen, &question.confirm].map(|measure| measure.budget.map_or(Duration::ZERO, |b| b.0));
-    watch.stage("every pair", 0, 2, budgets[0], budgets[1]);
+    let times = [&question.screen, &question.confirm]
+        .map(|measure| measure.time.map_or(Duration::ZERO, |time| time.0));
+    watch.stage("every pair", 0, 2, times[0], times[1]);
     let screen =
         begun.keep_if(continue_or_begin(&screening, machine, &dir.join(SCREEN), stop, &mut |p| {
             watch.progress(p);
@@ -71,7 +71,7 @@ pub fn run(
         return Ok(outcome);
     }
     let advised = outcome.advice.as_ref().expect("it wants confirmation").assignment.clone();
-    watch.stage("the advice again, on fresh lives", 1, 2, budgets[1], Duration::ZERO);
+    watch.stage("the advice again, on fresh lives", 1, 2, times[1], Duration::ZERO);
     let confirming = question.confirming(&kinds, &advised);
     let confirm =
         continue_or_begin(&confirming, machine, &dir.join(CONFIRM), stop, &mut |p| watch.progress(p));
@@ -154,8 +154,9 @@ impl<'a> Begun<'a> {
             return match stored == *question {
                 true => Ok(Self { dir, made: Vec::new(), wrote: false }),
                 false => Err(EngineError::Usage(format!(
-                    "{} holds another question: name a new folder, or go on with that one by 'ringfence pair --resume {0}'",
-                    dir.display()
+                    "{} holds another question: name a new folder, or go on with that one: {}",
+                    dir.display(),
+                    crate::shell::line(["ringfence", "pair", "--resume", &dir.to_string_lossy()])
                 ))),
             };
         }

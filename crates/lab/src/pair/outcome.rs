@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::assignment::Assignment;
-use super::progress::{Progress, mean};
+use super::progress::Progress;
 use super::question::{Kind, Question, letter};
 use crate::estimate::{Class, Estimate, Finding, NotEstimable, lives_needed, serialize_estimate};
 use crate::experiment::PlacementKind;
@@ -60,8 +60,12 @@ pub struct PairEntry {
     pub first: Finding,
     /// The same of the second; of two tasks of one kind it is the same figure.
     pub second: Finding,
-    /// Rates beside over rates alone, of both together: 2 where neither disturbs the other.
+    /// Rates beside over rates alone, of both together: 2 where neither disturbs the other. More than 2 is
+    /// noise, or tasks that help each other.
     pub progress: f64,
+    /// The same with its interval.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub total: Estimate,
 }
 
 /// The best assignment by the screening.
@@ -70,19 +74,26 @@ pub struct Advice {
     /// It.
     pub assignment: Assignment,
     /// Its total progress; the number of tasks where nobody disturbs anybody.
-    pub total: f64,
+    #[serde(serialize_with = "serialize_estimate")]
+    pub total: Estimate,
     /// That of the present one.
-    pub present_total: f64,
+    #[serde(serialize_with = "serialize_estimate")]
+    pub present_total: Estimate,
     /// The one over the other. Flattering, since the best of many was picked by the same lives.
     #[serde(serialize_with = "serialize_estimate")]
     pub gain: Estimate,
     /// The probability that it beats the present one, given the screening's lives alone.
     pub probability: Option<f64>,
-    /// Where the present one is the best: the best of the others.
+    /// Where none has a larger total than the present one: the one that leaves most room for a gain.
     pub next: Option<Next>,
+    /// The largest gain over the present one that the intervals leave possible, whichever other one it would
+    /// be: 1.05 is 5 %. None where one of them has no interval.
+    pub room: Option<f64>,
+    /// The same by any but the advised one.
+    pub room_beside: Option<f64>,
 }
 
-/// The best assignment that is not the present one.
+/// An assignment that is not the present one.
 #[derive(Debug, Clone, Serialize)]
 pub struct Next {
     /// It.
@@ -108,18 +119,25 @@ pub enum Verdict {
     AllAlike,
     /// There is only one assignment.
     OnlyOne,
-    /// The present assignment is the best.
+    /// No other assignment has a larger total than the present one, and the intervals leave room for no gain
+    /// larger than the margin by any.
     PresentIsBest,
-    /// The screening, which flatters, leaves room for no gain larger than the margin.
+    /// The screening, which flatters, leaves room for no gain larger than the margin by any other assignment.
     NoRoom,
     /// The gain was confirmed to lie above the margin.
     Change,
-    /// No gain larger than the margin, by the fresh lives.
+    /// The advised one gains no more than the margin, by the fresh lives, and the screening leaves room for no
+    /// larger gain by any other.
     NoGain,
-    /// The fresh lives show no gain above the margin, and do not exclude one.
+    /// The advised one gains no more than the margin, by the fresh lives; others, which looked worse and were
+    /// not measured again, may still gain more.
+    NoGainByIt,
+    /// Undecided: no gain above the margin was shown, and none is excluded.
     NotShown {
         /// Lives that would settle it; none when absurdly many.
         lives_needed: Option<u32>,
+        /// About how long they would take, seconds.
+        seconds: Option<f64>,
     },
     /// There is no figure.
     NotEstimable {
@@ -147,7 +165,7 @@ impl Outcome {
             kinds: kinds.iter().enumerate().map(|(number, kind)| KindEntry::new(number, kind)).collect(),
             placement: placement(screen.0),
             margin,
-            pairs: pairs(kinds.len(), &results, margin, progress.as_ref().ok()),
+            pairs: pairs(kinds.len(), &results, (margin, level), progress.as_ref().ok()),
             classes: BTreeMap::new(),
             present: question.present.clone(),
             assignments: 0,
@@ -167,7 +185,7 @@ impl Outcome {
             return outcome;
         }
         let advised = progress.map_err(Some).and_then(|progress| {
-            advise(&progress, &question.present, candidates, &of_each, level).ok_or(None)
+            advise(&progress, &question.present, candidates, &of_each, (margin, level)).ok_or(None)
         });
         let advice = match advised {
             Ok(advice) => advice,
@@ -177,20 +195,27 @@ impl Outcome {
                 return outcome;
             }
         };
-        outcome.verdict = match &advice.gain {
-            _ if advice.assignment.by_kind(&of_each) == question.present.by_kind(&of_each) => {
-                Verdict::PresentIsBest
-            }
-            Err(reason) => Verdict::NotEstimable { reason: *reason },
-            Ok(gain) if gain.high <= 1.0 + margin => Verdict::NoRoom,
-            Ok(_) => Verdict::CutShort,
+        // Every other one is judged at the full level: that all of them gain little is claimed only where
+        // each does (an intersection-union test, Berger 1982).
+        let no_room = advice.room.is_some_and(|room| room <= 1.0 + margin);
+        outcome.verdict = match (&advice.next, &advice.gain) {
+            (Some(_), _) if no_room => Verdict::PresentIsBest,
+            (Some(next), _) => undecided(&next.gain, margin, screen.1),
+            (None, Err(reason)) => Verdict::NotEstimable { reason: *reason },
+            (None, Ok(_)) if no_room => Verdict::NoRoom,
+            (None, Ok(_)) => Verdict::CutShort,
         };
         if let (Verdict::CutShort, Some((plan, samples))) = (&outcome.verdict, confirm) {
             let gain = Progress::new(plan, samples).and_then(|progress| {
                 let [from, to] = [&question.present, &advice.assignment].map(|one| one.by_kind(&of_each));
                 progress.gain(&from, &to, self::level(plan))
             });
-            outcome.verdict = judge(&gain, margin);
+            outcome.verdict = judge(&gain, margin, samples);
+            // Those that looked worse were not measured again: the screening still speaks for them.
+            let others = advice.room_beside.is_some_and(|room| room <= 1.0 + margin);
+            if outcome.verdict == Verdict::NoGain && !others {
+                outcome.verdict = Verdict::NoGainByIt;
+            }
             outcome.confirmed = Some(Confirmed { gain });
         }
         outcome.advice = Some(advice);
@@ -228,7 +253,12 @@ fn level(plan: &Plan) -> f64 {
     1.0 - (1.0 - measure.confidence.0) / measure.looks.len().max(1) as f64
 }
 
-fn pairs(kinds: usize, results: &[CaseResult], margin: f64, progress: Option<&Progress>) -> Vec<PairEntry> {
+fn pairs(
+    kinds: usize,
+    results: &[CaseResult],
+    (margin, level): (f64, f64),
+    progress: Option<&Progress>,
+) -> Vec<PairEntry> {
     let finding = |task: usize, neighbour: usize| {
         let arm = format!("{} beside {}", letter(task), letter(neighbour));
         let result = results.iter().find(|result| result.arm == arm);
@@ -241,8 +271,14 @@ fn pairs(kinds: usize, results: &[CaseResult], margin: f64, progress: Option<&Pr
     let both = (0..kinds).flat_map(|a| (a..kinds).map(move |b| (a, b)));
     both.map(|(a, b)| {
         let pair = Assignment { pairs: vec![(a, b)], alone: None };
-        let totals = progress.and_then(|progress| progress.totals(&pair)).unwrap_or_default();
-        PairEntry { kinds: (a, b), first: finding(a, b), second: finding(b, a), progress: mean(&totals) }
+        PairEntry {
+            kinds: (a, b),
+            first: finding(a, b),
+            second: finding(b, a),
+            progress: progress.and_then(|progress| progress.total(&pair)).unwrap_or(f64::NAN),
+            total: progress
+                .map_or(Err(NotEstimable::NothingMeasured), |progress| progress.total_estimate(&pair, level)),
+        }
     })
     .collect()
 }
@@ -252,58 +288,95 @@ fn advise(
     present: &Assignment,
     candidates: Vec<Assignment>,
     of_each: &[usize],
-    level: f64,
+    (margin, level): (f64, f64),
 ) -> Option<Advice> {
-    let total = |assignment: &Assignment| {
-        let total = mean(&progress.totals(&assignment.by_kind(of_each))?);
-        total.is_finite().then_some(total)
-    };
-    let present_total = total(present)?;
-    let gain = |to: &Assignment| progress.gain(&present.by_kind(of_each), &to.by_kind(of_each), level);
-    let mut best: Option<(Assignment, f64)> = None;
+    let now = present.by_kind(of_each);
+    let present_total = progress.total(&now)?;
+    // Each that differs once, with its total.
+    let mut others: BTreeMap<Assignment, (Assignment, f64)> = BTreeMap::new();
     for assignment in candidates {
-        if assignment.by_kind(of_each) == present.by_kind(of_each) {
-            continue;
-        }
-        let of_this = total(&assignment)?;
-        if best.as_ref().is_none_or(|best| of_this > best.1) {
-            best = Some((assignment, of_this));
+        let by_kind = assignment.by_kind(of_each);
+        if by_kind != now && !others.contains_key(&by_kind) {
+            let total = progress.total(&by_kind)?;
+            others.insert(by_kind, (assignment, total));
         }
     }
-    let (other, of_other) = best?;
-    let gain_of_other = gain(&other);
-    // An assignment that is no better than the present one is not advised.
-    if of_other <= present_total {
+    let gains: Vec<(&Assignment, &Assignment, f64, Estimate)> = others
+        .iter()
+        .map(|(by_kind, (assignment, total))| {
+            (by_kind, assignment, *total, progress.gain(&now, by_kind, level))
+        })
+        .collect();
+    let room = |without: Option<&Assignment>| {
+        let others = gains.iter().filter(|(by_kind, ..)| Some(*by_kind) != without);
+        let highs: Option<Vec<f64>> = others.map(|(.., gain)| Some(gain.as_ref().ok()?.high)).collect();
+        highs.map(|highs| highs.into_iter().fold(0.0, f64::max))
+    };
+    let (by_kind, best, total, gain) = gains.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let estimate = |by_kind: &Assignment| progress.total_estimate(by_kind, level);
+    let high = |gain: &Estimate| gain.as_ref().map_or(f64::INFINITY, |gain| gain.high);
+    let room_of_all = room(None);
+    // One that is no better than the present one is not advised; nor one that is known to gain too little,
+    // where another may still gain more.
+    let too_little = high(gain) <= 1.0 + margin && room_of_all.is_none_or(|room| room > 1.0 + margin);
+    if *total <= present_total || too_little {
+        let (_, next, _, gain) = gains.iter().max_by(|a, b| high(&a.3).total_cmp(&high(&b.3)))?;
         return Some(Advice {
             assignment: present.clone(),
-            total: present_total,
-            present_total,
-            gain: gain(present),
+            total: estimate(&now),
+            present_total: estimate(&now),
+            gain: progress.gain(&now, &now, level),
             probability: None,
-            next: Some(Next { assignment: other, gain: gain_of_other }),
+            next: Some(Next { assignment: (*next).clone(), gain: *gain }),
+            room: room_of_all,
+            room_beside: room_of_all,
         });
     }
-    let probability = gain_of_other.as_ref().ok().map(|gain| gain.probability_above_one());
     Some(Advice {
-        assignment: other,
-        total: of_other,
-        present_total,
-        gain: gain_of_other,
-        probability,
+        assignment: (*best).clone(),
+        total: estimate(by_kind),
+        present_total: estimate(&now),
+        gain: *gain,
+        probability: gain.as_ref().ok().map(|gain| gain.probability_above_one()),
         next: None,
+        room: room_of_all,
+        room_beside: room(Some(by_kind)),
     })
 }
 
-fn judge(gain: &Estimate, margin: f64) -> Verdict {
+// Whether a gain lies above the margin, and where that is not known, what it would take.
+fn judge(gain: &Estimate, margin: f64, samples: &[Sample]) -> Verdict {
     match gain {
-        Err(reason) => Verdict::NotEstimable { reason: *reason },
         Ok(gain) if gain.low > 1.0 + margin => Verdict::Change,
         Ok(gain) if gain.high <= 1.0 + margin => Verdict::NoGain,
+        gain => undecided(gain, margin, samples),
+    }
+}
+
+fn undecided(gain: &Estimate, margin: f64, samples: &[Sample]) -> Verdict {
+    match gain {
+        Err(reason) => Verdict::NotEstimable { reason: *reason },
         Ok(gain) => {
             // To where the interval leaves the margin on the side that the figure lies.
             let distance = (gain.value.ln() - margin.ln_1p()).abs();
-            let needed = lives_needed(gain.spread, gain.level, distance);
-            Verdict::NotShown { lives_needed: needed.map(|lives| lives.max(gain.lives + 1)) }
+            let lives_needed = lives_needed(gain.spread, gain.level, distance);
+            let lives_needed = lives_needed.map(|lives| lives.max(gain.lives + 1));
+            let seconds = lives_needed.zip(life_seconds(samples));
+            Verdict::NotShown { lives_needed, seconds: seconds.map(|(lives, each)| f64::from(lives) * each) }
         }
     }
+}
+
+// From one life's first window to the next one's, in the middle of all.
+pub(super) fn life_seconds(samples: &[Sample]) -> Option<f64> {
+    let mut starts = BTreeMap::<u32, u64>::new();
+    for sample in samples {
+        let start = starts.entry(sample.life).or_insert(sample.start_ns);
+        *start = sample.start_ns.min(*start);
+    }
+    let starts: Vec<u64> = starts.into_values().collect();
+    // A resumed measurement may begin to count anew.
+    let mut lengths: Vec<u64> = starts.windows(2).filter_map(|two| two[1].checked_sub(two[0])).collect();
+    lengths.sort_unstable();
+    lengths.get(lengths.len() / 2).filter(|ns| **ns > 0).map(|ns| *ns as f64 * 1e-9)
 }

@@ -8,16 +8,40 @@ use crate::plan::Plan;
 use crate::results;
 use crate::sample::Sample;
 
-/// The rate beside another over the rate alone, for every pair of kinds measured, in every life that has
+/// The rate beside another over the rate alone, for every pair of kinds measured, over the lives that have
 /// them all.
 ///
-/// Lives are kept apart, since all pairs of a life share its memory layouts and its time: sums over
-/// pairs are made within a life, and only they are compared over lives.
+/// A task's figure is the geometric mean over lives, as that of a slowdown is: its inverse. An assignment's
+/// total is the sum of these. (A geometric mean of sums made within each life would be larger than the sum
+/// of the means wherever lives scatter: by noise alone, four tasks that keep all of their rates would come
+/// to more than four.) All pairs of a life share its memory layouts and its time: what is compared over
+/// lives, by Student's t, is how far each life moves the total (the delta method), not each task by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    // Per ordered pair of kinds, a figure per life, in the same order of lives.
-    of: BTreeMap<(usize, usize), Vec<f64>>,
+    of: BTreeMap<(usize, usize), Kept>,
     lives: usize,
+}
+
+/// What a task keeps of its rate beside another.
+#[derive(Debug, Clone, PartialEq)]
+struct Kept {
+    mean: f64,
+    /// By how much each life moves the mean, in the same order of lives everywhere; the sum is 0.
+    moves: Vec<f64>,
+}
+
+impl Kept {
+    fn new(figures: &[f64]) -> Self {
+        let mean = |of: &dyn Fn(&f64) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
+        // A life in which it stood still has no logarithm, and is a figure like any: arithmetic then.
+        if figures.contains(&0.0) {
+            let middle = mean(&|figure| *figure);
+            return Self { mean: middle, moves: figures.iter().map(|figure| figure - middle).collect() };
+        }
+        let log = mean(&|figure| figure.ln());
+        let middle = log.exp();
+        Self { mean: middle, moves: figures.iter().map(|figure| middle * (figure.ln() - log)).collect() }
+    }
 }
 
 impl Progress {
@@ -44,8 +68,10 @@ impl Progress {
         };
         // The last life may have been cut short.
         lives.retain(|life| of.values().all(|figures| figures.contains_key(life)));
-        let of =
-            of.into_iter().map(|(pair, figures)| (pair, lives.iter().map(|life| figures[life]).collect()));
+        let kept = |figures: BTreeMap<u32, f64>| {
+            Kept::new(&lives.iter().map(|life| figures[life]).collect::<Vec<f64>>())
+        };
+        let of = of.into_iter().map(|(pair, figures)| (pair, kept(figures)));
         Ok(Self { of: of.collect(), lives: lives.len() })
     }
 
@@ -54,43 +80,58 @@ impl Progress {
         self.lives
     }
 
-    /// Per life, the total progress of an assignment of kinds: the number of its tasks where nobody
-    /// disturbs anybody. A pair that was not measured has none.
-    pub fn totals(&self, kinds: &Assignment) -> Option<Vec<f64>> {
-        let mut totals = vec![if kinds.alone.is_some() { 1.0 } else { 0.0 }; self.lives];
-        for &(a, b) in &kinds.pairs {
-            for side in [(a, b), (b, a)] {
-                for (total, figure) in totals.iter_mut().zip(self.of.get(&side)?) {
-                    *total += figure;
-                }
-            }
-        }
-        Some(totals)
+    /// The total progress of an assignment of kinds: the number of its tasks where nobody disturbs
+    /// anybody. None where a pair was not measured, or there is no life.
+    pub fn total(&self, kinds: &Assignment) -> Option<f64> {
+        Some(self.sum(kinds)?.0).filter(|total| total.is_finite())
     }
 
-    /// The total progress of one assignment over that of another: a log-ratio per life, and Student's t
-    /// over lives.
+    /// The same with its interval.
     ///
     /// # Errors
-    /// Where there are too few lives, or one in which nothing moved at all.
-    pub fn gain(&self, from: &Assignment, to: &Assignment, level: f64) -> Estimate {
-        let (Some(from), Some(to)) = (self.totals(from), self.totals(to)) else {
-            return Err(NotEstimable::NothingMeasured);
-        };
-        let still = |totals: &[f64]| totals.iter().filter(|total| **total <= 0.0).count() as u32;
-        let (baseline, arm) = (still(&from), still(&to));
-        if baseline + arm > 0 {
-            return Err(NotEstimable::Stalled { baseline, arm, of: self.lives as u32 });
+    /// Where there are too few lives, or nothing moved at all.
+    pub fn total_estimate(&self, kinds: &Assignment, level: f64) -> Estimate {
+        let (total, moves) = self.sum(kinds).ok_or(NotEstimable::NothingMeasured)?;
+        if total <= 0.0 {
+            return Err(NotEstimable::Stalled { baseline: 0, arm: self.lives as u32, of: self.lives as u32 });
         }
-        let logs: Vec<f64> = from.iter().zip(&to).map(|(from, to)| (to / from).ln()).collect();
+        let logs: Vec<f64> = moves.iter().map(|by| total.ln() + by / total).collect();
         Interval::over_lives(&logs, level)
     }
-}
 
-/// The geometric mean over lives, so that whatever has the larger one has a gain above 1; no number
-/// where there is no life.
-pub fn mean(totals: &[f64]) -> f64 {
-    (totals.iter().map(|total| total.ln()).sum::<f64>() / totals.len() as f64).exp()
+    /// The total progress of one assignment over that of another, with Student's t over lives.
+    ///
+    /// # Errors
+    /// Where there are too few lives, or one in which nothing moves at all.
+    pub fn gain(&self, from: &Assignment, to: &Assignment, level: f64) -> Estimate {
+        let (Some((from, before)), Some((to, after))) = (self.sum(from), self.sum(to)) else {
+            return Err(NotEstimable::NothingMeasured);
+        };
+        let lives = self.lives as u32;
+        let still = |total: f64| if total <= 0.0 { lives } else { 0 };
+        let (baseline, arm) = (still(from), still(to));
+        if baseline + arm > 0 {
+            return Err(NotEstimable::Stalled { baseline, arm, of: lives });
+        }
+        let gain = (to / from).ln();
+        let logs: Vec<f64> =
+            before.iter().zip(&after).map(|(before, after)| gain + after / to - before / from).collect();
+        Interval::over_lives(&logs, level)
+    }
+
+    // The total and by how much each life moves it.
+    fn sum(&self, kinds: &Assignment) -> Option<(f64, Vec<f64>)> {
+        let mut total = if kinds.alone.is_some() { 1.0 } else { 0.0 };
+        let mut moves = vec![0.0; self.lives];
+        for &(a, b) in &kinds.pairs {
+            for side in [(a, b), (b, a)] {
+                let kept = self.of.get(&side)?;
+                total += kept.mean;
+                moves.iter_mut().zip(&kept.moves).for_each(|(all, by)| *all += by);
+            }
+        }
+        Some((total, moves))
+    }
 }
 
 // Progress is 0 where a task stood still beside the other for a whole life: that is a figure like any.

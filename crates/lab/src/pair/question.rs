@@ -1,7 +1,6 @@
 //! What is asked: which tasks, how they are paired now, and how it is measured.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use crate::experiment::{
     Arm, Experiment, ExperimentError, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA,
 };
 use crate::task::{Task, axes, text};
+use crate::text_file;
 
 /// The file of a pair's folder that holds the question.
 pub const FILE: &str = "question.json";
@@ -188,7 +188,7 @@ impl Question {
         let broken = |error: &dyn std::fmt::Display| {
             ExperimentError(format!("{}: {error}; restore it as it was written", path.display()))
         };
-        let text = match fs::read_to_string(&path) {
+        let text = match text_file::read(&path, text_file::LONGEST) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(None);

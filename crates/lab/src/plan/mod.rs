@@ -9,14 +9,16 @@ pub use cases::{Active, Case, cases};
 pub use lacks::{can_be_started, lacks};
 pub use order::{Life, Step, life};
 
+use std::time::Duration;
+
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, ExperimentError};
 use crate::placement::{self, Placed, Want};
-use crate::task::Task;
 use crate::task::axes::{self, Variant};
+use crate::task::{DEFAULT_WARM_UP, ProgramUnit, Task, text};
 use crate::units::Span;
 
 /// Everything that is decided before anything is measured.
@@ -53,6 +55,16 @@ impl Plan {
     pub fn new(experiment: &Experiment, topology: &Topology) -> Result<Self, ExperimentError> {
         experiment.check()?;
         let variants = variants(experiment)?;
+        for (role, variants) in experiment.roles.iter().zip(&variants) {
+            let programs = variants.iter().filter_map(|variant| match &variant.task {
+                Task::Command(command) => Some(command.run.as_str()),
+                _ => None,
+            });
+            for run in programs {
+                text::without_shell(run)
+                    .map_err(|why| ExperimentError(format!("role '{}': {why}", role.name)))?;
+            }
+        }
         let metric = metric(experiment);
         let wants: Vec<Want> = experiment
             .roles
@@ -95,6 +107,17 @@ impl Plan {
             .map(|not_run| not_run.reason.as_str())
     }
 
+    /// Why nothing is left to be measured, if so: the reasons, each once.
+    pub fn nothing_to_measure(&self) -> Option<String> {
+        if !self.measured().is_empty() {
+            return None;
+        }
+        let mut reasons: Vec<&str> = (0..self.cases.len()).filter_map(|case| self.refusal(case)).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        reasons.retain(|reason| seen.insert(*reason));
+        Some(reasons.join(", and "))
+    }
+
     /// The cases that are measured, in order: those that can be run, and are not merely others' baseline.
     pub fn measured(&self) -> Vec<usize> {
         (0..self.cases.len())
@@ -130,6 +153,34 @@ impl Plan {
         }
     }
 
+    /// The least that a life takes: its windows and what must pass before each, and the probes between
+    /// them. Runs that are timed whole take as long as they take, and count nothing here.
+    pub fn least_life(&self) -> Duration {
+        let measure = &self.experiment.measure;
+        let of_case = |case: usize| {
+            let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
+            let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
+            let window = if is_whole_run(self.metric_task(case)) {
+                Duration::ZERO
+            } else {
+                measure.settle.0 + measure.window.0
+            };
+            window * windows + probe
+        };
+        self.measured().into_iter().map(of_case).sum::<Duration>() * measure.blocks + self.warm_up()
+    }
+
+    // What the metric's programs run before they are measured, in every life.
+    fn warm_up(&self) -> Duration {
+        let programs = self.variants[self.metric].iter().filter_map(|variant| match &variant.task {
+            Task::Command(command) if command.unit != ProgramUnit::WholeRun => {
+                Some(command.warm_up.unwrap_or(DEFAULT_WARM_UP).0)
+            }
+            _ => None,
+        });
+        programs.max().unwrap_or_default()
+    }
+
     /// The task of the metric's role in a case.
     pub fn metric_task(&self, case: usize) -> &Task {
         let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
@@ -161,6 +212,11 @@ fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Resu
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
     let of_role = |role| axes::of_role(role, &experiment.arms).map_err(ExperimentError);
     experiment.roles.iter().map(of_role).collect()
+}
+
+/// Whether a task is a program whose runs are timed whole.
+pub fn is_whole_run(task: &Task) -> bool {
+    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
 fn metric(experiment: &Experiment) -> usize {

@@ -73,6 +73,7 @@ mod tests {
             role: None,
             keep: String::new(),
             caveat: None,
+            commands: Vec::new(),
             price_in_cpu_time: false,
         };
         Tried { offer, victim, price }

@@ -1,5 +1,6 @@
 //! Leaving a proven setting in place.
 
+use super::time::Given;
 use super::{Proof, Verdict, experiments};
 use crate::engine::EngineError;
 use crate::engine::fenced::{self, Kept};
@@ -18,6 +19,6 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, EngineError> {
     if offer.arm.resctrl.is_empty() {
         return Ok(None);
     }
-    let experiment = experiments::confirmation(&proof.record.question, false, offer, 0);
+    let experiment = experiments::confirmation(&proof.record.question, false, offer, 0, Given::default());
     fenced::keep(&experiment, &offer.arm.name).map(Some)
 }

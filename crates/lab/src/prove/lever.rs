@@ -9,6 +9,7 @@ use toml::Table;
 use super::{AGGRESSOR, ALONE, VICTIM};
 use crate::experiment::{Arm, PlacementKind, Role};
 use crate::plan::Plan;
+use crate::shell;
 use crate::task::Task;
 
 /// A way to disturb less, with some settings. A new one joins by implementing this; whoever measures
@@ -85,8 +86,11 @@ pub struct Offer {
     /// A role besides those of the look, where the lever needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The command or setting that keeps it.
+    /// How it is kept.
     pub keep: String,
+    /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
     /// What it cannot do, or what it rests on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
@@ -99,6 +103,72 @@ impl Offer {
     pub fn set(lever: &dyn Lever, words: String, set: Table, keep: String) -> Self {
         let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
         arm.set.insert(AGGRESSOR.into(), set);
-        Self { lever: lever.name().into(), arm, role: None, keep, caveat: None, price_in_cpu_time: false }
+        Self {
+            lever: lever.name().into(),
+            arm,
+            role: None,
+            keep,
+            commands: Vec::new(),
+            caveat: None,
+            price_in_cpu_time: false,
+        }
+    }
+
+    /// The same with commands that keep it.
+    pub fn by(self, commands: Vec<String>) -> Self {
+        Self { commands, ..self }
+    }
+}
+
+/// A command line that starts a task by way of another program, such as `taskset -c 2`.
+pub fn started(before: &[&str], task: &Task) -> String {
+    let Task::Command(command) = task else {
+        return shell::line(before.iter().copied().chain(["COMMAND"]));
+    };
+    let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let argv = command.argv().unwrap_or_default();
+    let env_program = (!env.is_empty()).then_some("env");
+    let words = before.iter().copied().chain(env_program);
+    shell::line(words.chain(env.iter().map(String::as_str)).chain(argv.iter().map(String::as_str)))
+}
+
+/// A command line that starts a task in one of resctrl's groups, as root.
+pub fn started_in_group(tasks_file: &str, task: &Task) -> String {
+    let script = format!("echo $$ > {} && exec \"$@\"", shell::quote(tasks_file));
+    started(&["sh", "-c", &script, "sh"], task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::Command;
+
+    // What a shell makes of a line: the words that the program gets.
+    fn words(line: &str) -> Vec<String> {
+        let script = format!("show() {{ printf '%s\\n' \"$@\"; }}; show {line}");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{line}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn commands_can_be_pasted_whatever_the_task_is_called() {
+        let mut command = Command::new("'./my server' --name \"it's\" '$HOME' '*'");
+        command.env.insert("A".into(), "x y".into());
+        let line = started(&["taskset", "-c", "1"], &Task::Command(command.clone()));
+        let expected = ["taskset", "-c", "1", "env", "A=x y", "./my server", "--name", "it's", "$HOME", "*"];
+        assert_eq!(words(&line), expected);
+        assert_eq!(started(&["taskset", "-c", "1"], &Task::Alu(Default::default())), "taskset -c 1 COMMAND");
+    }
+
+    #[test]
+    fn a_task_is_started_in_its_group_by_what_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = dir.path().join("a group's tasks");
+        let command = Task::Command(Command::new("printf '%s-%s' 'one two' three"));
+        let line = started_in_group(tasks.to_str().unwrap(), &command);
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "one two-three", "{line}");
+        assert!(std::fs::read_to_string(tasks).unwrap().trim().parse::<u32>().is_ok());
     }
 }

@@ -9,6 +9,7 @@
 //! permitted error is divided.
 
 mod choice;
+pub mod control;
 mod experiments;
 mod keep;
 pub mod lever;
@@ -18,13 +19,18 @@ mod question;
 mod run;
 #[cfg(test)]
 mod simulated;
+pub mod time;
+mod worked;
 
 pub use crate::engine::fenced::Kept;
 pub use choice::{Price, Tried};
+pub use control::Control;
 pub use keep::keep;
+pub use lever::started_in_group;
 pub use proof::{Confirmation, Proof, Stage, Verdict};
 pub use question::{Files, Question, Record};
-pub use run::{Proved, plan_of_look, run};
+pub use run::{Proved, check_time, plan_of_look, precision, run};
+pub use worked::{LEAST_BYTES_PER_S, Worked};
 
 /// Confirmations at most.
 pub const ATTEMPTS: usize = 2;

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Offer;
-use super::{BESIDE, Record};
+use super::{BESIDE, Control, Record};
 use crate::dataset::Dataset;
-use crate::estimate::{Estimate, Looks, serialize_estimate};
+use crate::estimate::{Estimate, serialize_estimate};
 use crate::plan::Plan;
 use crate::results;
 use crate::sample::Sample;
@@ -51,6 +51,8 @@ pub enum Verdict {
     Missed,
     /// Neither is known.
     Undecided,
+    /// The aggressor did nothing, or the victim takes as long whatever is done to it.
+    NothingHappened,
 }
 
 /// The answer with everything that it rests on.
@@ -59,7 +61,7 @@ pub struct Proof {
     /// What was asked, what was offered, what was not.
     pub record: Record,
     /// What the victim's work is counted in.
-    pub unit: &'static str,
+    pub unit: String,
     /// Where the victim ran, then the aggressors.
     pub cpus: [Vec<u32>; 2],
     /// The victim beside the aggressor as it is, from the look.
@@ -88,7 +90,13 @@ impl Proof {
             Some(Confirmation { beside: slowdown(*stage, BESIDE), tried, met })
         };
         let confirmations: Vec<Confirmation> = confirmations.iter().filter_map(confirm).collect();
-        let verdict = verdict(side(&beside, budget), levers.is_some(), &tried, &confirmations, budget);
+        let nothing = record.control.as_ref().and_then(Control::depends) == Some(false)
+            || record.worked.is_some_and(|worked| worked.nothing());
+        let verdict = if nothing {
+            Verdict::NothingHappened
+        } else {
+            verdict(side(&beside, budget), levers.is_some(), &tried, &confirmations, budget)
+        };
         let placed = |role: usize| {
             let instances = 0..look.plan.placed.cpus[role].len() as u32;
             instances.flat_map(|instance| look.plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
@@ -96,7 +104,7 @@ impl Proof {
         let metric = look.plan.metric;
         Self {
             record: record.clone(),
-            unit: case(look.plan, BESIDE).map_or("units", |case| look.plan.metric_task(case).unit()),
+            unit: case(look.plan, BESIDE).map_or("units", |case| look.plan.metric_task(case).unit()).into(),
             cpus: [placed(metric), placed(1 - metric)],
             beside,
             tried,
@@ -105,10 +113,28 @@ impl Proof {
         }
     }
 
+    /// What is known where the control has refused a verdict, so that nothing else was measured.
+    pub fn refused(record: &Record, control: &Control) -> Self {
+        Self {
+            record: record.clone(),
+            unit: control.unit.clone(),
+            cpus: [control.cpus.clone(), Vec::new()],
+            beside: Err(crate::estimate::NotEstimable::NothingMeasured),
+            tried: Vec::new(),
+            confirmations: Vec::new(),
+            verdict: Verdict::NothingHappened,
+        }
+    }
+
+    /// Whether it is known, from the look, that the aggressor as it is keeps to the budget or exceeds it.
+    pub fn look_is_decided(&self) -> bool {
+        side(&self.beside, self.record.question.budget.0).is_some()
+    }
+
     /// The offer that is to be confirmed next, as an index into the record's offers; `None` where the
     /// matter is settled or attempts are spent.
     pub fn next(&self) -> Option<usize> {
-        if self.verdict == Verdict::NothingNeeded
+        if matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
             || self.confirmations.len() >= super::ATTEMPTS
             || self.confirmations.last().is_some_and(|last| last.met != Some(false))
         {
@@ -123,7 +149,7 @@ impl Proof {
 
     /// Whether a lever must be sought: the look has not shown that the budget is met.
     pub fn needs_levers(&self) -> bool {
-        self.verdict != Verdict::NothingNeeded
+        !matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
     }
 }
 
@@ -165,13 +191,9 @@ fn case(plan: &Plan, arm: &str) -> Option<usize> {
     plan.measured().into_iter().find(|case| plan.cases[*case].arm == arm)
 }
 
-fn level(plan: &Plan) -> f64 {
-    let measure = &plan.experiment.measure;
-    Looks::new(measure.looks.clone(), measure.confidence.0).map_or(0.95, |looks| looks.level_at_each())
-}
-
 fn slowdown(stage: Stage, arm: &str) -> Estimate {
-    let estimates = results::main_estimates(stage.plan, stage.samples, level(stage.plan));
+    let level = results::level(stage.plan, stage.samples);
+    let estimates = results::main_estimates(stage.plan, stage.samples, level);
     let mut found = stage.plan.measured().into_iter().zip(estimates);
     let of_arm = found.find(|(case, _)| stage.plan.cases[*case].arm == arm);
     of_arm.map_or(Err(crate::estimate::NotEstimable::NothingMeasured), |(_, estimate)| estimate)
@@ -187,7 +209,7 @@ fn tried_in(stage: Stage, offer: &Offer) -> Option<Tried> {
             stage.samples,
             case_of,
             beside,
-            level(stage.plan),
+            results::level(stage.plan, stage.samples),
         )),
     };
     Some(Tried { offer: offer.clone(), victim: slowdown(stage, &offer.arm.name), price })

@@ -1,15 +1,19 @@
 //! What is asked, and what is kept of it in the folder of the answer.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::lever::Offer;
+use super::{Control, Worked};
+use crate::dataset::Dataset;
 use crate::experiment::{ExperimentError, Measure, PlacementKind};
 use crate::task::Task;
 use crate::task::axes;
+use crate::text_file;
 use crate::units::{Share, Span};
 
 /// The version of the record's format.
@@ -43,7 +47,7 @@ pub struct Question {
     pub levers: Vec<String>,
     /// Environment variables that are tried besides those of PMDK.
     pub try_env: Vec<(String, String)>,
-    /// Time for everything, divided over the stages; no life begins after a stage's part.
+    /// Time for everything, shared by all stages: see [`super::time`].
     pub time: Option<Span>,
 }
 
@@ -94,13 +98,27 @@ pub struct Record {
     pub offers: Option<Vec<Offer>>,
     /// Levers without an offer, and why.
     pub refused: Vec<(String, String)>,
+    /// The victim stopped half of the time, where it is a program; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// What the aggressor did in the look; absent in older records, and where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<Worked>,
 }
 
 impl Record {
     /// The record of a question that has just been asked.
     pub fn new(question: &Question) -> Self {
         let question = question.clone();
-        Self { schema: SCHEMA, kind: "prove".into(), question, offers: None, refused: Vec::new() }
+        Self {
+            schema: SCHEMA,
+            kind: "prove".into(),
+            question,
+            offers: None,
+            refused: Vec::new(),
+            control: None,
+            worked: None,
+        }
     }
 }
 
@@ -134,6 +152,14 @@ impl Files {
         self.0.join(format!("confirm-{}", number + 1))
     }
 
+    /// For how long the stages that there are have been measured.
+    pub(super) fn measured_for(&self) -> Duration {
+        let confirmations = (0..super::ATTEMPTS).map(|number| self.confirmation(number));
+        let stages = [self.look(), self.levers()].into_iter().chain(confirmations);
+        let datasets = stages.filter_map(|dir| Dataset::open(&dir).ok());
+        datasets.map(|dataset| dataset.measured_for()).sum()
+    }
+
     /// Removes the record, and the folder if nothing else is in it.
     pub(super) fn remove(&self) {
         // What cannot be removed stays; the error that led here is what counts.
@@ -147,7 +173,8 @@ impl Files {
     /// One sentence.
     pub fn read(&self) -> Result<Record, String> {
         let path = self.record();
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = text_file::read(&path, text_file::LONGEST)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         let damaged = |why: String| format!("{}: {why}; restore it as it was written", path.display());
         let record: Record =
             serde_json::from_str(&text).map_err(|error| damaged(format!("this is no record ({error})")))?;

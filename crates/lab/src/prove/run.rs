@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_machine::Machine;
 
 use super::lever::{Offer, Scene, Shared};
 use super::proof::{Proof, Stage};
-use super::{AGGRESSOR, BESIDE, Files, Question, Record, experiments, levers};
+use super::time::{self, Given, Precision};
+use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
+use crate::dataset::{self, Dataset};
 use crate::engine::{EngineError, fenced};
 use crate::experiment::{Experiment, PlacementKind};
 use crate::measure::{self, Measurement};
@@ -17,6 +19,7 @@ use crate::results;
 use crate::runner::Ended;
 use crate::survey::Watch;
 use crate::task::{ProgramUnit, Task};
+use crate::units::Span;
 
 /// An answer, and whether it was cut short.
 pub struct Proved {
@@ -42,13 +45,67 @@ pub fn plan_of_look(question: &Question, machine: &Machine) -> Result<Plan, Engi
         let names: Vec<&str> = known.iter().map(|lever| lever.name()).collect();
         return Err(EngineError::Usage(format!("'{name}' is no lever; there are: {}", names.join(", "))));
     }
-    let experiment = experiments::look(question, whole_runs(question));
+    if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {
+        return Err(EngineError::Usage(why));
+    }
+    let whole = whole_runs(question);
+    let experiment = measure::decided(&experiments::look(question, whole, Given::default()));
     let plan = Plan::new(&experiment, &machine.topology).map_err(usage)?;
     let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
-    match refused {
-        Some(why) => Err(EngineError::Usage(format!("this cannot be measured here, because {why}"))),
-        None => Ok(plan),
+    if let Some(why) = refused {
+        return Err(EngineError::Usage(format!("this cannot be measured here, because {why}")));
     }
+    measure::programs_can_be_measured(&plan).map(|()| plan)
+}
+
+/// Refuses a time that is too short for any answer, as far as that is known before anything runs: what a
+/// run takes that is timed from start to end is only known once one has ended.
+///
+/// # Errors
+/// One sentence, with the least that makes sense.
+pub fn check_time(question: &Question, plan: &Plan) -> Result<(), EngineError> {
+    let whole = whole_runs(question);
+    let least = least_time(question, plan.least_life(), whole);
+    match question.time.filter(|time| !whole && time.0 < least) {
+        Some(time) => Err(too_short(time, least)),
+        None => Ok(()),
+    }
+}
+
+/// What can be known in the time or the lives of a question, as far as that can be said before a run
+/// has been timed.
+pub fn precision(question: &Question, plan: &Plan) -> Option<Precision> {
+    let whole = whole_runs(question);
+    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_life()))?
+}
+
+fn precision_of(question: &Question, whole: bool, life: Duration) -> Option<Precision> {
+    let time = question.time.map(|time| time::of_look(time.0, can_have_levers(question)));
+    let experiment = experiments::look(question, whole, Given { time, life });
+    Precision::of(question.budget, &experiment.measure, time)
+}
+
+fn least_time(question: &Question, life: Duration, whole: bool) -> Duration {
+    let first = if whole { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
+    // A life is about what the control takes: two windows, or a run and one of twice the time.
+    let control = if control::wanted(question) { life.mul_f64(1.5) } else { Duration::ZERO };
+    time::least(life, control, first, can_have_levers(question))
+}
+
+fn too_short(time: Span, least: Duration) -> EngineError {
+    // Rounded up to two digits that a person would type.
+    let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
+    EngineError::Usage(format!(
+        "--time {time} is too short to tell anything: the first look alone takes {tenths:.1}s at least here; give that, or \
+         shorter windows (--window)"
+    ))
+}
+
+// Whether a lever could be offered, if the look asks for one: a guess before the aggressor was measured, which
+// only says how the time is divided.
+fn can_have_levers(question: &Question) -> bool {
+    let needs_resctrl = |name: &String| ["cat", "mba", "cat+mba"].contains(&name.as_str());
+    question.levers.is_empty() || !question.levers.iter().all(needs_resctrl) || fenced::missing().is_none()
 }
 
 fn whole_runs(question: &Question) -> bool {
@@ -66,7 +123,7 @@ pub fn run(
     stop: &AtomicBool,
     watch: &mut dyn Watch,
 ) -> Result<Proved, EngineError> {
-    plan_of_look(question, machine)?;
+    let plan = plan_of_look(question, machine)?;
     let files = Files::of(dir);
     let whole = whole_runs(question);
     let mut record = Record::new(question);
@@ -74,17 +131,67 @@ pub fn run(
     if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
         record = earlier;
     }
-    let mut stages = Stages { machine, stop, watch, number: 0, ended_early: None, left: Vec::new() };
+    let spent = files.measured_for();
+    let mut stages = Stages {
+        machine,
+        stop,
+        watch,
+        number: 0,
+        ended_early: None,
+        left: Vec::new(),
+        begun: Instant::now(),
+        spent,
+    };
+    let time = question.time.map(|time| time.0);
 
     // Before anything is measured, so that whoever is killed can go on; what cannot be begun leaves
     // nothing behind.
     let begun = files.record().exists();
     files.write(&record).map_err(EngineError::Failed)?;
-    let look = stages.measure("look", &experiments::look(question, whole), &files.look());
+    let looked = files.look().exists();
+    if control::wanted(question) && record.control.is_none() && !looked {
+        match stages.control(question, time) {
+            Ok(control) => record.control = Some(control),
+            Err(error) => {
+                if !begun {
+                    files.remove();
+                }
+                return Err(out_of_time(error, question));
+            }
+        }
+        files.write(&record).map_err(EngineError::Failed)?;
+    }
+    if let Some(control) = record.control.as_ref().filter(|control| control.depends() == Some(false)) {
+        return Ok(Proved { proof: Proof::refused(&record, control), ended_early: None, left: Vec::new() });
+    }
+    let run = record.control.as_ref().and_then(Control::run_ns);
+    // Alone and beside: a run each.
+    let life = run.map_or(plan.least_life(), |ns| Duration::from_nanos(2 * ns as u64));
+    let levers_possible = can_have_levers(question);
+    if let Some(time) = question.time.filter(|_| whole && !looked) {
+        let least = least_time(question, life, whole);
+        if time.0 < least {
+            if !begun {
+                files.remove();
+            }
+            return Err(too_short(time, least));
+        }
+        if let Some(precision) = precision_of(question, whole, life) {
+            stages.watch.note(&precision.to_string());
+        }
+    }
+
+    let given = |time: Option<Duration>| Given { time, life };
+    let of_look = time.map(|time| time::of_look(time, levers_possible).saturating_sub(stages.elapsed()));
+    let look = stages.measure("look", &experiments::look(question, whole, given(of_look)), &files.look());
     if look.is_err() && !begun && !files.look().exists() {
         files.remove();
     }
     let look = look?;
+    if let Some(worked) = worked(&look) {
+        record.worked = Some(record.worked.unwrap_or_default().and(worked));
+        files.write(&record).map_err(EngineError::Failed)?;
+    }
     let mut proof = Proof::new(&record, stage(&look), None, &[]);
     if stages.ended_early.is_some() || !proof.needs_levers() {
         return Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left });
@@ -93,6 +200,19 @@ pub fn run(
     if !files.levers().exists() {
         (record.offers, record.refused) = offers(question, machine, &look.plan, &look);
     }
+    let offers = record.offers.clone().unwrap_or_default();
+    let of_levers = time.map(|time| time::of_levers(time.saturating_sub(stages.elapsed())));
+    // Each setting alone and beside, and the aggressor as it is, in two lives.
+    let experiment = experiments::levers(question, whole, &offers, given(of_levers));
+    let planned = Plan::new(&experiment, &machine.topology).map(|plan| plan.least_life());
+    let least = match run {
+        Some(_) => life * (offers.len() as u32 + 1),
+        None => planned.unwrap_or(life),
+    } * 2;
+    if let Some(left) = of_levers.filter(|left| *left < least && !files.levers().exists()) {
+        record.refused.push(("any lever".into(), no_time_for_levers(left, least, offers.len())));
+        record.offers = Some(Vec::new());
+    }
     files.write(&record).map_err(EngineError::Failed)?;
     let offers = record.offers.clone().unwrap_or_default();
     if offers.is_empty() {
@@ -100,18 +220,57 @@ pub fn run(
         return Ok(Proved { proof, ended_early: None, left: stages.left });
     }
     let name = format!("levers ({} settings)", offers.len());
-    let tried = stages.measure(&name, &experiments::levers(question, whole, &offers), &files.levers())?;
+    let experiment = experiments::levers(question, whole, &offers, given(of_levers));
+    let tried = stages.measure(&name, &experiment, &files.levers())?;
     let mut confirmed: Vec<Measurement> = Vec::new();
     loop {
         let confirmations: Vec<Stage> = confirmed.iter().map(stage).collect();
         proof = Proof::new(&record, stage(&look), Some(stage(&tried)), &confirmations);
         let Some(next) = proof.next().filter(|_| stages.ended_early.is_none()) else { break };
         let (number, offer) = (confirmed.len(), &offers[next]);
-        let experiment = experiments::confirmation(question, whole, offer, number);
+        let left = time.map(|time| time::of_confirmation(time.saturating_sub(stages.elapsed()), number));
+        let folder = files.confirmation(number);
+        // Two lives alone, beside, and with the lever: less is no interval.
+        if left.is_some_and(|left| left < life * 4) && !folder.exists() {
+            break;
+        }
+        let experiment = experiments::confirmation(question, whole, offer, number, given(left));
         let name = format!("confirming '{}'", offer.arm.name);
-        confirmed.push(stages.measure(&name, &experiment, &files.confirmation(number))?);
+        confirmed.push(stages.measure(&name, &experiment, &folder)?);
     }
     Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left })
+}
+
+fn no_time_for_levers(left: Duration, least: Duration, settings: usize) -> String {
+    format!(
+        "{:.1} s of the time are left for it, and two lives with {settings} settings take {:.1} s at least; more --time, or \
+         fewer --levers, would try it",
+        left.as_secs_f64(),
+        least.as_secs_f64()
+    )
+}
+
+// Nothing was measured: the first run had not ended when the time was over.
+fn out_of_time(error: EngineError, question: &Question) -> EngineError {
+    match (error, question.time) {
+        (EngineError::OutOfTime, Some(time)) => EngineError::Usage(format!(
+            "--time {time} is too short: one run of the victim, and one in which it is stopped half of the time, had not \
+             ended by then; give at least 20 times what a run takes"
+        )),
+        (error, _) => error,
+    }
+}
+
+// What the aggressor did in the look, of which the measurement knows what was used in it now.
+fn worked(look: &Measurement) -> Option<Worked> {
+    let role = 1 - look.plan.metric;
+    let used = *look.used.get(role).filter(|used| used.windows_ns > 0)?;
+    let telling = look.plan.variants[role].iter().all(|variant| match &variant.task {
+        Task::Command(command) => matches!(command.unit, ProgramUnit::Lines | ProgramUnit::Counter),
+        _ => true,
+    });
+    let own = look.samples.iter().filter(|sample| *sample.role == *AGGRESSOR);
+    Some(Worked { used, units: telling.then(|| own.map(|sample| sample.units).sum()) })
 }
 
 fn stage(done: &Measurement) -> Stage<'_> {
@@ -125,9 +284,26 @@ struct Stages<'a> {
     number: usize,
     ended_early: Option<String>,
     left: Vec<String>,
+    begun: Instant,
+    // Measured by earlier parts.
+    spent: Duration,
 }
 
 impl Stages<'_> {
+    // Of the question's time, by all stages together.
+    fn elapsed(&self) -> Duration {
+        self.spent + self.begun.elapsed()
+    }
+
+    fn control(&mut self, question: &Question, time: Option<Duration>) -> Result<Control, EngineError> {
+        self.watch.stage("control", self.number, 3, Duration::ZERO, Duration::ZERO);
+        self.number += 1;
+        let left = time.map(|time| time.saturating_sub(self.elapsed()));
+        measure::with_engine(&experiments::control(question), self.machine, self.stop, |plan, engine| {
+            control::measure(plan, engine, left)
+        })
+    }
+
     fn measure(
         &mut self,
         name: &str,
@@ -137,7 +313,12 @@ impl Stages<'_> {
         self.watch.stage(name, self.number, 3.max(self.number + 1), Duration::ZERO, Duration::ZERO);
         self.number += 1;
         let mut progress = |p| self.watch.progress(p);
-        let done = measure::continue_or_begin(experiment, self.machine, dir, self.stop, &mut progress)?;
+        // What was begun goes on as it was planned then, by an earlier version too.
+        let mut experiment = experiment.clone();
+        if dataset::is_dataset(dir) {
+            experiment.measure = Dataset::open(dir)?.plan.experiment.measure;
+        }
+        let done = measure::continue_or_begin(&experiment, self.machine, dir, self.stop, &mut progress)?;
         self.left.extend(done.left.iter().cloned());
         match &done.ended {
             Ended::Failed(why) => self.ended_early = Some(why.clone()),

@@ -6,7 +6,7 @@
 mod earlier;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuId;
 
@@ -15,6 +15,7 @@ use crate::estimate::{self, Class, Decision, Estimate, Goal, Looks};
 use crate::plan::{self, Plan};
 use crate::results;
 use crate::sample::Sample;
+use crate::start::Start;
 
 pub use earlier::Earlier;
 
@@ -26,8 +27,10 @@ pub enum Ended {
     Complete,
     /// At a look, since everything was known as precisely as asked.
     Precise,
-    /// The time budget was spent.
-    Budget,
+    /// The time for it was spent: no other life fits into it, or the one under way exceeded it by more than a
+    /// life takes. Datasets written before it was called so say `budget`.
+    #[serde(alias = "budget")]
+    Time,
     /// Somebody asked for it.
     Interrupted,
     /// Something failed; what was measured before is kept.
@@ -43,7 +46,7 @@ pub struct Progress {
     pub most: u64,
     /// Since the beginning.
     pub elapsed: Duration,
-    /// What is left, by the pace so far and the budget.
+    /// What is left, by the pace so far and the time given.
     pub left: Duration,
 }
 
@@ -55,11 +58,16 @@ pub trait Observer {
     /// Where they cannot be kept; measuring ends then.
     fn samples(&mut self, samples: &[Sample]) -> Result<(), String>;
 
+    /// What a victim measured of itself at the start of a life.
+    fn started(&mut self, starts: &[Start]) {
+        let _ = starts;
+    }
+
     /// How far it has come.
     fn progress(&mut self, progress: Progress);
 }
 
-/// Measures until the plan, its precision or its budget says stop, or `stop` is set.
+/// Measures until the plan, its precision or its time says stop, or `stop` is set.
 ///
 /// # Errors
 /// Where the very first life cannot begin, so that nothing has been measured. Later failures end the
@@ -77,7 +85,7 @@ pub fn run(
 /// order, and decides at each look what an uninterrupted run would. A life that was cut short begins
 /// again with the step that is missing, so that it has two starts.
 ///
-/// The plan's budget is that of this part, and progress counts its steps alone. Returned are all
+/// The plan's time is that of this part, and progress counts its steps alone. Returned are all
 /// samples; the observer is given the new ones.
 ///
 /// # Errors
@@ -90,10 +98,9 @@ pub fn go_on(
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Sample>, Ended), EngineError> {
     let measure = &plan.experiment.measure;
-    let looks = Looks::new(measure.looks.clone(), measure.confidence.0)
-        .map_err(|error| EngineError::Usage(error.to_string()))?;
-    let started = Instant::now();
-    let budget = measure.budget.map(|budget| budget.0);
+    let looks = Looks::of(measure).map_err(|error| EngineError::Usage(error.to_string()))?;
+    let started = engine.elapsed();
+    let time = measure.time.map(|time| time.0);
     let most_lives = *measure.looks.last().expect("checked: there are looks");
     let steps_per_life = u64::from(measure.blocks) * plan.measured().len() as u64;
     let Earlier { mut samples, steps: had, offset_ns } = earlier;
@@ -108,12 +115,15 @@ pub fn go_on(
     }
     let mut done = 0;
     for life in first..most_lives {
-        let spent = started.elapsed();
-        // A life that would not fit is not begun: its part would be lost to the estimates.
-        let per_life = spent / (life - first).max(1);
-        if budget.is_some_and(|budget| life >= 2 && spent + per_life > budget) {
-            return Ok((samples, Ended::Budget));
+        // A life that would not fit is not begun: its part would be lost to the estimates. The first has
+        // no other to go by; what is known of the others bounds how far the last may exceed the time.
+        let spent = engine.elapsed().saturating_sub(started);
+        let per_life = if life > first { spent / (life - first) } else { Duration::ZERO };
+        if time.is_some_and(|time| spent >= time || spent + per_life > time) {
+            return Ok((samples, Ended::Time));
         }
+        let give_up = time.map(|time| started + time + per_life);
+        engine.give_up_at(give_up);
         if let Err(error) = engine.begin_life(life) {
             return if samples.is_empty() {
                 Err(error)
@@ -121,12 +131,16 @@ pub fn go_on(
                 Ok((samples, Ended::Failed(error.to_string())))
             };
         }
+        observer.started(&engine.starts());
         // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
         let mut before = None;
         let skip = had.saturating_sub(u64::from(life) * steps_per_life) as usize;
         for (place, step) in places(plan, life, offset_ns).skip(skip) {
             if stop.load(Ordering::Relaxed) {
                 return Ok((samples, Ended::Interrupted));
+            }
+            if give_up.is_some_and(|at| engine.elapsed() > at) {
+                return Ok((samples, Ended::Time));
             }
             match measure_step(plan, engine, &step, place, before.take()) {
                 Ok((of_step, after)) => {
@@ -138,10 +152,11 @@ pub fn go_on(
                     }
                 }
                 Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
+                Err(EngineError::OutOfTime) => return Ok((samples, Ended::Time)),
                 Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
             }
             done += 1;
-            observer.progress(progress(done, most, started, budget));
+            observer.progress(progress(done, most, engine.elapsed().saturating_sub(started), time));
         }
         if stops_after(plan, &samples, &looks, life + 1) {
             return Ok((samples, Ended::Precise));
@@ -253,7 +268,7 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
     let measure = &plan.experiment.measure;
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };
-    let estimates = results::main_estimates(plan, samples, looks.level_at_each());
+    let estimates = results::main_estimates(plan, samples, looks.level_at(look));
     if let Some(decide) = &measure.decide {
         let limit = 1.0 + decide.slowdown.0;
         let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
@@ -268,11 +283,10 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
     })
 }
 
-fn progress(done: u64, most: u64, started: Instant, budget: Option<Duration>) -> Progress {
-    let elapsed = started.elapsed();
+fn progress(done: u64, most: u64, elapsed: Duration, time: Option<Duration>) -> Progress {
     let by_steps = elapsed.mul_f64((most - done) as f64 / done as f64);
-    let by_budget = budget.map_or(by_steps, |budget| budget.saturating_sub(elapsed));
-    Progress { done, most, elapsed, left: by_steps.min(by_budget) }
+    let by_time = time.map_or(by_steps, |time| time.saturating_sub(elapsed));
+    Progress { done, most, elapsed, left: by_steps.min(by_time) }
 }
 
 #[cfg(test)]

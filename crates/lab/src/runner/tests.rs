@@ -16,16 +16,41 @@ struct Scripted {
     life: u32,
     fail_at: Option<usize>,
     rounds: Vec<Option<f64>>,
+    // Time on the engine's own clock, what a life's start costs and what a window does.
+    now: Duration,
+    start: Duration,
+    window: Duration,
+    give_up_at: Option<Duration>,
 }
 
 impl Scripted {
     fn new(rate: fn(u32, bool) -> u64) -> Self {
-        Self { log: Vec::new(), between: Vec::new(), rate, life: 0, fail_at: None, rounds: vec![Some(100.0)] }
+        Self {
+            log: Vec::new(),
+            between: Vec::new(),
+            rate,
+            life: 0,
+            fail_at: None,
+            rounds: vec![Some(100.0)],
+            now: Duration::ZERO,
+            start: Duration::ZERO,
+            window: Duration::from_millis(1),
+            give_up_at: None,
+        }
     }
 }
 
 impl Engine for Scripted {
+    fn elapsed(&self) -> Duration {
+        self.now
+    }
+
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        self.give_up_at = at;
+    }
+
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+        self.now += self.start;
         self.log.push(format!("life {life}"));
         self.life = life;
         Ok(())
@@ -42,6 +67,12 @@ impl Engine for Scripted {
         if self.fail_at == Some(self.log.len()) {
             return Err(EngineError::Failed("victim 0 on CPU 0 ended: signal 9".into()));
         }
+        let end = self.now + self.window;
+        if let Some(at) = self.give_up_at.filter(|at| end > *at) {
+            self.now = at;
+            return Err(EngineError::OutOfTime);
+        }
+        self.now = end;
         let beside = active.len() > 1;
         self.log.push(if beside { "beside".into() } else { "alone".into() });
         let task = |active: &Active| Measured {
@@ -109,12 +140,12 @@ fn go(plan: &Plan, engine: &mut Scripted, kept: &mut Kept) -> (Vec<Sample>, Ende
 
 #[test]
 fn a_life_probes_measures_both_windows_and_probes_again() {
-    let plan = plan("looks = [2]\nblocks = 2");
+    let plan = plan("looks = [4]\nblocks = 2");
     let mut engine = Scripted::new(|_, beside| if beside { 500 } else { 1000 });
     let mut kept = Kept::default();
     let (samples, ended) = go(&plan, &mut engine, &mut kept);
     assert_eq!(ended, Ended::Complete);
-    assert_eq!((kept.samples.len(), kept.steps), (samples.len(), 4));
+    assert_eq!((kept.samples.len(), kept.steps), (samples.len(), 8));
     let life: Vec<&str> = engine.log[..8].iter().map(String::as_str).collect();
     assert_eq!(life[0..2], ["life 0", "probe"]);
     for pair in [&life[2..4], &life[5..7]] {
@@ -124,7 +155,7 @@ fn a_life_probes_measures_both_windows_and_probes_again() {
     }
     assert_eq!((life[4], life[7]), ("probe", "probe"));
     // Three samples a pair: the victim alone, and two tasks beside each other.
-    assert_eq!(samples.len(), 2 * 2 * 3);
+    assert_eq!(samples.len(), 4 * 2 * 3);
     let results = results::results(&plan, &samples, 0.95);
     let effect = results[0].effect.as_ref().unwrap();
     assert!((effect.by_class.all.slowdown.as_ref().unwrap().value - 2.0).abs() < 1e-9);
@@ -195,11 +226,11 @@ fn the_cpus_of_the_case_are_probed_and_no_others() {
 
 #[test]
 fn it_stops_at_a_look_once_precise_and_not_between_looks() {
-    let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
+    let plan = plan("looks = [4, 6, 9]\nblocks = 1\nprecision = '1%'");
     let steady =
         go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
     assert_eq!(steady.1, Ended::Precise);
-    assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(2));
+    assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(3));
     let unsteady = |life: u32, beside: bool| if beside && life.is_multiple_of(2) { 900 } else { 1000 };
     let noisy = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
     assert_eq!(noisy.1, Ended::Complete);
@@ -228,12 +259,51 @@ fn what_was_measured_is_kept_however_it_ends() {
     assert_eq!((samples.len(), ended), (0, Ended::Interrupted));
 }
 
+// Lives of 20 ms: a start of 18 and two windows of 1.
+fn in_time(time_ms: u64, window_ms: u64) -> (Vec<Sample>, Ended, Duration) {
+    let plan = plan(&format!("looks = [1000]\nblocks = 1\ntime = '{time_ms}ms'"));
+    let mut engine = Scripted::new(|_, _| 1000);
+    (engine.start, engine.window) = (Duration::from_millis(18), Duration::from_millis(window_ms));
+    let (samples, ended) = go(&plan, &mut engine, &mut Kept::default());
+    (samples, ended, engine.now)
+}
+
+fn lives(samples: &[Sample]) -> u32 {
+    samples.iter().map(|sample| sample.life + 1).max().unwrap_or(0)
+}
+
 #[test]
-fn a_budget_begins_no_life_that_would_not_fit() {
-    struct Slow(Scripted);
-    impl Engine for Slow {
+fn a_budget_is_spent_and_begins_no_life_that_would_not_fit() {
+    for (budget, fit) in [(200, 10), (219, 10), (220, 11), (20, 1), (39, 1)] {
+        let (samples, ended, took) = in_time(budget, 1);
+        assert_eq!((lives(&samples), ended), (fit, Ended::Time), "{budget} ms");
+        assert_eq!(took, Duration::from_millis(20) * fit, "{budget} ms");
+    }
+}
+
+#[test]
+fn a_first_life_that_does_not_fit_is_given_up_with_its_windows() {
+    // The first window of 100 ms would end at 118.
+    let (samples, ended, took) = in_time(50, 100);
+    assert_eq!((samples.len(), ended, took), (0, Ended::Time, Duration::from_millis(50)));
+}
+
+#[test]
+fn a_life_that_drags_on_exceeds_the_budget_by_a_life_at_most() {
+    let plan = plan("looks = [1000]\nblocks = 4\ntime = '100ms'");
+    // Lives of 8 ms, until the eleventh hangs in one of its windows.
+    struct Hangs(Scripted);
+    impl Engine for Hangs {
+        fn elapsed(&self) -> Duration {
+            self.0.elapsed()
+        }
+        fn give_up_at(&mut self, at: Option<Duration>) {
+            self.0.give_up_at(at);
+        }
         fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
-            std::thread::sleep(Duration::from_millis(20));
+            if life == 10 {
+                self.0.window = Duration::from_secs(1);
+            }
             self.0.begin_life(life)
         }
         fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
@@ -243,12 +313,10 @@ fn a_budget_begins_no_life_that_would_not_fit() {
             self.0.window(active)
         }
     }
-    let plan = plan("looks = [1000]\nblocks = 1\nbudget = '200ms'");
-    let mut engine = Slow(Scripted::new(|_, _| 1000));
+    let mut engine = Hangs(Scripted::new(|_, _| 1000));
     let (samples, ended) = run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
-    assert_eq!(ended, Ended::Budget);
-    let lives = samples.iter().map(|sample| sample.life).max().unwrap() + 1;
-    assert!((2..=10).contains(&lives), "{lives}");
+    assert_eq!((lives(&samples), ended), (10, Ended::Time));
+    assert_eq!(engine.0.now, Duration::from_millis(100 + 8));
 }
 
 // How many steps are measured before it is stopped.
@@ -288,7 +356,7 @@ fn without_times(mut samples: Vec<Sample>) -> Vec<Sample> {
 #[test]
 fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
     let unsteady = |life: u32, beside: bool| 1000 + u64::from(life % 3) * 7 - if beside { 40 } else { 0 };
-    for measure in ["looks = [4]\nblocks = 3", "looks = [3, 5, 9]\nblocks = 2\nprecision = '2%'"] {
+    for measure in ["looks = [4]\nblocks = 3", "looks = [4, 6, 9]\nblocks = 2\nprecision = '2%'"] {
         let plan = plan(measure);
         let (whole, ended) = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
         let steps = Earlier::new(&plan, whole.clone(), 0).unwrap().steps();
@@ -317,7 +385,7 @@ fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
 
 #[test]
 fn a_run_killed_before_its_look_stops_there() {
-    let plan = plan("looks = [3, 5, 9]\nblocks = 1\nprecision = '1%'");
+    let plan = plan("looks = [4, 6, 9]\nblocks = 1\nprecision = '1%'");
     let steady = |_, beside| if beside { 990 } else { 1000 };
     let (whole, ended) = go(&plan, &mut Scripted::new(steady), &mut Kept::default());
     assert_eq!(ended, Ended::Precise);
@@ -351,10 +419,11 @@ fn samples_of_another_plan_are_refused() {
 }
 
 #[test]
-fn the_budget_of_a_part_is_its_own() {
-    let plan = plan("looks = [1000]\nblocks = 1\nbudget = '0ms'");
-    let (part, _) = cut_after(&plan, 2, |_, _| 1000);
+fn the_time_of_a_part_is_its_own() {
+    // What was measured before is not counted against it.
+    let (part, _) = cut_after(&plan("looks = [1000]\nblocks = 1"), 2, |_, _| 1000);
+    let plan = plan("looks = [1000]\nblocks = 1\ntime = '0ms'");
     assert_eq!(part.iter().map(|sample| sample.life).max(), Some(1));
     let (samples, ended, engine) = go_on_with(&plan, part.clone(), |_, _| 1000);
-    assert_eq!((samples, ended, engine.log.len()), (part, Ended::Budget, 0));
+    assert_eq!((samples, ended, engine.log.len()), (part, Ended::Time, 0));
 }

@@ -136,7 +136,81 @@ fn the_most_sensitive_of_several_victims_is_named() {
         ["alu", "chase footprint=1MiB", "chase footprint=4MiB"]
     );
     assert_eq!(some.most_sensitive.as_deref(), Some("chase footprint=4MiB"));
-    assert_eq!(found(&|_, _, _| 1.0).most_sensitive, None);
+    let Some(Ranking::Most { at_least, others_at_most, .. }) = some.ranking else { panic!() };
+    assert!(1.1 < others_at_most && others_at_most < at_least && at_least < 1.2);
+    let none = found(&|_, _, _| 1.0);
+    assert_eq!(none.most_sensitive, None);
+    assert!(matches!(none.ranking, Some(Ranking::NoneSeen { at_most: Some(most) }) if most < 1.02));
+    // Two that are slowed down alike.
+    let equal = found(&|victim, _, mib| if mib > 1 && victim > 0 { 1.3 } else { 1.0 });
+    let Some(Ranking::NotKnown { among, at_most, .. }) = &equal.ranking else {
+        panic!("{:?}", equal.ranking)
+    };
+    assert_eq!(among.len(), 2);
+    assert!(equal.most_sensitive.is_none() && at_most.unwrap() > 1.3);
+}
+
+// One is slowed down by 30 % for certain; what the other's samples leave possible is more.
+#[test]
+fn noise_crowns_nobody() {
+    let plan = plan_of(&["alu", "mcf"], &[Polluter::Write], &[1, 16]);
+    let mut seen = [0; 3];
+    for seed in 0..60u32 {
+        let wild = f64::from(seed % 6) * 0.5;
+        let sure = |victim: usize, _: &str, _: u64| if victim == 0 { 1.3 } else { 1.0 };
+        let mut samples = samples(&plan, &sure);
+        for (number, sample) in samples.iter_mut().enumerate() {
+            let case = &plan.cases[sample.case as usize];
+            if case.active[0].variant == 1 {
+                let mix = (number as u32 * 7919 + seed * 104_729).wrapping_mul(2_654_435_761) >> 8;
+                let by = (f64::from(mix) / f64::from(1 << 24) - 0.5) * wild;
+                sample.units = (sample.units as f64 * by.exp()) as u64;
+            }
+        }
+        let found = Sensitivity::new(&plan, &samples).unwrap();
+        let reach = |victim: &str| {
+            let curve = found.curves.iter().find(|curve| curve.victim == victim).unwrap();
+            let lows = curve.points.iter().filter_map(|point| Some(point.together.slowdown?.low));
+            (lows.fold(1.0, f64::max), curve.at_most())
+        };
+        let (alu, mcf) = (reach("alu"), reach("mcf"));
+        match found.ranking.as_ref().unwrap() {
+            Ranking::Most { victim, .. } => {
+                let (crowned, other) = if victim == "alu" { (alu, mcf) } else { (mcf, alu) };
+                assert!(other.1.is_some_and(|most| most < crowned.0), "{seed}: {alu:?} {mcf:?}");
+                seen[0] += 1;
+            }
+            Ranking::NotKnown { among, lives_needed, .. } => {
+                assert!(among.contains(&"mcf".to_owned()) && mcf.1.is_none_or(|most| most >= alu.0));
+                assert!(lives_needed.is_none_or(|lives| lives > 12));
+                seen[1] += 1;
+            }
+            Ranking::NoneSeen { .. } => seen[2] += 1,
+        }
+        for curve in &found.curves {
+            let own = |point: &&Point| point.finding.verdict == Verdict::Slower;
+            let told = curve.points.iter().filter(own).map(|point| point.footprint);
+            for footprint in told {
+                let certain = curve
+                    .points
+                    .iter()
+                    .any(|point| point.footprint == footprint && point.together.verdict == Verdict::Slower);
+                assert!(certain != curve.perhaps.contains(&footprint));
+            }
+        }
+    }
+    assert!(seen[0] > 0 && seen[1] > 0 && seen[2] == 0, "{seen:?}");
+}
+
+#[test]
+fn too_few_lives_make_no_curve() {
+    let plan = plan_of(&["alu", "mcf"], &[Polluter::Write], &[1, 16]);
+    let mut samples = samples(&plan, &|victim, _, _| 1.0 + victim as f64);
+    samples.retain(|sample| sample.life < 3);
+    let found = Sensitivity::new(&plan, &samples).unwrap();
+    assert_eq!(found.ranking, Some(Ranking::NoneSeen { at_most: None }));
+    let missing = found.curves[0].missing();
+    assert_eq!(missing, Some((Bytes::mib(1), NotEstimable::TooFewLives { lives: 3 })));
 }
 
 #[test]

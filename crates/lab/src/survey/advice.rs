@@ -1,26 +1,18 @@
 //! What follows from a survey, in sentences: a pure function of its figures, which says nothing that an
-//! interval does not bear out.
+//! interval does not bear out, and nothing that a table beside it denies.
 
-use ringfence_machine::units::Bytes;
-
-use super::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
+use super::answer::{Answer, ForBlock, Seen, at_most, listed, ns, slower};
+use super::{NeighbourRow, Neighbours, Survey, instruction_name};
 use crate::estimate::{Class, Interval};
 use crate::task::{FenceAt, Instruction, LineState};
 
-/// The blocks whose cheapest flush is named.
-pub const BLOCKS: [Bytes; 3] = [Bytes(64), Bytes::kib(4), Bytes::mib(1)];
-
 /// The sentences, most useful first.
 pub fn advice(survey: &Survey) -> Vec<String> {
-    let mut all = Vec::new();
-    for block in BLOCKS {
-        all.extend(cheapest(survey, block));
-    }
-    all.extend(beyond_cost(survey));
-    all
+    let blocks = survey.answer.iter().flat_map(|answer: &Answer| &answer.blocks);
+    blocks.map(cheapest).chain(beyond_cost(survey)).collect()
 }
 
-/// The same without the cheapest ways, for where [`cheapest_of`] is shown already.
+/// The same without the cheapest ways, for where those are shown already.
 pub fn beyond_cost(survey: &Survey) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(fences(survey));
@@ -32,150 +24,37 @@ pub fn beyond_cost(survey: &Survey) -> Vec<String> {
     all
 }
 
-/// The cheapest way that is durable at the end of every block.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cheapest {
-    /// The block.
-    pub block: Bytes,
-    /// The instruction, as tables name it.
-    pub instruction: &'static str,
-    /// ns per line.
-    pub cost: Interval,
-    /// Ways that could not be told apart from it.
-    pub tied: Vec<&'static str>,
-    /// The next one that could, and its cost.
-    pub next: Option<(&'static str, Interval)>,
-}
-
-/// The cheapest way for a block; none where nothing was measured.
-pub fn cheapest_of(survey: &Survey, block: Bytes) -> Option<Cheapest> {
-    let ways = ways(survey, block);
-    let (instruction, cost) = *ways.first()?;
-    let (tied, beaten): (Vec<_>, Vec<_>) =
-        ways[1..].iter().copied().partition(|(_, other)| other.low <= cost.high);
-    Some(Cheapest {
-        block,
-        instruction,
-        cost,
-        tied: tied.into_iter().map(|(name, _)| name).collect(),
-        next: beaten.first().copied(),
-    })
-}
-
-/// What to flush with and what that does to others, in a sentence or two, for blocks of 4 KiB: the
-/// cheapest way, or a gentler one where that one was seen to harm.
-pub fn in_short(survey: &Survey) -> Option<String> {
-    let block = Bytes::kib(4);
-    let ways = ways(survey, block);
-    let (best, cost) = ways.first()?;
-    let tied = cheapest_of(survey, block)?.tied;
-    let cheapest =
-        if tied.is_empty() { "the cheapest flush here" } else { "among the cheapest flushes here" };
-    if survey.neighbours.is_empty() {
-        return Some(format!(
-            "{best} is {cheapest}, at {} a line; whom it disturbs was not measured.",
-            ns(cost.value)
-        ));
-    }
-    let Some((victim, slowdown)) = harm(survey, best) else {
-        return Some(format!(
-            "Flush with {best}: it is {cheapest}, at {} a line, and was not seen to slow a neighbour down ({}).",
-            ns(cost.value),
-            left_possible(survey, best)
-        ));
-    };
-    let harmful = format!(
-        "{best} is {cheapest}, at {} a line, but slows {victim} on the next core down: {}",
-        ns(cost.value),
-        range(&slowdown)
-    );
-    let gentle = ways.iter().find(|(name, _)| harm(survey, name).is_none());
-    Some(match gentle {
-        Some((name, cost)) => format!(
-            "Flush with {name} where others share the machine: it was not seen to slow a neighbour down ({}), at {} a line. {harmful}.",
-            left_possible(survey, name),
-            ns(cost.value)
-        ),
-        None => {
-            let others = ways.iter().filter(|(name, _)| name != best);
-            let harms = others.filter_map(|(name, cost)| Some((name, cost, harm(survey, name)?)));
-            let least = harms
-                .filter(|(_, _, (_, other))| other.high < slowdown.low)
-                .min_by(|a, b| a.2.1.value.total_cmp(&b.2.1.value));
-            match least {
-                Some((name, cost, (victim, other))) => format!(
-                    "{harmful}. {name}, at {} a line, harms least: {victim} {}.",
-                    ns(cost.value),
-                    range(&other)
-                ),
-                None => format!("{harmful}. No other flush was seen to harm less."),
-            }
-        }
-    })
-}
-
-// What the figures of a writer at full rate cannot rule out.
-fn left_possible(survey: &Survey, writer: &str) -> String {
-    match at_full_rate(survey, writer).map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp) {
-        Some(worst) if worst < 2.0 => format!("{} at most is left possible", times(worst)),
-        _ => "but these figures are too noisy to say that it does not".into(),
-    }
-}
-
-// A writer's slowdowns by victim; all of these intervals hold together.
-fn at_full_rate<'a>(survey: &'a Survey, writer: &'a str) -> impl Iterator<Item = (&'a str, Interval)> {
-    survey.neighbours.iter().flat_map(move |table| {
-        let rows = table.rows.iter().filter(move |row| !row.paced && row.co_runner == writer);
-        rows.filter_map(|row| Some((table.victim.as_str(), row.together?)))
-    })
-}
-
-// The victim that a writer at full rate was seen to harm most.
-fn harm<'a>(survey: &'a Survey, writer: &'a str) -> Option<(&'a str, Interval)> {
-    at_full_rate(survey, writer).filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
-}
-
-fn durable(row: &CostRow, block: Bytes) -> bool {
-    row.write.block == block
-        && row.write.fence_at == FenceAt::Block
-        && row.write.line == LineState::AsIs
-        && row.write.instruction != Instruction::None
-}
-
-fn ns(value: f64) -> String {
-    if value < 10.0 { format!("{value:.1} ns") } else { format!("{value:.0} ns") }
-}
-
-// Ways that are durable at the end of every block, the cheapest first.
-fn ways(survey: &Survey, block: Bytes) -> Vec<(&'static str, Interval)> {
-    let rows = survey.cost.iter().filter(|row| durable(row, block));
-    let cost = |row: &CostRow| {
-        Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?))
-    };
-    let mut ways: Vec<(&'static str, Interval)> = rows.filter_map(cost).collect();
-    ways.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    ways
-}
-
-fn cheapest(survey: &Survey, block: Bytes) -> Option<String> {
-    let Cheapest { instruction, cost, tied, next, .. } = cheapest_of(survey, block)?;
+fn cheapest(block: &ForBlock) -> String {
+    let ways = block.cheapest();
+    let costs: Vec<String> =
+        ways.iter().map(|way| format!("{} at {}", way.instruction, ns(way.cost.value))).collect();
     let mut text = format!(
-        "For blocks of {block} made durable one by one, {instruction} costs {} a line",
-        ns(cost.value)
+        "{} ({} blocks made durable one by one) cost least with {} a line",
+        capital(block.what),
+        block.block,
+        listed(&costs, "or")
     );
-    if let Some((next, other)) = next {
-        let times = other.value / cost.value;
+    if ways.len() > 1 {
+        text += ", which could not be told apart";
+    }
+    // Against each of the tied ones it is dearer; the factor is one of the first.
+    if let (Some(next), [best]) = (block.next(), &ways[..]) {
+        let times = next.cost.value / best.cost.value;
         let factor = if times < 1.95 {
-            format!("{:.0} % less than {next}", (1.0 - 1.0 / times) * 100.0)
+            format!("{:.0} % less than {}", (1.0 - 1.0 / times) * 100.0, next.instruction)
         } else {
-            format!("{times:.1} times less than {next}")
+            format!("{times:.1} times less than {}", next.instruction)
         };
-        text += &format!(", {factor} ({})", ns(other.value));
+        text += &format!(", {factor} ({})", ns(next.cost.value));
+    } else if let Some(next) = block.next() {
+        text += &format!("; the next is {} ({})", next.instruction, ns(next.cost.value));
     }
-    if !tied.is_empty() {
-        text += &format!("; {} could not be told apart from it", tied.join(" and "));
-    }
-    Some(text + ".")
+    text + "."
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 // What fences cost the instruction that is weakly ordered, where they do.
@@ -227,72 +106,77 @@ fn keeps_lines(survey: &Survey) -> Option<String> {
     })
 }
 
-fn times(slowdown: f64) -> String {
-    if slowdown >= 2.0 { format!("{slowdown:.1}x") } else { format!("{:+.1} %", (slowdown - 1.0) * 100.0) }
-}
-
-// All intervals here hold together, so that a claim may be picked from among them.
+// Every writer is named once, under what its own figure says.
 fn neighbours(table: &Neighbours) -> Vec<String> {
     let victim = &table.victim;
-    let writers = |paced: bool| -> Vec<(&str, Interval)> {
-        let is_writer = |row: &&NeighbourRow| !matches!(row.co_runner.as_str(), "alu" | "idle");
-        let rows = table.rows.iter().filter(|row| row.paced == paced).filter(is_writer);
-        rows.filter_map(|row| Some((row.co_runner.as_str(), row.together?))).collect()
-    };
-    let full = writers(false);
-    let Some((name, slowdown)) =
-        full.iter().filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low))
-    else {
-        return no_harm(victim, &full).into_iter().collect();
-    };
-    let mut text = format!("A {name} writer on the next core slows {victim} down most: {}", range(slowdown));
-    let gentler: Vec<String> = full
-        .iter()
-        // Plain stores are not durable: to be gentle by them is no advice.
-        .filter(|(other, s)| other != name && *other != "plain store" && s.high < slowdown.low)
-        .map(|(other, s)| format!("{other} {}", range(s)))
-        .collect();
-    if !gentler.is_empty() {
-        text += &format!("; gentler: {}", gentler.join(", "));
+    let of = |paced: bool| table.rows.iter().filter(move |row| row.paced == paced && row.writes());
+    if of(false).next().is_none() {
+        return Vec::new();
     }
-    let mut all = vec![text + "."];
+    let mut all = vec![full_rate(victim, &of(false).collect::<Vec<_>>())];
     // At equal rates what is left is the mechanism.
-    if let Some((_, paced)) = writers(true).iter().find(|(other, _)| other == name) {
-        if paced.low > 1.0 {
-            let what = if paced.high < slowdown.low {
-                "part of it is its speed, not all"
-            } else {
-                "it is not its speed"
-            };
-            let rate = range(paced);
-            all.push(format!(
-                "Paced to the slowest writer's rate, {name} still slows {victim}, {rate}: {what}."
-            ));
-        } else if paced.high < slowdown.low {
-            let rate = range(paced);
-            all.push(format!("Paced to the slowest writer's rate, {name} is not seen to slow {victim}, {rate}: pacing helps."));
-        }
+    for full in of(false).filter(|row| row.seen == Seen::Slows) {
+        let paced = of(true).find(|paced| paced.co_runner == full.co_runner);
+        all.extend(paced.and_then(|paced| at_one_rate(victim, full, paced)));
     }
     all
 }
 
-fn no_harm(victim: &str, writers: &[(&str, Interval)]) -> Option<String> {
-    let worst = writers.iter().map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp)?;
-    let left = if worst < 2.0 {
-        format!("what these figures leave possible is {} at most", times(worst))
-    } else {
-        "but these figures are too noisy to say that there is no harm".into()
-    };
-    Some(format!("No writer was seen to slow {victim} on the next core; {left}."))
+fn full_rate(victim: &str, rows: &[&NeighbourRow]) -> String {
+    let with = |seen: Seen| rows.iter().filter(move |row| row.seen == seen);
+    let names = |seen: Seen| with(seen).map(|row| row.co_runner.as_str()).collect::<Vec<_>>();
+    let mut slowed: Vec<&&NeighbourRow> = with(Seen::Slows).collect();
+    let low = |row: &NeighbourRow| row.slowdown().map_or(0.0, |slowdown| slowdown.low);
+    slowed.sort_by(|a, b| low(b).total_cmp(&low(a)));
+    let mut parts: Vec<String> =
+        slowed.iter().map(|row| format!("{} {}", row.co_runner, slower(&row.slowdown()))).collect();
+    let perhaps: Vec<String> =
+        with(Seen::Perhaps).map(|row| format!("{} {}", row.co_runner, slower(&row.slowdown()))).collect();
+    if !perhaps.is_empty() {
+        parts.push(format!(
+            "perhaps {}, by that interval alone, not once all are taken together",
+            listed(&perhaps, "and")
+        ));
+    }
+    let unknown = names(Seen::NotKnown);
+    if !unknown.is_empty() {
+        parts.push(format!("not known for {}", listed(&unknown, "and")));
+    }
+    let calm = names(Seen::No);
+    let highs = with(Seen::No).filter_map(|row| Some(row.together?.high));
+    let left = highs.max_by(f64::total_cmp).map_or_else(
+        || "what is left possible is not known".into(),
+        |most| format!("what these figures leave possible is {} at most", at_most(most)),
+    );
+    if calm.len() == rows.len() {
+        return format!("No writer was seen to slow {victim} on the next core; {left}.");
+    }
+    if !calm.is_empty() {
+        parts.push(format!("not seen for {} ({left})", listed(&calm, "and")));
+    }
+    format!("{} beside a writer on the next core: {}.", capital(victim), parts.join("; "))
 }
 
-fn range(slowdown: &Interval) -> String {
-    let bounds = if slowdown.value >= 2.0 {
-        format!("[{:.1}, {:.1}]", slowdown.low, slowdown.high)
-    } else {
-        format!("[{:+.1}, {:+.1}]", (slowdown.low - 1.0) * 100.0, (slowdown.high - 1.0) * 100.0)
-    };
-    format!("{} {bounds}", times(slowdown.value))
+// All intervals here hold together, so that a claim may be picked from among them.
+fn at_one_rate(victim: &str, full: &NeighbourRow, paced: &NeighbourRow) -> Option<String> {
+    let (was, is): (Interval, Interval) = (full.together?, paced.together?);
+    let name = &full.co_runner;
+    match paced.seen {
+        Seen::Slows => {
+            let what = if is.high < was.low {
+                "part of it is its speed, not all"
+            } else {
+                "it is not its speed alone"
+            };
+            let how = slower(&paced.slowdown());
+            Some(format!("Paced to the slowest writer's rate, {name} still slows {victim}, {how}: {what}."))
+        }
+        Seen::No if is.high < was.low => Some(format!(
+            "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({} at most is left possible): pacing helps.",
+            at_most(is.high)
+        )),
+        _ => None,
+    }
 }
 
 fn classes(survey: &Survey) -> Option<String> {

@@ -30,8 +30,8 @@ impl Depth {
 /// block, the parts that the cost is made of.
 pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
     let measure = depth.measure(
-        "looks = [10]\nblocks = 1\nwindow = '20ms'\nsettle = '1ms'\nbudget = '30s'",
-        "looks = [10]\nblocks = 1\nwindow = '5ms'\nsettle = '1ms'\nbudget = '10s'",
+        "looks = [10]\nblocks = 1\nwindow = '20ms'\nsettle = '1ms'\ntime = '30s'",
+        "looks = [10]\nblocks = 1\nwindow = '5ms'\nsettle = '1ms'\ntime = '10s'",
     );
     parse(&format!(
         "
@@ -88,9 +88,14 @@ pub const VICTIMS: [&str; 3] = ["chase", "mcf", "alu"];
 /// and arithmetic that needs no cache.
 pub fn victims(footprint: Bytes) -> Vec<Victim> {
     let mcf = footprint.clamp(Bytes::mib(2), Bytes::mib(64));
+    // What is printed for people is rounded, and not read back.
+    let exact = |size: Bytes| match size.to_string() {
+        text if text.parse() == Ok(size) => text,
+        _ => format!("{}B", size.0),
+    };
     let tasks = [
-        format!("workload = 'chase', footprint = '{footprint}'"),
-        format!("workload = 'mcf', footprint = '{mcf}'"),
+        format!("workload = 'chase', footprint = '{}'", exact(footprint)),
+        format!("workload = 'mcf', footprint = '{}'", exact(mcf)),
         "workload = 'alu'".into(),
     ];
     let victims = VICTIMS.into_iter().zip(tasks);
@@ -101,8 +106,8 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
 /// paced to `pace`.
 pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes, seed: u64) -> Experiment {
     let measure = depth.measure(
-        "looks = [16]\nblocks = 2\nwindow = '20ms'\nbudget = '20s'",
-        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\nbudget = '5s'",
+        "looks = [16]\nblocks = 2\nwindow = '20ms'\ntime = '20s'",
+        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\ntime = '5s'",
     );
     let name = &victim.name;
     let (suffix, pacing, controls) = match pace {
@@ -166,7 +171,7 @@ mod tests {
             for depth in [Depth::Full, Depth::Quick] {
                 let costs = Plan::new(&cost(depth, Bytes::mib(256), 1), &topology).unwrap();
                 assert_eq!(costs.cases.len(), 5 * 3 * 3 + 2 + 4 * 3);
-                for victim in victims(Bytes::mib(4)) {
+                for victim in [Bytes::mib(4), Bytes(9 << 18)].into_iter().flat_map(victims) {
                     let full = neighbours(depth, &victim, None, Bytes::mib(256), 1);
                     assert_eq!(Plan::new(&full, &topology).unwrap().cases.len(), 1 + 7);
                     let pace = Some("180MiB/s".parse().unwrap());

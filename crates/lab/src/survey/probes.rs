@@ -4,29 +4,38 @@ use std::time::Duration;
 
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_machine::probe::{self, Footprints, Knee, PingPong, Reload};
+use ringfence_machine::probe::{self, Capacity, Footprints, Pages, PingPong, Plateau, Reload};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, isa};
 use serde::{Deserialize, Serialize};
 
 use super::Depth;
+use super::victim::{self, Level, Victim};
 use crate::placement::{self, Want};
 
 /// The machine, as probed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Probes {
     /// The CPU that victims and writers run on.
     pub cpu: CpuId,
     /// Round trips between CPUs: those that the survey uses first, then some others.
     pub round_trips: Vec<PingPong>,
-    /// Load latency over footprint.
+    /// Load latency over footprint, in huge pages where they could be had.
     pub latency: Option<Footprints>,
-    /// What each cache holds.
-    pub caches: Vec<Knee>,
-    /// The footprint of the survey's chase: midway, on a log scale, between what L2 and the last-level
-    /// cache were measured to hold.
+    /// The same in 4 KiB pages, fewer footprints: what page walks add.
+    #[serde(default)]
+    pub latency_small_pages: Option<Footprints>,
+    /// What each cache holds, from the first of the two.
+    pub caches: Vec<Capacity>,
+    /// The plateau of memory, where the curve reaches it.
+    #[serde(default)]
+    pub memory: Option<Plateau>,
+    /// The footprint of the survey's chase.
     pub victim_footprint: Bytes,
+    /// What the chase waits for; `None` where no level was measured that it could be meant for.
+    #[serde(default)]
+    pub victim_level: Option<Level>,
     /// How that came about.
     pub victim_footprint_from: String,
     /// Reload latencies.
@@ -64,17 +73,17 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
         }
     }
 
-    let sizes = probe::footprints(topology, cpu, &FsRoot::host());
-    let latency = match probe::latency_over_footprint(cpu, &sizes, Duration::from_millis(2000 * scale)) {
-        Ok(latency) => Some(latency),
-        Err(error) => {
-            failed.push(format!("latency over footprint: {error}"));
-            None
-        }
+    let mut curve = |pages: Pages, ms: u64| {
+        let sizes = probe::footprints(topology, cpu, &FsRoot::host(), pages);
+        let measured = probe::latency_over_footprint(cpu, &sizes, pages, Duration::from_millis(ms * scale));
+        measured.map_err(|error| failed.push(format!("latency over footprint: {error}"))).ok()
     };
-    let levels = probe::levels(topology, cpu);
-    let caches = latency.as_ref().map_or_else(Vec::new, |latency| probe::knees(&latency.points, &levels));
-    let (victim_footprint, victim_footprint_from) = victim_footprint(&caches, machine, cpu);
+    let latency = curve(Pages::Huge, 3000);
+    let latency_small_pages = curve(Pages::Small, 1000);
+    let points = latency.as_ref().map_or(&[][..], |latency| &latency.points);
+    let probe::Capacities { caches, memory } = probe::capacities(points, &probe::levels(topology, cpu));
+    let Victim { footprint: victim_footprint, from: victim_footprint_from, level: victim_level } =
+        victim::choose(&caches, memory.as_ref(), latency_small_pages.as_ref());
 
     let budget = Duration::from_millis(100 * scale);
     let mut reloads = Reloads::default();
@@ -90,7 +99,19 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
         let what = format!("after {name}");
         reloads.after.extend(reload(Some(flush), &what).map(|latency| (name.to_string(), latency)));
     }
-    Probes { cpu, round_trips, latency, caches, victim_footprint, victim_footprint_from, reloads, failed }
+    Probes {
+        cpu,
+        round_trips,
+        latency,
+        latency_small_pages,
+        caches,
+        memory,
+        victim_footprint,
+        victim_level,
+        victim_footprint_from,
+        reloads,
+        failed,
+    }
 }
 
 // The pair that is measured, then one of each kind of neighbourhood, then others.
@@ -122,27 +143,4 @@ fn pairs(machine: &Machine, cpus: &[CpuId]) -> Vec<(CpuId, CpuId)> {
     });
     pairs.truncate(MOST_PAIRS);
     pairs
-}
-
-fn victim_footprint(caches: &[Knee], machine: &Machine, cpu: CpuId) -> (Bytes, String) {
-    let topology = &machine.topology;
-    let capacity = |level: Option<u8>| {
-        let knee = caches.iter().find(|knee| Some(knee.level) == level)?;
-        Some((knee.measured.unwrap_or(knee.nominal), knee.measured.is_some()))
-    };
-    let last = topology.llc(cpu).map(|cache| cache.level);
-    let l2 = capacity(Some(2)).or_else(|| Some((topology.l2_size(cpu)?, false)));
-    let llc = capacity(last.filter(|level| *level > 2));
-    let (Some((l2, l2_measured)), Some((llc, llc_measured))) = (l2, llc) else {
-        return (Bytes::mib(4), "4MiB, since no last-level cache above L2 is known".into());
-    };
-    let word = |measured: bool| if measured { "measured" } else { "nominal" };
-    let between = ((l2.0 as f64).ln() + (llc.0.max(l2.0) as f64).ln()) / 2.0;
-    let mib = (between.exp() / (1 << 20) as f64).round().max(1.0) as u64;
-    let from = format!(
-        "midway, on a log scale, between L2 ({} {l2}) and the last-level cache ({} {llc})",
-        word(l2_measured),
-        word(llc_measured)
-    );
-    (Bytes::mib(mib), from)
 }

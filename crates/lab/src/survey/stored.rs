@@ -71,6 +71,7 @@ impl Survey {
             name => {
                 if let Some((victim, paced)) = victim(name) {
                     self.add_neighbours(&victim, paced, plan, samples);
+                    self.add_starts(plan, &dataset.manifest.starts);
                 }
             }
         }
@@ -112,8 +113,10 @@ fn kept(dir: &Path) -> Result<Survey, DatasetError> {
         parts: Vec::new(),
         neighbours: Vec::new(),
         pace: kept.pace,
+        outside: Vec::new(),
         not_run: kept.not_run,
         precision: None,
+        answer: None,
         advice: Vec::new(),
         ended_early: kept.ended_early,
     })

@@ -4,12 +4,14 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
+use super::answer::{Answer, Seen};
 use super::parts::{self, Parts};
-use super::{Probes, advice};
+use super::{Probes, advice, victim};
 use crate::estimate::Interval;
 use crate::plan::Plan;
 use crate::results::{self, CaseResult};
 use crate::sample::Sample;
+use crate::start::Start;
 use crate::task::{Instruction, Task, Write};
 use crate::units::Rate;
 
@@ -32,10 +34,14 @@ pub struct Survey {
     pub neighbours: Vec<Neighbours>,
     /// The rate to which writers were paced.
     pub pace: Option<String>,
+    /// Starts of the chase at which it did not wait for the cache that it is meant for.
+    pub outside: Vec<String>,
     /// What was not run, and why.
     pub not_run: Vec<String>,
     /// Median and worst half-width of the slowdowns' intervals, as shares: the precision achieved.
     pub precision: Option<(f64, f64)>,
+    /// Which flush to use, and what it does to others; none where no cost is known.
+    pub answer: Option<Answer>,
     /// What follows, in sentences.
     pub advice: Vec<String>,
     /// Why it ended, where not after everything was measured.
@@ -74,6 +80,8 @@ pub struct NeighbourRow {
     /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice may
     /// rest on.
     pub together: Option<Interval>,
+    /// What is said of it, wherever something is.
+    pub seen: Seen,
 }
 
 const LEVEL: f64 = 0.95;
@@ -92,8 +100,10 @@ impl Survey {
             parts: Vec::new(),
             neighbours: Vec::new(),
             pace: None,
+            outside: Vec::new(),
             not_run: Vec::new(),
             precision: None,
+            answer: None,
             advice: Vec::new(),
             ended_early: None,
         }
@@ -119,6 +129,11 @@ impl Survey {
         }
     }
 
+    /// Takes what the chase measured of itself at its starts.
+    pub fn add_starts(&mut self, plan: &Plan, starts: &[Start]) {
+        self.outside.extend(victim::outside(&self.probes, &plan.experiment.name, starts));
+    }
+
     /// A rate that every writer reached beside every victim.
     pub fn slowest_writer(&self) -> Option<Rate> {
         let rows = self.neighbours.iter().flat_map(|table| &table.rows);
@@ -132,6 +147,7 @@ impl Survey {
     /// Draws the conclusions from what was added.
     pub fn conclude(&mut self) {
         self.precision = precision(&self.neighbours);
+        self.answer = Answer::new(self);
         self.advice = advice::advice(self);
     }
 }
@@ -156,7 +172,10 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool) -> Vec<Neighbour
     // Bonferroni: among so many intervals at 95 % some would miss by chance.
     let together = results::main_estimates(plan, samples, 1.0 - (1.0 - LEVEL) / SLOWDOWNS);
     let rows = each.into_iter().zip(together).filter_map(|(result, together)| {
-        Some(NeighbourRow { co_runner: name(result.case)?, paced, together: together.ok(), result })
+        let together = together.ok();
+        let finding = result.effect.as_ref().map(|effect| &effect.finding);
+        let seen = Seen::new(finding, together.as_ref());
+        Some(NeighbourRow { co_runner: name(result.case)?, paced, together, seen, result })
     });
     rows.collect()
 }

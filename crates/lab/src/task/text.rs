@@ -29,6 +29,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
         {
             return Err(format!("'{first}' is no workload and no program; did you mean '{near}'?"));
         }
+        without_shell(text)?;
         return Ok(program(text));
     }
     table.insert("workload".into(), Value::String(first.into()));
@@ -41,9 +42,56 @@ pub fn parse(text: &str) -> Result<Table, String> {
                 "'{word}' is no key=value: write parameters as in '{first} key=value,value'"
             ));
         };
-        table.insert(key.into(), list(value));
+        if let Some(before) = table.insert(key.into(), list(value)) {
+            return Err(format!(
+                "'{key}' is there twice: give it once; several values stand behind one another, as in \
+                 {key}={},{value}",
+                plain(&before)
+            ));
+        }
     }
     Ok(table)
+}
+
+/// Refuses a command line that only a shell would understand: words are split as a shell does, but none
+/// runs, and a program would take `>` for an argument.
+///
+/// # Errors
+/// One sentence with the command line that runs a shell.
+pub fn without_shell(text: &str) -> Result<(), String> {
+    let mut rest = text.trim();
+    while let Some((_, after)) = first_word(rest) {
+        let word = rest[..rest.len() - after.len()].trim_end();
+        if let Some(sign) = shell_sign(word) {
+            return Err(format!(
+                "'{sign}' is left to a shell, and none runs here: write {}, or quote '{sign}' where the program is \
+                 to have it",
+                crate::shell::line(["sh", "-c", text.trim()])
+            ));
+        }
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+// What a shell would take a word, or an end of it, for: a redirection, a pipe, the end of a command.
+fn shell_sign(word: &str) -> Option<&'static str> {
+    // A descriptor may stand in front of a redirection.
+    let sign = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+    let signs = [">>", ">", "<<", "<", "||", "|", "&&", ";"];
+    let begins = signs.into_iter().find(|known| sign.starts_with(known));
+    let ends = || {
+        [";", "&"].into_iter().find(|known| word == *known || word.strip_suffix(known).is_some_and(unquoted))
+    };
+    begins.or_else(ends)
+}
+
+// Whether the end of what a word begins with is outside of quotes, and not escaped.
+fn unquoted(word: &str) -> bool {
+    !word.ends_with('\\') && shlex::split(word).is_some()
 }
 
 /// The table of a program's command line; words `NAME=value` in front of it are its environment.
@@ -106,23 +154,22 @@ pub fn print(table: &Table) -> String {
     if workload == "command" {
         let run = table.get("run").and_then(Value::as_str).unwrap_or_default();
         let env = table.get("env").and_then(Value::as_table).cloned().unwrap_or_default();
-        let quoted =
-            |value: &str| shlex::try_quote(value).map_or(value.to_string(), |quoted| quoted.into_owned());
         let word = |(name, value): (String, Value)| {
-            format!("{name}={} ", quoted(value.as_str().unwrap_or_default()))
+            format!("{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))
         };
         return env.into_iter().map(word).collect::<String>() + run;
     }
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let word = |(key, value): (&String, &Value)| match value {
-        Value::Array(values) => format!(" {key}={}", values.iter().map(plain).collect::<Vec<_>>().join(",")),
-        one => format!(" {key}={}", plain(one)),
-    };
+    let word = |(key, value): (&String, &Value)| format!(" {key}={}", plain(value));
     let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();
     format!("{workload}{words}")
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
 }
 
 /// A parameter's value on a command line: one, or a list separated by commas.
@@ -137,6 +184,26 @@ fn scalar(text: &str) -> Value {
         (_, Ok(truth)) => Value::Boolean(truth),
         _ => Value::String(text.into()),
     }
+}
+
+/// That a task names a program which is not there, with the nearest name that is.
+pub fn no_such_program(program: &str) -> String {
+    let near = match program.contains('/') {
+        true => None,
+        false => nearest::nearest(program, &WORKLOADS).map(str::to_owned).or_else(|| on_path_like(program)),
+    };
+    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    format!("'{program}' cannot be started: there is no such program, and no such workload{near}")
+}
+
+// Programs are many, so only one that is very much alike is meant.
+fn on_path_like(program: &str) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let entries = std::env::split_paths(&path).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let alike = names.map(|name| (strsim::jaro_winkler(program, &name), name));
+    let best = alike.filter(|(likeness, _)| *likeness > 0.9).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name)
 }
 
 fn which(program: &str) -> Option<std::path::PathBuf> {
@@ -186,9 +253,62 @@ mod tests {
             ("chas", "did you mean 'chase'"),
             ("rin entry=4KiB", "did you mean 'ring'"),
             ("command run=x", "without the word"),
+            ("chase footprint=4MiB footprint=8MiB", "as in footprint=4MiB,8MiB"),
+            ("write block=64B,4KiB block=1MiB", "as in block=64B,4KiB,1MiB"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn what_only_a_shell_understands_is_sent_to_one() {
+        for text in [
+            "a > b",
+            "a >b",
+            "a 2>/dev/null",
+            "a &> b",
+            "a >> b",
+            "a < b",
+            "a | b",
+            "a || b",
+            "a && b",
+            "a; b",
+            "a ; b",
+            "a &",
+            "a b&",
+            "X=1 a > b",
+        ] {
+            let error = parse(text).expect_err(text);
+            let remedy = crate::shell::line(["sh", "-c", text]);
+            assert!(error.contains(&remedy), "{text}: {error}");
+            // What is advised does what was meant.
+            assert_eq!(shlex::split(&remedy).unwrap(), ["sh", "-c", text]);
+            assert_eq!(parse(&remedy).unwrap()["run"].as_str(), Some(remedy.as_str()));
+        }
+        for text in [
+            "a '>' b",
+            "a \\> b",
+            "a 'x > y'",
+            "sh -c 'a > b; c &'",
+            "curl http://x/?a=b&c=d",
+            "find . -exec ls {} \\;",
+            "find . -exec ls {} ';'",
+            "grep --when=x>y",
+            "a 2",
+        ] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_that_are_not_there_are_named_with_what_is_like_them() {
+        let said = no_such_program("nosuchprogram-xyz");
+        assert!(
+            said.starts_with("'nosuchprogram-xyz' cannot be started: there is no such program"),
+            "{said}"
+        );
+        assert!(no_such_program("chasse").ends_with("did you mean 'chase'?"));
+        assert!(!no_such_program("./chasse").contains("did you mean"));
     }
 }

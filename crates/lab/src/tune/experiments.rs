@@ -5,6 +5,7 @@ use toml::{Table, Value};
 
 use super::choice::{Choice, instruction};
 use super::{BATCHES, BLOCKS, Question};
+use crate::estimate::FEWEST_LIVES;
 use crate::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
 use crate::survey::instruction_name;
 use crate::units::Span;
@@ -90,7 +91,7 @@ fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experi
         metric: WRITER.into(),
         aa: None,
         measure: Measure {
-            looks: vec![question.lives.max(2)],
+            looks: vec![question.lives.max(FEWEST_LIVES)],
             blocks: 1,
             window: Span::ms(10),
             settle: Span::ms(1),

@@ -37,7 +37,8 @@ pub struct Question {
     pub block: Bytes,
     /// How the writer lies to the victim.
     pub placement: PlacementKind,
-    /// Lives of the costs and of the confirmation.
+    /// Lives of the costs and of the confirmation; no fewer are measured than a figure takes
+    /// ([`FEWEST_LIVES`](crate::estimate::FEWEST_LIVES)).
     pub lives: u32,
     /// Seed of everything random.
     pub seed: u64,

@@ -186,7 +186,7 @@ fn figures(done: &Measurement) -> Vec<CaseResult> {
     // The confirmation's intervals hold together: they are read as one claim.
     let compared = done.plan.measured().len().max(1) as f64;
     let each = 1.0 - (1.0 - measure.confidence.0) / compared;
-    let level = Looks::new(measure.looks.clone(), each).map_or(each, |looks| looks.level_at_each());
+    let level = Looks::new(measure.looks.clone(), each).map_or(each, |looks| looks.level_at(0));
     results::results(&done.plan, &done.samples, level)
 }
 

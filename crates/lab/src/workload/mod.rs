@@ -50,6 +50,12 @@ pub trait Workload {
         None
     }
 
+    /// ns per unit, measured here and now in some milliseconds, where that tells which cache answers; called
+    /// once, at the start, while nobody else is let run. `None` where it tells nothing.
+    fn alone_ns(&mut self) -> Option<f64> {
+        None
+    }
+
     /// Units in one round over what it touches, where caches take rounds to settle; 0 where not.
     fn settle_units(&self) -> u64 {
         0
@@ -143,6 +149,12 @@ mod tests {
             assert!(units.iter().all(|units| *units > 0), "{text}: {units:?}");
             assert!(units[3] > units[0], "{text}: {units:?}");
             assert!(workload.settle_units() >= settle, "{text}");
+            let alone = workload.alone_ns();
+            assert_eq!(
+                alone.is_some_and(|ns| ns > 0.0),
+                text.contains("chase") && !text.contains("histogram"),
+                "{text}"
+            );
             assert_eq!(latencies.0.get() > 0, text.contains("histogram"), "{text}");
         }
     }

@@ -29,7 +29,7 @@ fn experiment(machine: &mut Machine, setup: &Setup, looks: &Looks, goal: &Goal) 
             pairs.extend(machine.live(life, setup));
             life += 1;
         }
-        let estimate = slowdown(&pairs, looks.level_at_each());
+        let estimate = slowdown(&pairs, looks.level_at(look));
         match looks.decide(look, &estimate, goal) {
             Decision::Stop(_) => return (look, estimate),
             Decision::Continue { until: next } => until = next,

@@ -22,11 +22,11 @@ impl Notes {
         format!("({})", index + 1)
     }
 
-    /// `(1) not estimable: ...`, below the table; empty where nothing is missing.
+    /// `(1) too few lives: ...`, below the table; empty where nothing is missing.
     pub(super) fn render(&self, style: &Style) -> String {
         let mut out = String::new();
         for (index, reason) in self.0.borrow().iter().enumerate() {
-            hanging(&mut out, &format!("({}) ", index + 1), None, &format!("not estimable: {reason}"), style);
+            hanging(&mut out, &format!("({}) ", index + 1), None, &reason.told(), style);
         }
         out
     }

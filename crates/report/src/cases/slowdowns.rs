@@ -1,7 +1,7 @@
 //! Cases with a baseline: the slowdown, what it says, each class of pairs, and what the others
 //! achieved meanwhile.
 
-use ringfence_lab::estimate::{ClassEstimate, Estimate, Finding, Verdict};
+use ringfence_lab::estimate::{ClassEstimate, Estimate, Finding, Verdict, WouldSettle};
 use ringfence_lab::results::{CaseResult, CoRunner, Effect};
 
 use super::labels::Labels;
@@ -122,9 +122,9 @@ fn verdict(finding: &Finding) -> (String, Paint) {
             (format!("undecided: needs about {lives} lives"), Paint::Caution)
         }
         Verdict::Undecided { lives_needed: None } => {
-            ("undecided: lives differ too much".into(), Paint::Caution)
+            (format!("undecided: {}", WouldSettle(None)), Paint::Caution)
         }
-        Verdict::NotEstimable(_) => ("not estimable".into(), Paint::Caution),
+        Verdict::NotEstimable(reason) => (reason.short().into(), Paint::Caution),
     }
 }
 

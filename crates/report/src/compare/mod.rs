@@ -124,7 +124,11 @@ pub fn compare_answer(comparison: &Comparison) -> String {
     let most = comparison.cells.iter().filter(|cell| words::changed(cell));
     if let Some(most) = most.max_by(|a, b| size(a).total_cmp(&size(b))) {
         let shown = change(most).map_or_else(String::new, |figure| figure.to_string());
-        text += &format!(" The most in {}: {}, {shown}.", name(&most.arm, &most.label), verdict(most).0);
+        text += &format!(
+            " The largest figure in {}: {}, {shown}.",
+            name(&most.arm, &most.label),
+            verdict(most).0
+        );
     }
     text
 }

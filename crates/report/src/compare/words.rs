@@ -53,7 +53,7 @@ pub(crate) fn verdict(cell: &Cell) -> (String, Paint) {
         Verdict::Undecided { lives_needed: None } => {
             ("undecided: lives differ too much".into(), Paint::Caution)
         }
-        Verdict::NotEstimable(_) => ("not estimable".into(), Paint::Caution),
+        Verdict::NotEstimable(reason) => (reason.short().into(), Paint::Caution),
     }
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn not_estimable(comparison: &Comparison) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for cell in &comparison.cells {
         let Verdict::NotEstimable(reason) = cell.change.verdict else { continue };
-        let (reason, name) = (reason.to_string(), name(&cell.arm, &cell.label));
+        let (reason, name) = (reason.told(), name(&cell.arm, &cell.label));
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(name),
             None => reasons.push((reason, vec![name])),
         }
     }
-    reasons.into_iter().map(|(why, names)| format!("not estimable: {}: {why}", names.join("; "))).collect()
+    reasons.into_iter().map(|(why, names)| format!("{}: {why}", names.join("; "))).collect()
 }
 
 /// How a missing case's reason continues its line.

@@ -3,7 +3,8 @@
 use ringfence_lab::estimate::Verdict;
 use ringfence_lab::frontier::Frontier;
 use ringfence_lab::results::CaseResult;
-use ringfence_lab::survey::{Survey, advice};
+use ringfence_lab::survey::answer::{ForBlock, Seen};
+use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey, advice};
 
 use super::frontier::{self, color};
 use super::slowdowns::verdict;
@@ -13,58 +14,84 @@ use crate::numbers;
 
 /// Which flush to use, and what it does to others.
 pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
-    let mut cards: Vec<Card> = advice::BLOCKS
-        .into_iter()
-        .filter_map(|block| advice::cheapest_of(survey, block))
-        .map(|best| Card {
-            label: format!("cheapest for {} blocks", best.block),
-            value: format!("{} {}", best.instruction, numbers::ns(best.cost.value)),
-            note: match (&best.tied[..], &best.next) {
-                ([], Some((name, cost))) => format!("a line; next {name} {}", numbers::ns(cost.value)),
-                ([], None) => "a line".into(),
-                (tied, _) => format!("a line; not told from {}", tied.join(", ")),
-            },
-            color: Some(color(best.instruction).into()),
-        })
-        .collect();
+    let mut cards: Vec<Card> =
+        survey.answer.iter().flat_map(|answer| &answer.blocks).filter_map(cheapest).collect();
     cards.extend(survey.neighbours.iter().filter_map(worst));
-    let headline = advice::in_short(survey).unwrap_or_else(|| "Nothing was measured to advise on.".into());
+    let headline = survey.answer.as_ref().map(|answer| answer.headline.clone());
     let mut sentences = advice::beyond_cost(survey);
+    sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
         sentences.insert(0, format!("The survey ended early: {why}; what follows from it is missing here."));
     }
     Answer {
         question: "Which flush should I use here, and what does it do to others?".into(),
-        headline,
+        headline: headline.unwrap_or_else(|| "Nothing was measured to advise on.".into()),
         cards,
         sentences,
+        commands: Vec::new(),
         figure: shown.and_then(|shown| frontier::figure(shown, 440)),
     }
 }
 
-// The writer that slows a victim most, of those that were seen to; else what is left possible.
-fn worst(table: &ringfence_lab::survey::Neighbours) -> Option<Card> {
-    let rows =
-        || table.rows.iter().filter(|row| !row.paced && !matches!(row.co_runner.as_str(), "alu" | "idle"));
-    let seen = rows().filter_map(|row| Some((row.co_runner.as_str(), row.together?)));
-    let worst = seen.clone().filter(|(_, s)| s.low > 1.0).max_by(|a, b| a.1.low.total_cmp(&b.1.low));
-    let label = format!("{} slowed most", table.victim);
-    Some(match worst {
-        Some((name, slowdown)) => Card {
+fn cheapest(block: &ForBlock) -> Option<Card> {
+    let ways = block.cheapest();
+    let first = ways.first()?;
+    let names: Vec<&str> = ways.iter().map(|way| way.instruction).collect();
+    let cost = numbers::ns(first.cost.value);
+    let next =
+        block.next().map(|next| format!("; next {} {}", next.instruction, numbers::ns(next.cost.value)));
+    let next = next.unwrap_or_default();
+    let (value, note) = match names[..] {
+        [name] => (format!("{name} {cost}"), format!("a line{next}")),
+        _ => (names.join(" or "), format!("{cost} a line, not told apart{next}")),
+    };
+    Some(Card {
+        label: format!("cheapest for {} ({} blocks)", block.what, block.block),
+        value,
+        note,
+        color: Some(color(first.instruction).into()),
+    })
+}
+
+// The writer that slows a victim most by its figure, for certain or perhaps; else what is left possible.
+fn worst(table: &Neighbours) -> Option<Card> {
+    let rows: Vec<&NeighbourRow> = table.rows.iter().filter(|row| !row.paced && row.writes()).collect();
+    let label = format!("{} slowed", table.victim);
+    let low = |row: &NeighbourRow| row.slowdown().map_or(0.0, |slowdown| slowdown.low);
+    let most = |seen: Seen| {
+        let of = rows.iter().filter(|row| row.seen == seen);
+        let row = of.max_by(|a, b| low(a).total_cmp(&low(b)))?;
+        Some((row, numbers::slowdown_figure(&row.slowdown().ok()?)))
+    };
+    if let Some((row, figure)) = most(Seen::Slows) {
+        return Some(Card {
             label,
-            value: numbers::slowdown_figure(&slowdown).value,
-            note: format!("by {name} {}", numbers::slowdown_figure(&slowdown).interval),
-            color: Some(color(name).into()),
+            value: figure.value,
+            note: format!("by {} {}", row.co_runner, figure.interval),
+            color: Some(color(&row.co_runner).into()),
+        });
+    }
+    if let Some((row, figure)) = most(Seen::Perhaps) {
+        let note = format!("by {} {}, by that interval alone", row.co_runner, figure.interval);
+        let value = format!("perhaps {}", figure.value);
+        return Some(Card { label, value, note, color: Some(color(&row.co_runner).into()) });
+    }
+    let highs: Option<Vec<f64>> = rows.iter().map(|row| Some(row.together?.high)).collect();
+    let most = highs.and_then(|highs| highs.into_iter().max_by(f64::total_cmp));
+    rows.first()?;
+    Some(match most {
+        Some(most) => Card {
+            label,
+            value: "none seen".into(),
+            note: format!("{} at most is left possible", numbers::change(most)),
+            color: None,
         },
-        None => {
-            let most = seen.map(|(_, slowdown)| slowdown.high).max_by(f64::total_cmp)?;
-            let possible = if most >= 2.0 {
-                "too noisy to say that there is no harm".into()
-            } else {
-                format!("{:+.1} % at most is left possible", (most - 1.0) * 100.0)
-            };
-            Card { label, value: "none seen".into(), note: possible, color: None }
-        }
+        None => Card {
+            label,
+            value: "not known".into(),
+            note: "a figure is missing: the table says why".into(),
+            color: None,
+        },
     })
 }
 
@@ -112,10 +139,8 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
     };
     let slower = count(|verdict| matches!(verdict, Verdict::Slower));
     let same = count(|verdict| matches!(verdict, Verdict::NoChangeLargerThanMargin));
-    let mut sorted: Vec<(&CaseResult, f64)> = effects
-        .iter()
-        .filter_map(|result| Some((*result, finding(result)?.slowdown.filter(numbers::tells)?.low)))
-        .collect();
+    let mut sorted: Vec<(&CaseResult, f64)> =
+        effects.iter().filter_map(|result| Some((*result, finding(result)?.slowdown?.low))).collect();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let of = effects.len();
     answer.headline = match (slower, sorted.first()) {
@@ -124,8 +149,9 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
             "Nothing was seen to slow '{metric}' down; {same} of {of} cases are known to change it by no more than the margin."
         ),
         (_, Some((worst, _))) => format!(
-            "{slower} of {of} cases slow '{metric}' down, {} most: {}.",
+            "{slower} of {of} cases slow '{metric}' down, {} {}: {}.",
             words(&digest.plan, worst.case),
+            if alone_at_the_top(&sorted) { "most" } else { "among the most" },
             finding(worst).map(|found| found.to_string()).unwrap_or_default()
         ),
         _ => format!("{slower} of {of} cases slow '{metric}' down."),
@@ -149,6 +175,13 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
     }
 }
 
+// Whether the first is slowed more than the intervals leave possible for any other.
+fn alone_at_the_top(sorted: &[(&CaseResult, f64)]) -> bool {
+    let high = |result: &CaseResult| Some(result.effect.as_ref()?.finding.slowdown?.high);
+    let Some(((_, low), others)) = sorted.split_first() else { return false };
+    others.iter().all(|(other, _)| high(other).is_some_and(|high| high < *low))
+}
+
 fn costs(answer: &mut Answer, digest: &Digest) {
     let plan = &digest.plan;
     let fenced = |case: usize| {
@@ -158,7 +191,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
         .results
         .iter()
         .filter(|result| fenced(result.case))
-        .filter_map(|result| Some((result, result.ns_per_unit.ok().filter(numbers::tells)?.value)))
+        .filter_map(|result| Some((result, result.ns_per_unit.ok()?.value)))
         .collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
     let same_unit = sorted.windows(2).all(|pair| pair[0].0.unit == pair[1].0.unit);
@@ -170,13 +203,25 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             numbers::ns_estimate(&best.ns_per_unit),
             one(best.unit)
         ),
-        Some((best, _)) if same_unit => format!(
-            "The cheapest {}: {}, {} per {}.",
-            if writes { "way to have stores flushed" } else { "case" },
-            words(plan, best.case),
-            numbers::ns_estimate(&best.ns_per_unit),
-            one(best.unit)
-        ),
+        Some((best, _)) if same_unit => {
+            let what = if writes { "way to have stores flushed" } else { "case" };
+            let cost = numbers::ns_estimate(&best.ns_per_unit);
+            let others: Vec<String> =
+                tied(&sorted).iter().skip(1).map(|other| words(plan, other.case)).collect();
+            let told = match others.len() {
+                0 => String::new(),
+                n if n > 3 => format!("; {n} others could not be told apart from it"),
+                _ => format!("; {} could not be told apart from it", others.join(", ")),
+            };
+            let best_words = words(plan, best.case);
+            let among = if others.is_empty() { "The cheapest" } else { "Among the cheapest" };
+            let ways = if others.is_empty() {
+                what.to_owned()
+            } else {
+                what.replacen("way", "ways", 1).replacen("case", "cases", 1)
+            };
+            format!("{among} {ways}: {best_words}, {cost} per {}{told}.", one(best.unit))
+        }
         Some(_) => format!("{} cases were measured; they count different units.", sorted.len()),
         None => "No case has a figure: the table says why.".into(),
     };
@@ -193,6 +238,14 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             });
         }
     }
+}
+
+// Those whose interval no other one's lies below, the smallest figure first.
+fn tied<'a>(sorted: &[(&'a CaseResult, f64)]) -> Vec<&'a CaseResult> {
+    let of = |result: &CaseResult| result.ns_per_unit.ok();
+    let lowest = sorted.iter().filter_map(|(result, _)| Some(of(result)?.high)).min_by(f64::total_cmp);
+    let meets = |result: &&CaseResult| of(result).zip(lowest).is_some_and(|(cost, high)| cost.low <= high);
+    sorted.iter().map(|(result, _)| *result).filter(meets).collect()
 }
 
 fn capital(text: &str) -> String {

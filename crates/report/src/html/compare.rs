@@ -87,6 +87,7 @@ fn of_one(comparison: &Comparison) -> Answer {
         headline: clean(&compare_answer(comparison)),
         cards: cards(comparison),
         sentences: besides,
+        commands: Vec::new(),
         figure: (comparison.cells.len() <= MOST_ROWS).then(|| changes(comparison)),
     }
 }
@@ -180,7 +181,7 @@ fn changes(comparison: &Comparison) -> maud::Markup {
 
 fn row(cell: &Cell) -> RangeRow {
     let name = clean(&name(&cell.arm, &cell.label));
-    let known = cell.change.slowdown.filter(numbers::tells);
+    let known = cell.change.slowdown;
     let shown = |figure: Option<numbers::Figure>| figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string());
     RangeRow {
         color: color(cell).into(),

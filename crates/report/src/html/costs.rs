@@ -144,7 +144,7 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
 fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
     let write = cost.write;
     let name = instruction_name(write.instruction);
-    let value = cost.ns.as_ref().ok().filter(|ns| numbers::tells(ns)).map(|ns| ns.value);
+    let value = cost.ns.as_ref().ok().map(|ns| ns.value);
     let mut tip = Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
     if let Ok(ns) = cost.ns {
         tip =
@@ -161,10 +161,7 @@ fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
 }
 
 fn cost_text(ns: &Estimate) -> String {
-    match ns {
-        Ok(ns) if !numbers::tells(ns) => "too noisy".into(),
-        estimate => numbers::ns_estimate(estimate),
-    }
+    numbers::ns_estimate(ns)
 }
 
 fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
@@ -174,7 +171,7 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
         .iter()
         .map(|result| {
             let name = words(plan, result.case);
-            let figure = result.ns_per_unit.ok().filter(numbers::tells).map(|ns| [ns.value, ns.low, ns.high]);
+            let figure = result.ns_per_unit.ok().map(|ns| [ns.value, ns.low, ns.high]);
             RangeRow {
                 color: name.split(' ').find(|word| color(word) != "other").map_or("other", color).into(),
                 faint: false,
@@ -221,7 +218,7 @@ fn parts(survey: &Survey) -> Markup {
     ];
     let text = |part: &Part| match part {
         Ok(difference) => numbers::difference(difference),
-        Err(reason) => reason.to_string(),
+        Err(reason) => reason.told(),
     };
     let rows: Vec<Vec<String>> = survey
         .parts

@@ -2,7 +2,7 @@
 //! holds one of them at a time.
 
 use ringfence_lab::dataset::{Dataset, Manifest};
-use ringfence_lab::estimate::{AaSummary, Estimate, Looks};
+use ringfence_lab::estimate::{AaSummary, Estimate};
 use ringfence_lab::frontier::{self, Frontier};
 use ringfence_lab::latency::{self, CaseLatencies};
 use ringfence_lab::plan::Plan;
@@ -49,9 +49,7 @@ impl Digest {
     /// The figures of a dataset, every interval at the level that its looks leave to each, as everywhere.
     pub fn new(dataset: &Dataset) -> Self {
         let (plan, samples) = (&dataset.plan, &dataset.samples);
-        let measure = &plan.experiment.measure;
-        let level = Looks::new(measure.looks.clone(), measure.confidence.0)
-            .map_or(measure.confidence.0, |looks| looks.level_at_each());
+        let level = results::level(plan, samples);
         let folder = dataset.dir.canonicalize().unwrap_or_else(|_| dataset.dir.clone());
         Self {
             folder: folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),

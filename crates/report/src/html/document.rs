@@ -108,8 +108,19 @@ fn answer(answer: &Answer, subtitle: &str) -> Markup {
                 @if !answer.sentences.is_empty() {
                     ul { @for sentence in &answer.sentences { li { (sentence) } } }
                 }
+                @for line in &answer.commands { (command(line)) }
             }
             @if let Some(figure) = &answer.figure { (figure) }
+        }
+    }
+}
+
+// On one line however long, and to be had whole.
+fn command(line: &str) -> Markup {
+    html! {
+        div class="command" {
+            pre { (clean(line)) }
+            button type="button" class="copy" aria-label="Copy the command" { "Copy" }
         }
     }
 }

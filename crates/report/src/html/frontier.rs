@@ -94,7 +94,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     let mut explanation = "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.".to_owned();
     if left_out > 0 {
         explanation += &format!(
-            " Not drawn, since a figure is missing or too noisy: {left_out} of {} ways.",
+            " Not drawn, since a figure is missing or not known: {left_out} of {} ways.",
             frontier.points.len()
         );
     }
@@ -160,9 +160,6 @@ fn standing(standing: Standing) -> &'static str {
 
 fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
     let (rate, slowdown) = (point.bytes_per_s.ok()?, point.slowdown?.ok()?);
-    if !(numbers::tells(&slowdown) && numbers::tells(&rate)) {
-        return None;
-    }
     let mut tip = Tip::new(name(point))
         .with(victim, numbers::slowdown(&slowdown))
         .with("written", numbers::bytes_per_s_interval(&rate));
@@ -193,12 +190,10 @@ fn numbers_table(frontier: &Frontier) -> Markup {
         .iter()
         .map(|point| {
             let rate = match &point.bytes_per_s {
-                Ok(rate) if !numbers::tells(rate) => "too noisy".into(),
                 Ok(rate) => numbers::bytes_per_s_interval(rate),
-                Err(reason) => reason.to_string(),
+                Err(reason) => reason.told(),
             };
             let slowdown = match &point.slowdown {
-                Some(Ok(slowdown)) if !numbers::tells(slowdown) => "too noisy".into(),
                 Some(slowdown) => numbers::slowdown_estimate(slowdown),
                 None => String::new(),
             };

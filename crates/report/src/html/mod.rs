@@ -63,6 +63,8 @@ pub struct Answer {
     pub cards: Vec<Card>,
     /// What else follows, in sentences.
     pub sentences: Vec<String>,
+    /// Commands that do what is advised, each a line for a shell.
+    pub commands: Vec<String>,
     /// The figure, such as the frontier.
     pub figure: Option<Markup>,
 }

@@ -1,15 +1,15 @@
 //! Pairs: how each task fares beside each other one, and who should run beside whom.
 
 use maud::html;
-use ringfence_lab::estimate::{Finding, NotEstimable, Verdict};
-use ringfence_lab::pair::{Outcome, PairEntry, letter};
+use ringfence_lab::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict};
+use ringfence_lab::pair::{Assignment, Outcome, PairEntry, letter};
 
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
 use super::slowdowns::{borne_out, verdict};
 use super::table::{Align, table};
 use super::{Answer, Card, Section};
 use crate::numbers;
-use crate::pair::{introduced, probability, progress};
+use crate::pair::{introduced, probability, progress, takes, total, undecided};
 use crate::text::clean;
 
 /// Colours begin to be strong from this slowdown on.
@@ -37,6 +37,7 @@ pub(super) fn answer(outcome: &Outcome) -> Answer {
         headline: format!("{}.", clean(&crate::pair::answer(outcome))),
         cards: cards(outcome),
         sentences,
+        commands: Vec::new(),
         figure: matrix(outcome),
     }
 }
@@ -50,17 +51,32 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         note,
         color: color.map(str::to_owned),
     };
-    let of = format!("of {tasks}: {}", outcome.present);
-    let mut cards = vec![card("total progress now", format!("{:.2}", advice.present_total), of, None)];
+    let progress = |label: &str, of: &Estimate, assignment: &Assignment| {
+        let figure = total(of, tasks);
+        let note = format!("{} of {tasks}: {assignment}", figure.interval);
+        card(label, figure.value, note.trim_start().into(), None)
+    };
+    let mut cards = vec![progress("total progress now", &advice.present_total, &outcome.present)];
     if let Some(next) = &advice.next {
-        let (value, interval) = figure(&next.gain);
-        let note = format!("{interval} against now: {}", next.assignment);
-        cards.push(card("the best other assignment", value, note, None));
+        let (value, note) = match undecided(outcome) {
+            Some(gain) => {
+                (open(gain), format!("undecided: {}; {}", takes(&outcome.verdict), next.assignment))
+            }
+            None => {
+                let (value, interval) = figure(&next.gain);
+                (value, format!("{interval} against now: {}", next.assignment))
+            }
+        };
+        cards.push(card("the most that another may gain", value, note, None));
         return cards;
     }
-    let of = format!("of {tasks}: {}", advice.assignment);
-    cards.push(card("the best by the first measurement", format!("{:.2}", advice.total), of, None));
+    cards.push(progress("the largest by the first measurement", &advice.total, &advice.assignment));
     match &outcome.confirmed {
+        Some(_) if undecided(outcome).is_some() => {
+            let value = undecided(outcome).map_or_else(String::new, open);
+            let note = format!("undecided on fresh lives: {}", takes(&outcome.verdict));
+            cards.push(card("gain", value, note, None));
+        }
         Some(confirmed) => {
             let (value, note) = figure(&confirmed.gain);
             let color = (outcome.verdict == ringfence_lab::pair::Verdict::Change).then_some("nt");
@@ -68,7 +84,7 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
                 format!("{note} of total progress, on {} fresh lives", gain.lives)
             });
             let note = if lives.is_empty() { note } else { lives };
-            cards.push(card("confirmed gain", value, note, color));
+            cards.push(card("gain on fresh lives", value, note, color));
         }
         None => {
             let (value, interval) = figure(&advice.gain);
@@ -83,14 +99,19 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
     cards
 }
 
+// What an undecided gain may be: no figure is claimed.
+fn open(gain: &Interval) -> String {
+    format!("{} to {}", numbers::change(gain.low), numbers::change(gain.high))
+}
+
 // A figure and its interval, or that there is none and why.
-fn figure(gain: &ringfence_lab::estimate::Estimate) -> (String, String) {
+fn figure(gain: &Estimate) -> (String, String) {
     match gain {
         Ok(gain) => {
             let figure = numbers::slowdown_figure(gain);
             (figure.value, figure.interval)
         }
-        Err(reason) => (numbers::NO_FIGURE.into(), reason.to_string()),
+        Err(reason) => (reason.short().into(), reason.told()),
     }
 }
 
@@ -118,7 +139,6 @@ fn stands_still(finding: &Finding) -> bool {
 
 fn text(finding: &Finding) -> String {
     match &finding.slowdown {
-        Some(slowdown) if !numbers::tells(slowdown) => "too noisy".into(),
         Some(slowdown) => numbers::slowdown(slowdown),
         None if stands_still(finding) => "stands still".into(),
         None => verdict_words(finding),
@@ -127,22 +147,25 @@ fn text(finding: &Finding) -> String {
 
 fn short(finding: &Finding) -> String {
     match &finding.slowdown {
-        Some(slowdown) if numbers::tells(slowdown) => numbers::slowdown_figure(slowdown).value,
+        Some(slowdown) => numbers::slowdown_figure(slowdown).value,
         None if stands_still(finding) => "stands still".into(),
-        _ => "?".into(),
+        None => match finding.verdict {
+            Verdict::NotEstimable(reason) => reason.short().into(),
+            _ => "?".into(),
+        },
     }
 }
 
 fn verdict_words(finding: &Finding) -> String {
     match finding.verdict {
-        Verdict::NotEstimable(reason) => format!("not estimable: {reason}"),
+        Verdict::NotEstimable(reason) => reason.told(),
         _ => verdict(finding),
     }
 }
 
 // What is kept of the rate alone.
 fn kept(finding: &Finding) -> Option<String> {
-    let slowdown = finding.slowdown.filter(numbers::tells)?;
+    let slowdown = finding.slowdown?;
     let [value, low, high] =
         [slowdown.value, slowdown.high, slowdown.low].map(|slowdown| format!("{:.1}", 100.0 / slowdown));
     Some(format!("{value} % [{low}, {high}]"))
@@ -223,7 +246,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let rows: Vec<RangeRow> = sides
         .iter()
         .map(|side| {
-            let slowdown = side.finding.slowdown.filter(numbers::tells);
+            let slowdown = side.finding.slowdown;
             let color = match side.finding.verdict {
                 Verdict::Slower => "bad",
                 Verdict::Faster | Verdict::NoChangeLargerThanMargin => "good",

@@ -10,7 +10,7 @@ use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
 use super::frontier::color;
 use super::table::{Align, table};
 use crate::numbers;
-use crate::survey::round_trip;
+use crate::survey::{holds, round_trip};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Drawn {
@@ -31,24 +31,24 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
     let caches: Vec<Vec<String>> = probes
         .caches
         .iter()
-        .map(|knee| {
+        .map(|cache| {
             vec![
-                format!("L{}", knee.level),
-                knee.nominal.to_string(),
-                knee.measured.map_or("no clear edge".into(), |size| size.to_string()),
-                knee.plateau_ns.map_or(String::new(), numbers::ns),
+                format!("L{}", cache.level),
+                cache.nominal.to_string(),
+                holds(cache),
+                cache.plateau_ns.map_or(String::new(), numbers::ns),
             ]
         })
         .collect();
     let heads = [
         ("cache", Align::Left),
         ("nominal", Align::Right),
-        ("measured", Align::Right),
+        ("measured", Align::Left),
         ("latency", Align::Right),
     ];
     let body = html! {
         @if let Some(curve) = curve {
-            @let marks = probes.caches.iter().filter_map(|knee| Some((format!("L{}", knee.level), knee.measured?.0)));
+            @let marks = probes.caches.iter().filter_map(|cache| Some((format!("L{}", cache.level), cache.measured?.0)));
             @let chart = Chart::Curve(Drawn {
                 points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a load", numbers::ns(*ns)))).collect(),
                 marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
@@ -64,6 +64,22 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
             }.render())
         }
         @if !caches.is_empty() { (table(&heads, &caches)) }
+        @if let Some(memory) = probes.memory { p { "Memory from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
+        @if let Some(curve) = &probes.latency { p { "Measured in " (curve.pages_in_words()) "." } }
+        @if let Some(level) = &probes.victim_level {
+            p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, its starts are to take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
+        }
+        @for line in &survey.outside { p { (line) } }
+        @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
+            @let rows: Vec<Vec<String>> = small.points.iter().map(|(size, ns)| {
+                let huge = probes.latency.as_ref().and_then(|huge| huge.at(*size));
+                vec![size.to_string(), numbers::ns(*ns), huge.map_or(String::new(), numbers::ns)]
+            }).collect();
+            details {
+                summary { "The same in " (small.pages_in_words()) ": what page walks add" }
+                (table(&[("footprint", Align::Right), ("4KiB pages", Align::Right), ("huge pages", Align::Right)], &rows))
+            }
+        }
         @if let Some(figure) = reloads(survey) { (figure) }
         @if !probes.round_trips.is_empty() {
             h3 { "Round trips between CPUs" }

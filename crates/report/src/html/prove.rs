@@ -9,7 +9,7 @@ use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Card, Section};
 use crate::numbers;
-use crate::prove::{conclusion, lives, side};
+use crate::prove::{checks, conclusion, lives, side};
 use crate::text::clean;
 
 /// The first screen of a proof.
@@ -40,6 +40,7 @@ pub(super) fn answer(proof: &Proof) -> Answer {
     }
     let mut sentences: Vec<String> =
         said.more.into_iter().map(|(label, text)| format!("{label}: {text}")).collect();
+    sentences.extend(checks(proof));
     sentences.extend(
         proof
             .record
@@ -56,6 +57,7 @@ pub(super) fn answer(proof: &Proof) -> Answer {
         headline: said.verdict,
         cards,
         sentences,
+        commands: said.commands,
         figure: Some(victims(proof)),
     }
 }
@@ -116,7 +118,7 @@ fn color(known: Option<&Interval>, budget: f64) -> &'static str {
 }
 
 fn row(name: &str, estimate: &Estimate, budget: f64) -> RangeRow {
-    let known = estimate.as_ref().ok().filter(|slowdown| numbers::tells(slowdown));
+    let known = estimate.as_ref().ok();
     let color = color(known, budget);
     let text = format!("{}{}", numbers::slowdown_estimate(estimate), lives(estimate));
     RangeRow {

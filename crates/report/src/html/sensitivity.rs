@@ -9,7 +9,7 @@ use super::slowdowns::verdict;
 use super::table::{Align, table};
 use super::{Answer, Card, Digest, Section};
 use crate::numbers;
-use crate::sensitivity::{conclusion, polluter, sentence, share, stalled};
+use crate::sensitivity::{conclusion, lacking, polluter, sentence, stalled};
 use crate::text::clean;
 
 /// In this order; far more curves than these nobody tells apart.
@@ -58,6 +58,7 @@ pub(super) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
         headline,
         cards: found.curves.iter().enumerate().take(MOST_CARDS).filter_map(card).collect(),
         sentences: said,
+        commands: Vec::new(),
         figure: figure(found, digest),
     }
 }
@@ -70,10 +71,14 @@ fn card((number, curve): (usize, &Curve)) -> Option<Card> {
             let from = curve.from.map_or(String::new(), |from| format!("; slower from {from} on"));
             (figure.value, format!("{} at {}{from}", figure.interval, point.footprint))
         }
-        (None, None) => {
-            let most = curve.at_most().map(|most| format!("{} is left possible", share(most)));
-            ("none seen".into(), most.unwrap_or_else(|| "not every footprint has a figure".into()))
-        }
+        (None, None) => match (curve.at_most(), curve.missing()) {
+            (Some(most), _) => {
+                let value = if curve.perhaps.is_empty() { "none seen" } else { "none for certain" };
+                (value.into(), format!("{} is left possible", numbers::change(most)))
+            }
+            (None, Some((_, reason))) => (reason.short().into(), reason.told()),
+            (None, None) => (numbers::NO_FIGURE.into(), "nothing was measured".into()),
+        },
     };
     Some(Card { label: name(curve), value, note, color: Some(color(number).into()) })
 }
@@ -137,7 +142,7 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
 }
 
 fn drawn(curve: &Curve, point: &Point) -> Option<DrawnPoint> {
-    let slowdown = point.finding.slowdown.filter(numbers::tells)?;
+    let slowdown = point.finding.slowdown?;
     let title = format!("{}, {}", name(curve), point.footprint);
     Some(DrawnPoint {
         x: point.footprint.0,
@@ -152,13 +157,11 @@ fn drawn(curve: &Curve, point: &Point) -> Option<DrawnPoint> {
 
 fn line(curve: &Curve, point: &Point) -> Vec<String> {
     let slowdown = match &point.finding.slowdown {
-        Some(slowdown) if !numbers::tells(slowdown) => "too noisy".into(),
         Some(slowdown) => numbers::slowdown(slowdown),
-        None if stalled(point) => "stands still".into(),
-        None => numbers::NO_FIGURE.into(),
+        None => lacking(point).into(),
     };
     let said = match point.finding.verdict {
-        Verdict::NotEstimable(reason) => format!("not estimable: {reason}"),
+        Verdict::NotEstimable(reason) => reason.told(),
         _ => verdict(&point.finding),
     };
     vec![name(curve), point.footprint.to_string(), slowdown, said]

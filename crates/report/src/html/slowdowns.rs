@@ -1,7 +1,7 @@
 //! Whom co-runners slow down: the matrix of a survey, and a row per case of any experiment.
 
 use maud::{Markup, html};
-use ringfence_lab::estimate::{Finding, Verdict};
+use ringfence_lab::estimate::{Finding, Verdict, WouldSettle};
 use ringfence_lab::plan::Plan;
 use ringfence_lab::results::{CaseResult, CoRunner};
 use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey};
@@ -76,15 +76,13 @@ fn value(row: &NeighbourRow) -> Option<f64> {
 /// The slowdown, where the interval leaves out no change.
 pub(super) fn borne_out(finding: &Finding) -> Option<f64> {
     let said = matches!(finding.verdict, Verdict::Slower | Verdict::Faster);
-    let slowdown = finding.slowdown?;
-    (said && numbers::tells(&slowdown)).then_some(slowdown.value)
+    finding.slowdown.filter(|_| said).map(|slowdown| slowdown.value)
 }
 
 fn cell(table: &Neighbours, row: &NeighbourRow, at: usize, column: usize) -> HeatCell {
     let value = value(row);
     let slowdown = row.result.effect.as_ref().and_then(|effect| effect.finding.slowdown);
     let short = match slowdown {
-        Some(slowdown) if !numbers::tells(&slowdown) => "?".into(),
         Some(slowdown) => numbers::slowdown_figure(&slowdown).value,
         None => "?".into(),
     };
@@ -99,10 +97,7 @@ fn tip(title: String, result: &CaseResult) -> Tip {
         tip = tip.with("verdict", verdict(&effect.finding));
         if effect.by_class.classes.len() > 1 {
             for (class, estimate) in &effect.by_class.classes {
-                let figure = match &estimate.slowdown {
-                    Ok(slowdown) if !numbers::tells(slowdown) => "too noisy".into(),
-                    estimate => numbers::slowdown_estimate(estimate),
-                };
+                let figure = numbers::slowdown_estimate(&estimate.slowdown);
                 tip = tip.with(format!("{class}, {} pairs", estimate.pairs), figure);
             }
         }
@@ -124,7 +119,6 @@ fn achieved(other: &CoRunner) -> Option<String> {
 
 fn text(result: &CaseResult) -> String {
     match result.effect.as_ref().map(|effect| &effect.by_class.all.slowdown) {
-        Some(Ok(slowdown)) if !numbers::tells(slowdown) => "too noisy".into(),
         Some(estimate) => numbers::slowdown_estimate(estimate),
         None => String::new(),
     }
@@ -137,11 +131,8 @@ pub(super) fn verdict(finding: &Finding) -> String {
         Verdict::NoChangeLargerThanMargin => {
             format!("no change larger than {}", numbers::percent(finding.margin))
         }
-        Verdict::Undecided { lives_needed: Some(lives) } => {
-            format!("undecided: about {lives} lives would settle it")
-        }
-        Verdict::Undecided { lives_needed: None } => "undecided: lives differ too much".into(),
-        Verdict::NotEstimable(_) => "not estimable".into(),
+        Verdict::Undecided { lives_needed } => format!("undecided: {}", WouldSettle(lives_needed)),
+        Verdict::NotEstimable(reason) => reason.short().into(),
     }
 }
 
@@ -178,7 +169,7 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
 fn row(plan: &Plan, result: &CaseResult) -> RangeRow {
     let name = words(plan, result.case);
     let finding = result.effect.as_ref().map(|effect| &effect.finding);
-    let slowdown = finding.and_then(|finding| finding.slowdown).filter(numbers::tells);
+    let slowdown = finding.and_then(|finding| finding.slowdown);
     let said = finding.is_some_and(|f| matches!(f.verdict, Verdict::Slower | Verdict::Faster));
     RangeRow {
         color: name.split(' ').find(|word| color(word) != "other").map_or("other", color).into(),

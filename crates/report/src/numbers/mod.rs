@@ -61,7 +61,7 @@ pub fn ns_interval(ns: &Interval) -> String {
     ns_figure(ns).to_string()
 }
 
-/// As [`ns_interval`]; where there is no interval, `not estimable` and the reason.
+/// As [`ns_interval`]; where there is no interval, the reason.
 pub fn ns_estimate(ns: &Estimate) -> String {
     or_reason(ns, ns_interval)
 }
@@ -106,9 +106,15 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
     }
 }
 
-/// Whether an interval tells anything: bounds a factor of 100 apart do not.
-pub fn tells(interval: &Interval) -> bool {
-    interval.high < 100.0 * interval.low
+/// A bound of a slowdown by itself: `+15.1 %`, `8.3x`.
+pub fn change(slowdown: f64) -> String {
+    if !slowdown.is_finite() || slowdown < 0.0 {
+        return NO_FIGURE.into();
+    }
+    if (FACTOR_BELOW..FACTOR_FROM).contains(&slowdown) {
+        return format!("{} %", signed((slowdown - 1.0) * 100.0, 1));
+    }
+    plain(slowdown, &[(f64::INFINITY, 1.0, "x")])
 }
 
 /// As [`slowdown_figure`], in one piece.
@@ -116,7 +122,7 @@ pub fn slowdown(slowdown: &Interval) -> String {
     slowdown_figure(slowdown).to_string()
 }
 
-/// As [`slowdown`]; where there is no interval, `not estimable` and the reason.
+/// As [`slowdown`]; where there is no interval, the reason.
 pub fn slowdown_estimate(estimate: &Estimate) -> String {
     or_reason(estimate, slowdown)
 }
@@ -229,7 +235,7 @@ fn bounds(interval: &Interval) -> [f64; 3] {
 fn or_reason(estimate: &Estimate, show: fn(&Interval) -> String) -> String {
     match estimate {
         Ok(interval) => show(interval),
-        Err(reason) => format!("not estimable: {reason}"),
+        Err(reason) => reason.told(),
     }
 }
 

@@ -129,7 +129,7 @@ fn counts_and_shares() {
 #[test]
 fn what_is_not_estimable_says_why() {
     let reason = NotEstimable::TooFewLives { lives: 1 };
-    let text = "not estimable: 1 life is too few: an interval needs at least 2";
+    let text = "too few lives: 1, and a figure takes at least 4";
     assert_eq!(slowdown_estimate(&Err(reason)), text);
     assert_eq!(ns_estimate(&Err(reason)), text);
     assert_eq!(ns_estimate(&Ok(interval(24.3, 23.9, 24.8))), "24.3 ns [23.9, 24.8]");

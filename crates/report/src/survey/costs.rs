@@ -56,11 +56,10 @@ fn cost_table(rows: &[CostRow], block: u64) -> Table {
         for (place, _) in PLACES {
             let (ns, rate) = match cell(place).map(|cell| &cell.result.ns_per_unit) {
                 // The headings have the units.
-                Some(Ok(cost)) if !numbers::tells(cost) => ("too noisy".into(), String::new()),
                 Some(Ok(cost)) => {
                     (numbers::ns_interval(cost).replacen(" ns", "", 1), format!("{:.2}", 64.0 / cost.value))
                 }
-                Some(Err(reason)) => (reason.to_string(), String::new()),
+                Some(Err(reason)) => (reason.short().into(), String::new()),
                 None => ("not run".into(), String::new()),
             };
             let durable = place != FenceAt::None && instruction != Instruction::None;
@@ -81,13 +80,13 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
     for row in &survey.parts {
         let part = |part: &Part| match part {
             Ok(difference) => numbers::difference(difference),
-            Err(_) => "?".into(),
+            Err(reason) => reason.short().into(),
         };
         let copy = match &row.copy {
             Ok(copy) => {
                 numbers::difference(copy).trim_start_matches('+').replace("[+", "[").replace(", +", ", ")
             }
-            Err(_) => "?".into(),
+            Err(reason) => reason.short().into(),
         };
         table.row(vec![
             Cell::new(row.instruction),

@@ -2,7 +2,8 @@
 
 use ringfence_lab::survey::Survey;
 use ringfence_machine::Machine;
-use ringfence_machine::probe::{Knee, PingPong};
+use ringfence_machine::probe::{Capacity, Footprints, PingPong};
+use ringfence_machine::units::Bytes;
 
 use crate::numbers;
 use crate::style::{Paint, Style};
@@ -28,10 +29,21 @@ pub(crate) fn describe(machine: &Machine) -> String {
 pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     let machine = &survey.machine;
     hanging(out, "machine      ", Some(Paint::Strong), &describe(machine), style);
-    let caches: Vec<String> = survey.probes.caches.iter().map(cache).collect();
+    let probes = &survey.probes;
+    let mut caches: Vec<String> = probes.caches.iter().map(cache).collect();
+    caches.extend(
+        probes.memory.map(|memory| format!("memory from {} on: {}", memory.from, numbers::ns(memory.ns))),
+    );
     if !caches.is_empty() {
-        let text = format!("CPU {}: {}", survey.probes.cpu, caches.join("; "));
+        let pages =
+            probes.latency.as_ref().map_or(String::new(), |curve| format!(", {}", curve.pages_in_words()));
+        let text = format!("CPU {}{pages}: {}", probes.cpu, caches.join("; "));
         hanging(out, "caches       ", Some(Paint::Strong), &text, style);
+    }
+    if let (Some(huge), Some(small)) = (&probes.latency, &probes.latency_small_pages)
+        && let Some(text) = page_walks(huge, small)
+    {
+        hanging(out, "page walks   ", Some(Paint::Strong), &text, style);
     }
     let trips: Vec<String> = survey.probes.round_trips.iter().map(|trip| round_trip(trip, machine)).collect();
     let trips = match (trips.is_empty(), machine.topology.usable().len()) {
@@ -49,13 +61,30 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     }
 }
 
-fn cache(knee: &Knee) -> String {
-    let measured = match (knee.measured, knee.plateau_ns) {
-        (Some(size), Some(ns)) => format!("measured {size} at {}", numbers::ns(ns)),
-        (Some(size), None) => format!("measured {size}"),
-        _ => "measured: no clear edge".into(),
+fn cache(cache: &Capacity) -> String {
+    format!("L{} nominal {}, {}", cache.level, cache.nominal, holds(cache))
+}
+
+/// What a cache was measured to hold, such as `measured 9.2MiB (8.3MiB to 10.3MiB) at 35 ns`.
+pub(crate) fn holds(cache: &Capacity) -> String {
+    let at = cache.plateau_ns.map_or(String::new(), |ns| format!(" at {}", numbers::ns(ns)));
+    match (cache.measured, cache.at_least, cache.below) {
+        (Some(size), Some(from), Some(to)) => format!("measured {size} ({from} to {to}){at}"),
+        (Some(size), ..) => format!("measured {size}{at}"),
+        (None, Some(from), _) => format!("measured: at least {from}{at}"),
+        _ => "not seen: no plateau".into(),
+    }
+}
+
+/// What 4 KiB pages cost against huge ones, at some footprints.
+fn page_walks(huge: &Footprints, small: &Footprints) -> Option<String> {
+    let add = |size: Bytes| {
+        let (in_huge, in_small) = (huge.at(size)?, small.at(size)?);
+        Some(format!("{} against {} at {size}", numbers::ns(in_small), numbers::ns(in_huge)))
     };
-    format!("L{} nominal {}, {measured}", knee.level, knee.nominal)
+    let largest = small.points.last()?.0.min(huge.points.last()?.0);
+    let some: Vec<String> = [Bytes::mib(1), Bytes::mib(16), largest].into_iter().filter_map(add).collect();
+    (!some.is_empty()).then(|| format!("a load in {}: {}", small.pages_in_words(), some.join("; ")))
 }
 
 /// A round trip and what the kernel says of the two CPUs.

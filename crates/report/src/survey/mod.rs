@@ -11,7 +11,8 @@ use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
 
 pub use machine::machine_line;
-pub(crate) use machine::{describe, round_trip};
+pub(crate) use machine::{describe, holds, round_trip};
+pub(crate) use neighbours::perhaps;
 
 /// Renders a survey.
 pub fn survey(survey: &Survey, style: &Style) -> String {
@@ -21,6 +22,9 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
     neighbours::section(&mut out, survey, style);
     if !survey.advice.is_empty() {
         heading(&mut out, "On this machine:", style);
+        if let Some(answer) = &survey.answer {
+            paragraph(&mut out, 2, &answer.headline, style);
+        }
         for sentence in &survey.advice {
             let mut lines = String::new();
             paragraph(&mut lines, 4, sentence, &Style { color: false, ..*style });
@@ -30,6 +34,9 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
             out.push_str(&lines[3..].replace("\n      ", "\n    "));
         }
         out.push('\n');
+    }
+    for line in &survey.outside {
+        paragraph(&mut out, 0, &format!("not as meant: {line}"), style);
     }
     for line in &survey.not_run {
         paragraph(&mut out, 0, &format!("not run: {line}"), style);

@@ -1,13 +1,14 @@
 //! Whom writers disturb: a table per victim.
 
 use ringfence_lab::estimate::Verdict;
+use ringfence_lab::survey::answer::Seen;
 use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey};
 use ringfence_lab::task::Task;
 
 use crate::numbers;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph, plural};
+use crate::text::{faint, heading, paragraph, plural};
 
 pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for table in &survey.neighbours {
@@ -16,6 +17,20 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
         out.push_str(&render(table, paced, style));
         out.push('\n');
     }
+    if let Some(text) = perhaps(survey) {
+        faint(out, &text, style);
+        out.push('\n');
+    }
+}
+
+/// What a question mark behind a verdict means; none where there is none.
+pub(crate) fn perhaps(survey: &Survey) -> Option<String> {
+    let rows = survey.neighbours.iter().flat_map(|table| &table.rows);
+    let seen = rows.clone().filter(|row| row.seen != Seen::NotKnown).count();
+    rows.clone().find(|row| row.seen == Seen::Perhaps)?;
+    Some(format!(
+        "slower?: by this interval alone, not once all {seen} are taken together: of so many, some leave out no change by chance"
+    ))
 }
 
 fn title(table: &Neighbours, survey: &Survey) -> String {
@@ -70,28 +85,29 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
 fn slowdown(row: &NeighbourRow) -> Cell {
     let Some(effect) = &row.result.effect else { return Cell::default() };
     match &effect.by_class.all.slowdown {
-        Ok(interval) if !numbers::tells(interval) => Cell::painted("too noisy", Paint::Faint),
         Ok(interval) => {
             let text = numbers::slowdown(interval);
-            match effect.finding.verdict {
-                Verdict::Slower => Cell::painted(text, Paint::Bad),
+            match row.seen {
+                Seen::Slows => Cell::painted(text, Paint::Bad),
+                Seen::Perhaps => Cell::painted(text, Paint::Caution),
                 _ => Cell::new(text),
             }
         }
-        Err(reason) => Cell::new(reason.to_string()),
+        Err(reason) => Cell::painted(reason.short(), Paint::Faint),
     }
 }
 
 fn verdict(row: &NeighbourRow) -> Cell {
     let Some(effect) = &row.result.effect else { return Cell::default() };
     match &effect.finding.verdict {
+        Verdict::Slower if row.seen == Seen::Perhaps => Cell::painted("slower?", Paint::Caution),
         Verdict::Slower => Cell::painted("slower", Paint::Bad),
         Verdict::Faster => Cell::new("faster"),
         Verdict::NoChangeLargerThanMargin => {
             Cell::painted(format!("within {}", numbers::percent(effect.finding.margin)), Paint::Good)
         }
         Verdict::Undecided { .. } => Cell::painted("undecided", Paint::Caution),
-        Verdict::NotEstimable(_) => Cell::new("no figure"),
+        Verdict::NotEstimable(reason) => Cell::new(reason.short()),
     }
 }
 
@@ -115,10 +131,9 @@ fn classes(row: &NeighbourRow) -> String {
     }
 }
 
-// Slowdowns by class, where several were seen; classes too rare for a useful interval are in the
-// dataset and in the figure over all, but not on the screen.
+// Slowdowns by class, where several were seen; classes too rare for a figure are in the dataset and in the
+// figure over all, but not on the screen.
 fn by_class(row: &NeighbourRow) -> Vec<(String, usize, String)> {
-    const LEAST_LIVES: u32 = 4;
     let Some(effect) = &row.result.effect else { return Vec::new() };
     let classes = &effect.by_class.classes;
     if classes.len() < 2 {
@@ -126,9 +141,8 @@ fn by_class(row: &NeighbourRow) -> Vec<(String, usize, String)> {
     }
     classes
         .iter()
-        .filter(|(_, of)| of.lives >= LEAST_LIVES)
         .filter_map(|(class, of)| {
-            let slowdown = of.slowdown.as_ref().ok().filter(|slowdown| numbers::tells(slowdown))?;
+            let slowdown = of.slowdown.as_ref().ok()?;
             Some((class.to_string(), of.pairs as usize, numbers::slowdown(slowdown)))
         })
         .collect()

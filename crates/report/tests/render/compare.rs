@@ -93,7 +93,7 @@ fn a_comparison() {
     check("compare", |style| ringfence_report::compare(&comparison(), style));
     assert_eq!(
         ringfence_report::compare_answer(&comparison()),
-        "Of 5 cells 2 changed, 1 did not by more than the margin, 2 are undecided. The most in beside clwb: slowed more, 11.9x [11.5, 12.3]."
+        "Of 5 cells 2 changed, 1 did not by more than the margin, 2 are undecided. The largest figure in beside clwb: slowed more, 11.9x [11.5, 12.3]."
     );
 }
 

@@ -205,7 +205,7 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
 #[test]
 fn an_aa_experiment() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "schema = 1\nname = 'aa'\nmetric = 'victim'\naa = 2\n[measure]\nlooks = [10]\nblocks = 1\n\
+    let text = "schema = 1\nname = 'aa'\nmetric = 'victim'\naa = 5\n[measure]\nlooks = [10]\nblocks = 1\n\
         [[role]]\nname = 'victim'\ntask = { workload = 'alu' }\n\
         [[arm]]\nname = 'first'\nactive = ['victim']\n[[arm]]\nname = 'again'\nactive = ['victim']\nbaseline = 'first'\n";
     let folder = measured(dir.path(), text, |life, case| 1000 + (u64::from(life) * 7 + case as u64 * 3) % 5);
@@ -222,7 +222,7 @@ fn names_from_files_are_text() {
         [[role]]\nname = {quoted}\ntask = {{ workload = 'alu' }}\n\
         [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\nrun = [{run}]\n[[role.task]]\nworkload = 'write'\ninstruction = 'nt'\n\
         [[arm]]\nname = {quoted}\nactive = [{quoted}]\n[[arm]]\nname = 'beside'\nactive = [{quoted}, 'aggressor']\nbaseline = {quoted}\n",
-        run = serde_json::to_string(&format!("echo {}", HOSTILE.replace(['\'', '"', '\\'], ""))).unwrap(),
+        run = serde_json::to_string(&format!("echo '{}'", HOSTILE.replace(['\'', '"', '\\'], ""))).unwrap(),
     );
     let folder = measured(dir.path(), &text, |life, case| 1000 + u64::from(life) + 10 * case as u64);
     let mut digest = digest(&Dataset::open(&folder).unwrap());

@@ -36,11 +36,15 @@ fn regions() {
         bytes: 2 << 20,
         cpus: "0-15".into(),
         device: format!("/dev/pseudo_lock/{name}"),
+        unseen: None,
         users,
         ours,
     };
     let all = [region("hot", vec![4711, 4712], true), region("a\x1b[31m name", Vec::new(), false)];
     check("lock-list", |style| ringfence_report::locked(&all, style));
+    let blind = Region { unseen: Some("of a container".into()), ..all[1].clone() };
+    let text = ringfence_report::locked(&[blind], &ringfence_report::Style::plain(80));
+    assert!(text.ends_with("There may be users that are not seen: of a container.\n"), "{text}");
     check("lock-list-none", |style| ringfence_report::locked(&[], style));
 }
 

@@ -1,15 +1,17 @@
 //! Pages of answers that rest on several datasets, and of comparisons.
 
 use ringfence_lab::dataset::Dataset;
+use ringfence_lab::engine::Used;
 use ringfence_lab::estimate::{Estimate, Interval, NotEstimable};
 use ringfence_lab::experiment::{Measure, PlacementKind};
 use ringfence_lab::pair::{self, Outcome};
 use ringfence_lab::prove::lever::Offer;
-use ringfence_lab::prove::{Confirmation, Price, Proof, Question, Record, Tried, Verdict};
+use ringfence_lab::prove::{Confirmation, Control, Price, Proof, Question, Record, Tried, Verdict, Worked};
 use ringfence_lab::sensitivity::{self, Polluter};
 use ringfence_lab::task::text;
 use ringfence_lab::units::Share;
 use ringfence_machine::units::Bytes;
+use ringfence_report::Style;
 use ringfence_report::html::{self, Compared};
 
 use crate::compare::comparison;
@@ -38,7 +40,8 @@ fn pairs_that_are_the_best_already() {
     advice.next = Some(pair::Next { assignment: advice.assignment.clone(), gain });
     let text = html::page(&html::pairs(&best, &[]));
     assert!(
-        text.contains("the best other assignment") && !text.contains("<span class=\"label\">probability")
+        text.contains("the most that another may gain")
+            && !text.contains("<span class=\"label\">probability")
     );
 }
 
@@ -59,7 +62,7 @@ fn a_sensitivity_experiment() {
     let found = digest.sensitivity.as_ref().unwrap();
     assert_eq!((found.curves.len(), found.curves[0].points.len()), (4, 4));
     let text = check("sensitivity", &html::datasets(std::slice::from_ref(&digest)));
-    assert!(text.contains("<h1>The most sensitive of these is chase footprint=4MiB.</h1>"));
+    assert!(text.contains("<h1>The most sensitive of these is chase footprint=4MiB: at its worst"));
     assert!(text.contains("\"kind\":\"sensitivity\"") && !text.contains("\"kind\":\"frontier\""));
     // Among several, the curves are in a section.
     let text = html::page(&html::datasets(&[digest.clone(), digest]));
@@ -134,7 +137,7 @@ fn a_proof() {
     );
     let proof = Proof {
         record,
-        unit: "loads",
+        unit: "loads".into(),
         cpus: [vec![0], vec![1]],
         beside: interval(11.9, 11.5, 12.3),
         tried: vec![gentle.clone(), paced, stuck],
@@ -148,6 +151,42 @@ fn a_proof() {
     let text = check("prove", &html::proof(&proof, &[]));
     assert!(text.contains("with instruction=nt") && !text.contains("<img"));
     crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
+    // A command stays on one line and whole, in a narrow terminal too, and can be copied from the page.
+    let line = format!("taskset -c 1 env 'A=x y' ./backup {}", "'my folder' ".repeat(30).trim_end());
+    let mut kept = proof.clone();
+    kept.confirmations[0].tried.offer.commands = vec![line.clone()];
+    let text = ringfence_report::prove(&kept, &Style::plain(40));
+    assert!(text.lines().any(|printed| printed.trim_start() == line), "{text}");
+    let page = html::page(&html::proof(&kept, &[]));
+    let copied = format!("<pre>{line}</pre><button type=\"button\" class=\"copy\"");
+    assert!(page.contains(&copied), "{copied}");
+    let perhaps = Proof { beside: interval(1.01, 0.99, 1.03), ..proof.clone() };
+    crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
+    for (name, record) in nothing_happened(&proof.record) {
+        let refused = match &record.control {
+            Some(control) => Proof::refused(&record, control),
+            None => Proof { verdict: Verdict::NothingHappened, record, ..proof.clone() },
+        };
+        crate::golden::check(name, |style| ringfence_report::prove(&refused, style));
+        assert!(html::page(&html::proof(&refused, &[])).contains("thing"), "{name}");
+    }
     let missed = Proof { confirmations: Vec::new(), verdict: Verdict::Missed, ..proof };
     crate::golden::check("prove-missed", |style| ringfence_report::prove(&missed, style));
+}
+
+// A victim that ends by the clock, and an aggressor that is started again and again.
+fn nothing_happened(record: &Record) -> [(&'static str, Record); 2] {
+    let control = Control {
+        unit: "runs".into(),
+        whole_runs: true,
+        cpus: vec![1],
+        running: (1.0, 1.0e9),
+        stopped: (1.0, 1.03e9),
+    };
+    let used = Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, restarts: 1300 };
+    let worked = Some(Worked { used, units: None });
+    [
+        ("prove-by-the-clock", Record { control: Some(control), ..record.clone() }),
+        ("prove-nothing-happened", Record { worked, ..record.clone() }),
+    ]
 }

@@ -11,9 +11,10 @@ fn interval(value: f64, low: f64, high: f64) -> Estimate {
     Ok(Interval { value, low, high, level: 0.95, lives: 24, spread: 0.03 })
 }
 
-fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, progress: f64) -> PairEntry {
+fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, total: Estimate) -> PairEntry {
     let finding = |estimate| Finding::new(&estimate, 0.01);
-    PairEntry { kinds, first: finding(first), second: finding(second), progress }
+    let progress = total.map_or(f64::NAN, |total| total.value);
+    PairEntry { kinds, first: finding(first), second: finding(second), progress, total }
 }
 
 pub fn outcome(verdict: Verdict) -> Outcome {
@@ -26,13 +27,18 @@ pub fn outcome(verdict: Verdict) -> Outcome {
         placement: vec!["measured on CPUs 2 and 34, siblings of one core".into()],
         margin: 0.01,
         pairs: vec![
-            pair((0, 0), chases, chases, 1.689),
-            pair((0, 1), interval(1.008, 0.995, 1.021), interval(1.001, 0.999, 1.003), 1.991),
+            pair((0, 0), chases, chases, interval(1.689, 1.657, 1.721)),
+            pair(
+                (0, 1),
+                interval(1.008, 0.995, 1.021),
+                interval(1.001, 0.999, 1.003),
+                interval(1.991, 1.976, 2.006),
+            ),
             pair(
                 (1, 1),
                 Err(NotEstimable::Stalled { baseline: 0, arm: 24, of: 24 }),
                 interval(1.0, 1.0, 1.0),
-                0.0,
+                Err(NotEstimable::Stalled { baseline: 0, arm: 24, of: 24 }),
             ),
         ],
         classes: BTreeMap::from([(Class::Sharing, 70), (Class::Mixed, 2)]),
@@ -40,11 +46,13 @@ pub fn outcome(verdict: Verdict) -> Outcome {
         assignments: 2,
         advice: Some(Advice {
             assignment: assignment("1+3,2+4"),
-            total: 3.982,
-            present_total: 3.689,
+            total: interval(3.982, 3.951, 4.013),
+            present_total: interval(3.689, 3.642, 3.737),
             gain: interval(1.079, 1.071, 1.088),
             probability: Some(0.99994),
             next: None,
+            room: Some(1.088),
+            room_beside: Some(1.002),
         }),
         confirmed: Some(Confirmed { gain: interval(1.074, 1.065, 1.083) }),
         verdict,
@@ -59,7 +67,7 @@ fn a_change_that_was_confirmed() {
 
 #[test]
 fn nothing_to_gain() {
-    let mut none = outcome(Verdict::NotShown { lives_needed: Some(310) });
+    let mut none = outcome(Verdict::NotShown { lives_needed: Some(310), seconds: Some(412.3) });
     none.confirmed = Some(Confirmed { gain: interval(1.004, 0.99, 1.018) });
     if let Some(advice) = &mut none.advice {
         (advice.gain, advice.probability) = (interval(1.006, 0.995, 1.017), Some(0.8127));
@@ -72,7 +80,13 @@ fn nothing_to_gain() {
     best.advice.as_mut().unwrap().next = next(interval(0.926, 0.912, 0.941));
     check("pair-present", |style| ringfence_report::pair(&best, style));
     best.advice.as_mut().unwrap().next = next(interval(0.996, 0.961, 1.033));
+    best.verdict = Verdict::NotShown { lives_needed: Some(96), seconds: None };
     check("pair-present-perhaps", |style| ringfence_report::pair(&best, style));
+    let mut by_it = none.clone();
+    by_it.verdict = Verdict::NoGainByIt;
+    by_it.advice.as_mut().unwrap().room_beside = Some(1.034);
+    by_it.confirmed = Some(Confirmed { gain: interval(1.001, 0.995, 1.007) });
+    check("pair-no-gain-by-it", |style| ringfence_report::pair(&by_it, style));
     let mut alike = outcome(Verdict::AllAlike);
     (alike.advice, alike.confirmed, alike.assignments) = (None, None, 1);
     alike.kinds.truncate(1);
@@ -88,6 +102,33 @@ fn cut_short() {
     part.confirmed = None;
     check("pair-cut", |style| ringfence_report::pair(&part, style));
     part.verdict = Verdict::NotEstimable { reason: NotEstimable::TooFewLives { lives: 1 } };
-    part.pairs.iter_mut().for_each(|pair| pair.progress = f64::NAN);
+    let few = Err(NotEstimable::TooFewLives { lives: 1 });
+    part.pairs.iter_mut().for_each(|pair| (pair.progress, pair.total) = (f64::NAN, few));
+    let advice = part.advice.as_mut().unwrap();
+    (advice.total, advice.present_total, advice.gain, advice.probability) = (few, few, few, None);
     check("pair-no-figure", |style| ringfence_report::pair(&part, style));
+}
+
+// By noise alone: -39 % [-80, +83], and totals of more than there are tasks.
+#[test]
+fn noise_is_no_answer() {
+    let mut noisy = outcome(Verdict::NotShown { lives_needed: Some(270), seconds: Some(95.0) });
+    noisy.confirmed = None;
+    let advice = noisy.advice.as_mut().unwrap();
+    (advice.total, advice.present_total) = (interval(5.72, 3.1, 10.5), interval(5.72, 3.1, 10.5));
+    advice.next =
+        Some(Next { assignment: Assignment::parse("1+3,2+4", 4).unwrap(), gain: interval(0.61, 0.2, 1.83) });
+    noisy.pairs[1].total = interval(2.3, 2.1, 2.5);
+    let text = ringfence_report::pair(&noisy, &ringfence_report::Style::plain(200));
+    assert!(
+        text.contains("Undecided: what another assignment gains is between -80.0 % and +83.0 %"),
+        "{text}"
+    );
+    assert!(text.contains("about 270 lives, 1 min 35 s") && text.contains("3.10 to 4 of 4"), "{text}");
+    assert!(text.contains("above 2") && !text.contains("5.72") && !text.contains("2.30"), "{text}");
+    check("pair-noise", |style| ringfence_report::pair(&noisy, style));
+    let page = ringfence_report::html::page(&ringfence_report::html::pairs(&noisy, &[]));
+    let own = page.split_once("id=\"licences\"").unwrap().0;
+    assert!(!own.contains("5.72") && !own.contains("Nothing to gain"));
+    assert!(own.contains(">-80.0 % to +83.0 %<") && own.contains("about 270 lives"));
 }

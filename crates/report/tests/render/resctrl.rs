@@ -12,7 +12,9 @@ fn look(tree: &FixtureTree) -> Overview {
 }
 
 fn left(what: Pending, purpose: &str, under_way: bool) -> Left {
-    Left { what, name: None, purpose: purpose.into(), steps: 4, under_way, folder: "/run/ringfence".into() }
+    let (name, past, user) = (None, None, None);
+    let purpose = purpose.into();
+    Left { what, name, purpose, steps: 4, under_way, past, user, folder: "/run/ringfence".into() }
 }
 
 #[test]
@@ -84,6 +86,7 @@ fn ways_back() {
             Step::Mode { group: "other".parse().unwrap(), mode: Mode::Exclusive },
         ],
         left: vec!["MB:0 of default group is 50 by now, was 100 before".into()],
+        ..Restored::default()
     };
     check("restored", |style| ringfence_report::restored(&back, false, style));
     check("restored-tried-out", |style| ringfence_report::restored(&back, true, style));

@@ -27,33 +27,52 @@ fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, wor
         points: points.collect(),
         from: from.map(Bytes::mib),
         worst: worst.map(Bytes::mib),
+        perhaps: Vec::new(),
     }
 }
 
 #[test]
 fn curves() {
     let chase = curve("chase footprint=4MiB", "write", &[1.002, 1.11, 1.62, 1.58], Some(4), Some(16));
-    let one = Sensitivity { curves: vec![chase.clone()], most_sensitive: None, confidence: 0.95 };
+    let one = Sensitivity::of(vec![chase.clone()], 0.95);
     check("sensitivity", |style| ringfence_report::sensitivity(&one, style));
-    let several = Sensitivity {
-        curves: vec![
+    let several = Sensitivity::of(
+        vec![
             chase,
             curve("chase footprint=4MiB", "chase", &[0.97, 1.003, 1.21], Some(16), Some(16)),
             curve("alu", "write", &[1.001, 1.0, 0.999], None, None),
             curve("a program with 'arguments'", "write", &[1.0, 3.4, 1.01], None, Some(4)),
-            curve("mcf", "write", &[1.0, f64::INFINITY], None, None),
         ],
-        most_sensitive: Some("a program with 'arguments'".into()),
-        confidence: 0.95,
-    };
+        0.95,
+    );
     check("sensitivity-several", |style| ringfence_report::sensitivity(&several, style));
-    let none = Sensitivity {
-        curves: vec![
+    let none = Sensitivity::of(
+        vec![
             curve("alu", "write", &[1.0, 1.0], None, None),
             curve("idle-ish", "write", &[0.999, 1.0], None, None),
         ],
-        most_sensitive: None,
-        confidence: 0.95,
-    };
+        0.95,
+    );
     check("sensitivity-none", |style| ringfence_report::sensitivity(&none, style));
+}
+
+// What cannot be told apart, what is only perhaps so, and what has no figure.
+#[test]
+fn nobody_is_crowned_without_an_interval() {
+    let mut perhaps = curve("mcf", "write", &[1.0, 1.03, 1.62], Some(16), Some(16));
+    perhaps.perhaps = vec![Bytes::mib(4)];
+    let curves = vec![curve("chase footprint=4MiB", "write", &[1.0, 1.64], Some(4), Some(4)), perhaps];
+    let close = Sensitivity::of(curves, 0.95);
+    check("sensitivity-close", |style| ringfence_report::sensitivity(&close, style));
+    let curves = vec![
+        curve("mcf", "write", &[1.0, f64::INFINITY], None, None),
+        curve("alu", "write", &[1.001, 1.0], None, None),
+    ];
+    let still = Sensitivity::of(curves, 0.95);
+    check("sensitivity-still", |style| ringfence_report::sensitivity(&still, style));
+    let few = Finding::new(&Err(NotEstimable::TooFewLives { lives: 2 }), 0.01);
+    let mut lives = curve("alu", "write", &[1.0, 1.0], None, None);
+    lives.points.iter_mut().for_each(|point| (point.finding, point.together) = (few, few));
+    let few = Sensitivity::of(vec![lives], 0.95);
+    check("sensitivity-few", |style| ringfence_report::sensitivity(&few, style));
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{Measuring, Output, Placement};
+use crate::failure::Exit;
 
 /// How a program shows its progress.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -23,23 +24,23 @@ pub enum Progress {
 
 /// `prove`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
+#[command(after_help = Exit::table_and("\
 A TASK is a program's command line, or a built-in workload: chase footprint=4MiB, write instruction=clwb,
 ring, stream, mcf, alu. A victim that is a program must show its progress: where the kernel counts
 instructions nothing is needed; else let it write a line per unit of work (--victim-progress lines) or
 count in a file (--victim-progress counter), or give a command that ends and time its runs (--victim-run).
 
+A victim that is a program is stopped half of the time first: one that takes as long then (it ends after a
+fixed time, say) gets no verdict, nor does an aggressor that does next to nothing.
+
 Levers: placement (farther CPUs), instruction and pace (built-in writers), env (programs linked with PMDK),
 quota (CPU time of the aggressor), cat (ways of the cache for the victim alone), mba (memory bandwidth of the
 aggressor), cat+mba. The last three want a mounted resctrl and, as a rule, root.
 
-Exit code: 0 the budget is met (with the lever that is printed, or as it is), 3 it is not or that is not
-known, 2 the question makes no sense here, 1 it failed or was interrupted.
-
 Examples:
   ringfence prove --victim 'chase footprint=4MiB' --aggressor 'write instruction=clwb' --budget 5%
   ringfence prove --victim-run './sort input' --aggressor './backup' --budget 2%
-  ringfence prove --victim ./server-bench --victim-progress lines --aggressor 'stress-ng --cache 1' --budget 2%")]
+  ringfence prove --victim ./server-bench --victim-progress lines --aggressor 'stress-ng --cache 1' --budget 2%"))]
 pub struct Prove {
     /// The task that must not be slowed down
     #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "resume"])]
@@ -51,7 +52,7 @@ pub struct Prove {
     #[arg(long, value_name = "TASK", required_unless_present = "resume")]
     pub aggressor: Option<String>,
     /// The slowdown of the victim that is allowed
-    #[arg(long, value_name = "SHARE", default_value = "2%")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     /// How a victim that is a program shows its progress [default: instructions]
     #[arg(long, value_enum, value_name = "HOW", conflicts_with = "victim_run")]
@@ -60,7 +61,7 @@ pub struct Prove {
     #[arg(long, value_enum, value_name = "HOW")]
     pub aggressor_progress: Option<Progress>,
     /// How long programs run after their start before they are measured [default: 200ms]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub warm_up: Option<String>,
     /// Aggressors at once, each on a core of its own
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -90,19 +91,19 @@ pub struct Prove {
     #[arg(long, value_name = "N", help_heading = "Measuring")]
     pub blocks: Option<u32>,
     /// Length of a window [default: 50ms, with programs 100ms]
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub window: Option<String>,
     /// Least time between a change of tasks and the window [default: 2ms]
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub settle: Option<String>,
     /// The longest wait after a change of cat or mba until rates stand still [default: 10s]
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub fence_settle: Option<String>,
     /// The share of intervals that hold the truth [default: 95%]
-    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Measuring")]
     pub confidence: Option<String>,
-    /// Time for everything, such as 5min; what is not known by then stays undecided
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    /// Time for everything, such as 5min: spent until it is settled, and kept to within one life
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring")]
@@ -118,10 +119,10 @@ pub struct Prove {
 
 /// `tune`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
+#[command(after_help = Exit::table_and("\
 Examples:
   ringfence tune dram
-  ringfence tune dax:/mnt/pmem/file --victim 'chase footprint=4MiB' --budget 2%")]
+  ringfence tune dax:/mnt/pmem/file --victim 'chase footprint=4MiB' --budget 2%"))]
 pub struct Tune {
     /// dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y, node:N
     #[arg(value_name = "TARGET", default_value = "dram")]
@@ -130,7 +131,7 @@ pub struct Tune {
     #[arg(long, value_name = "TASK")]
     pub victim: Option<String>,
     /// The slowdown of the victim that is allowed [default: 2%]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
     /// The block that is written beside the victim [default: 4KiB]
     #[arg(long, value_name = "SIZE")]

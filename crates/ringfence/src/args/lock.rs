@@ -49,7 +49,7 @@ pub struct LockMeasure {
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub size: String,
     /// The pause between two rounds of reads [default: 2s; 100ms with --quick]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Option<String>,
     /// The task beside the reader that drives its lines out
     #[arg(long, value_name = "TASK", default_value = "stream")]

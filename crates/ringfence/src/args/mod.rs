@@ -11,13 +11,16 @@ pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
 
+use crate::failure::Exit;
+
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 
 /// What does a durable write cost on this machine, whom does it disturb, and how is it fenced off?
 ///
 /// Start with 'ringfence survey': it needs no configuration, no root and no special hardware.
 #[derive(Debug, Parser)]
-#[command(name = "ringfence", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "ringfence", version, max_term_width = 100, arg_required_else_help = true,
+          after_help = Exit::table())]
 pub struct Args {
     /// What to do
     #[command(subcommand)]
@@ -194,26 +197,33 @@ pub struct Measuring {
     #[arg(long, value_name = "N", help_heading = "Measuring")]
     pub blocks: Option<u32>,
     /// Length of a window, such as 20ms
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub window: Option<String>,
     /// Least time between a change of tasks and the window
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub settle: Option<String>,
     /// Length of the ping-pong before and after each pair of windows; 0ms for none
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub probe: Option<String>,
     /// A change smaller than this does not matter, such as 1%
-    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Measuring")]
     pub margin: Option<String>,
     /// Stop at a look once every interval is at most so wide to either side, such as 0.5%
-    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Measuring")]
     pub precision: Option<String>,
     /// The share of intervals that hold the truth
-    #[arg(long, value_name = "SHARE", help_heading = "Measuring")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Measuring")]
     pub confidence: Option<String>,
     /// Begin no life after this time, such as 60s
-    #[arg(long, value_name = "TIME", help_heading = "Measuring")]
-    pub budget: Option<String>,
+    // The name it had while --budget was not a share everywhere.
+    #[arg(
+        long,
+        alias = "budget",
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring"
+    )]
+    pub time: Option<String>,
     /// Seed of everything random
     #[arg(long, value_name = "N", help_heading = "Measuring")]
     pub seed: Option<u64>,
@@ -340,11 +350,11 @@ pub struct Neighbours {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
-  ringfence run experiment.toml --budget 60s
+  ringfence run experiment.toml --time 60s
   ringfence run --resume ringfence-neighbours-20260509-072933
 
-What was interrupted, killed or ended at its time budget goes on where it stopped, as it was planned;
-only --budget, --quiet, --json and --no-deep-idle can be given anew then. A dataset that is complete
+What was interrupted, killed or ended when its time was spent goes on where it stopped, as it was planned;
+only --time, --quiet, --json and --no-deep-idle can be given anew then. A dataset that is complete
 is shown.")]
 pub struct Run {
     /// The experiment

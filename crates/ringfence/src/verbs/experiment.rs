@@ -15,6 +15,10 @@ use ringfence_lab::results::{self, CaseResult};
 use ringfence_lab::runner::{Ended, Progress};
 use ringfence_lab::sample::Sample;
 use ringfence_lab::sensitivity::{self, Sensitivity};
+use ringfence_lab::shell;
+use ringfence_lab::start::unlike_the_others;
+use ringfence_lab::text_file;
+use ringfence_lab::units::{Share, Span};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use serde_json::{Value, json};
@@ -23,6 +27,9 @@ use crate::args::{Measuring, Placement, Run};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+
+// Far more than anybody writes.
+const LONGEST_FILE: u64 = 1 << 20;
 
 pub fn run_file(args: &Run) -> Result<(), Failure> {
     let file = match (&args.file, &args.resume) {
@@ -40,7 +47,7 @@ pub fn run_file(args: &Run) -> Result<(), Failure> {
             ));
         }
     };
-    let text = std::fs::read_to_string(file)
+    let text = text_file::read(file, LONGEST_FILE)
         .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
     let experiment =
         Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
@@ -53,19 +60,27 @@ pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure>
     experiment.check()?;
     let machine = super::examine()?;
     // Refuses what cannot be planned before a file is written or anything runs.
-    Plan::new(&experiment, &machine.topology)?;
+    let plan = Plan::new(&experiment, &machine.topology)?;
+    // It may be saved for a machine that can hold it.
     if let Some(path) = &flags.save {
         save(&experiment, path)?;
-        return output::print(&format!("saved {0}; run it with: ringfence run {0}", path.display()));
+        let again = command(&["run"], path);
+        return output::print(&format!("saved {}; run it with: {again}", path.display()));
     }
-    measure(&experiment, &machine, flags)
+    let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
+    dataset::Recorder::check(&dir)?;
+    refuse_nothing(&plan)?;
+    let measure =
+        |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
+    carry_out(&experiment.name, &dir, &machine, flags, &measure)
 }
 
-fn measure(experiment: &Experiment, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
-    let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
-    let measure =
-        |stop: &AtomicBool, show: ShowProgress| measure::measure(experiment, machine, &dir, stop, show);
-    carry_out(&experiment.name, &dir, machine, flags, &measure)
+/// Refuses an experiment of which this machine can hold nothing: an empty table is no result.
+pub fn refuse_nothing(plan: &Plan) -> Result<(), Failure> {
+    match plan.nothing_to_measure() {
+        Some(why) => Err(Failure::Usage(format!("nothing of this can be measured here, because {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// Told how far measuring has come.
@@ -119,11 +134,12 @@ pub fn as_json(done: &Measurement, dir: &Path) -> Result<Value, Failure> {
         "dataset": dir,
         "ended": done.ended,
         "placement": done.plan.placed,
-        "results": results::results(&done.plan, &done.samples, level(experiment)?),
+        "results": results::results(&done.plan, &done.samples, results::level(&done.plan, &done.samples)),
         "latencies": case_latencies(&done.plan, &done.samples, done.scale.as_ref())?,
         "scale": done.scale,
         "aa": results::aa(&done.plan, &done.samples),
         "not_run": done.plan.not_run,
+        "starts": done.starts,
         "left": done.left,
     });
     if let Some(found) = curves(&done.plan, &done.samples) {
@@ -139,14 +155,16 @@ pub fn as_text(
     machine: &Machine,
     started: Instant,
 ) -> Result<String, Failure> {
-    let experiment = &done.plan.experiment;
-    let results = results::results(&done.plan, &done.samples, level(experiment)?);
+    let results = results::results(&done.plan, &done.samples, results::level(&done.plan, &done.samples));
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style);
     for note in &done.plan.placed.notes {
         text += &format!("{note}\n");
     }
     text += &ringfence_report::left(&done.left, &style);
+    for line in unlike_the_others(&done.plan, &done.starts) {
+        text += &format!("{line}.\n");
+    }
     text += "\n";
     text += &tables(&done.plan, &done.samples, &results, &style);
     if let Some(aa) = &results::aa(&done.plan, &done.samples) {
@@ -207,31 +225,32 @@ pub fn case_latencies(
     samples: &[Sample],
     scale: Option<&Scale>,
 ) -> Result<Vec<CaseLatencies>, Failure> {
-    Ok(latency::cases(plan, samples, scale, level(&plan.experiment)?))
+    Ok(latency::cases(plan, samples, scale, results::level(plan, samples)))
 }
 
 /// The failure that an early end is, if it is one.
 pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
     match ended {
-        Ended::Complete | Ended::Precise | Ended::Budget => Ok(()),
+        Ended::Complete | Ended::Precise | Ended::Time => Ok(()),
         Ended::Interrupted => Err(cut_short("interrupted", dir)),
         Ended::Failed(why) => Err(cut_short(why, dir)),
     }
 }
 
 fn cut_short(why: &str, dir: &Path) -> Failure {
-    let dir = dir.display();
     Failure::Failed(format!(
-        "{why}; what was measured until then is in {dir}, and 'ringfence run --resume {dir}' goes on"
+        "{why}; what was measured until then is in {}, and this goes on: {}",
+        dir.display(),
+        command(&["run", "--resume"], dir)
     ))
 }
 
-/// The level of each interval, such that all looks together have the experiment's confidence.
-pub fn level(experiment: &Experiment) -> Result<f64, Failure> {
-    let measure = &experiment.measure;
-    ringfence_lab::estimate::Looks::new(measure.looks.clone(), measure.confidence.0)
-        .map(|looks| looks.level_at_each())
-        .map_err(|error| Failure::Usage(error.to_string()))
+/// A command line of this program that ends in a path, to be pasted into a shell.
+pub fn command(words: &[&str], path: &Path) -> String {
+    // A name that begins with a hyphen would be taken for a flag.
+    let path =
+        if path.as_os_str().as_encoded_bytes().starts_with(b"-") { &Path::new(".").join(path) } else { path };
+    format!("ringfence {} {}", words.join(" "), shell::quote(&path.to_string_lossy()))
 }
 
 /// Writes an experiment file; one that exists is not overwritten.
@@ -267,7 +286,7 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
     set(&mut measure.margin, "margin", flags.margin.as_deref())?;
     set(&mut measure.confidence, "confidence", flags.confidence.as_deref())?;
     set_some(&mut measure.precision, "precision", flags.precision.as_deref())?;
-    set_some(&mut measure.budget, "budget", flags.budget.as_deref())?;
+    set_time(&mut measure.time, flags.time.as_deref())?;
     if let Some(seed) = flags.seed {
         experiment.seed = seed;
     }
@@ -296,6 +315,31 @@ where
         *field = Some(text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?);
     }
     Ok(())
+}
+
+/// The time that `--time` gives, or `--budget`, as it was once called in verbs without a verdict.
+pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Failure> {
+    match text.filter(|text| text.parse::<Share>().is_ok()) {
+        Some(share) => Err(Failure::Usage(format!(
+            "--time: '{share}' is a share, and this is how long to measure, such as 60s; a slowdown is held against \
+             a --budget by 'ringfence prove'"
+        ))),
+        None => set_some(field, "time", text),
+    }
+}
+
+/// The slowdown that `--budget` allows.
+pub fn set_budget(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
+    match text {
+        Some(text) if text.parse::<Span>().is_ok() => Err(Failure::Usage(format!(
+            "--budget: '{text}' is a duration, and this is the slowdown that is allowed, such as 2%; how long to \
+             measure is --time"
+        ))),
+        Some(text) if text.trim_start().starts_with('-') => Err(Failure::Usage(format!(
+            "--budget: '{text}' is negative, and the slowdown that is allowed is 0% at least: write it as 2%, say"
+        ))),
+        text => set(field, "budget", text),
+    }
 }
 
 /// One value or several.

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::args::{Args, Verb};
 use crate::failure::Failure;
@@ -57,10 +57,10 @@ fn examine() -> Result<Machine, Failure> {
     Machine::examine(&FsRoot::host()).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-// Set by the first Ctrl-C, which ends the measurement in good order; the second ends the program.
+// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends the program.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .map_err(|error| Failure::Failed(format!("watching for signal {signal}: {error}")))?;

@@ -28,9 +28,10 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
         if let Some(path) = &flags.save {
             let kinds = question.kinds().map_err(Failure::Usage)?;
             experiment::save(&question.screening(&kinds), path)?;
-            let path = path.display();
             return output::print(&format!(
-                "saved {path}, which measures every pair; run it with: ringfence run {path}"
+                "saved {}, which measures every pair; run it with: {}",
+                path.display(),
+                experiment::command(&["run"], path)
             ));
         }
         let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir("pair"));
@@ -41,7 +42,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
             "--resume goes on with the tasks, pairs and placement that the folder names: leave the others out".into(),
         ));
     }
-    let fixed = resume::fixed(flags).or(flags.budget.is_some().then_some("budget"));
+    let fixed = resume::fixed(flags).or(flags.time.is_some().then_some("time"));
     if let Some(flag) = fixed {
         return Err(resume::refused(flag));
     }
@@ -76,12 +77,12 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     if flags.lives.is_none() {
         // A minute for four different tasks, which have sixteen pairs of task and neighbour.
         let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0));
-        let whole = measures[0].budget.map_or(usual, |budget| budget.0);
-        measures[0].budget = Some(Span(whole.mul_f64(SCREENING)));
-        measures[1].budget = Some(Span(whole.mul_f64(1.0 - SCREENING)));
-    } else if let Some(whole) = measures[0].budget {
-        measures[0].budget = Some(Span(whole.0.mul_f64(SCREENING)));
-        measures[1].budget = Some(Span(whole.0.mul_f64(1.0 - SCREENING)));
+        let whole = measures[0].time.map_or(usual, |time| time.0);
+        measures[0].time = Some(Span(whole.mul_f64(SCREENING)));
+        measures[1].time = Some(Span(whole.mul_f64(1.0 - SCREENING)));
+    } else if let Some(whole) = measures[0].time {
+        measures[0].time = Some(Span(whole.0.mul_f64(SCREENING)));
+        measures[1].time = Some(Span(whole.0.mul_f64(1.0 - SCREENING)));
     }
     let tasks = &args.task;
     Question::new(tasks, args.present.as_deref(), placement, experiment.seed, measures)
@@ -113,12 +114,11 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
     super::report::beside(dir, flags.output.json)?;
     match &outcome.ended_early {
         None => Ok(()),
-        Some(why) => {
-            let dir = dir.display();
-            Err(Failure::Failed(format!(
-                "{why}; what was measured until then is in {dir}, and 'ringfence pair --resume {dir}' goes on"
-            )))
-        }
+        Some(why) => Err(Failure::Failed(format!(
+            "{why}; what was measured until then is in {}, and this goes on: {}",
+            dir.display(),
+            experiment::command(&["pair", "--resume"], dir)
+        ))),
     }
 }
 

@@ -1,20 +1,21 @@
 //! `prove`: a budget for a victim, and the lever that keeps it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::experiment::Measure;
-use ringfence_lab::prove::{self, Files, Proof, Question, Verdict};
+use ringfence_lab::prove::{self, Files, Proof, Question};
 use ringfence_lab::task::text;
 use ringfence_lab::units::Span;
 use ringfence_machine::Machine;
 use serde_json::json;
 use toml::{Table, Value};
 
-use super::experiment::{set, set_some};
+use super::experiment::{command, set, set_budget, set_some};
 use crate::args::{Progress, Prove};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
@@ -27,9 +28,14 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
             (question(args)?, dir)
         }
     };
-    prove::plan_of_look(&question, &machine)?;
+    let plan = prove::plan_of_look(&question, &machine)?;
     if args.resume.is_none() {
+        prove::check_time(&question, &plan)?;
         dataset::Recorder::check(&dir)?;
+    }
+    if let Some(precision) = prove::precision(&question, &plan).filter(|_| !args.output.quiet) {
+        // Where nobody reads it, nothing is lost.
+        let _ = writeln!(std::io::stderr(), "{precision}");
     }
     measure(args, &question, &machine, &dir)
 }
@@ -54,7 +60,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";
         text += &ringfence_report::prove(&done.proof, &style);
         if let Some(kept) = &kept {
-            text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), &style);
+            text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), question, &style);
         }
         text += &ringfence_report::left(&done.left, &style);
         let seconds = started.elapsed().as_secs_f64();
@@ -67,10 +73,12 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     }
     match (&done.ended_early, done.proof.verdict) {
         (Some(why), _) => {
-            Err(Failure::Failed(format!("{why}; go on with: ringfence prove --resume {0}", dir.display())))
+            Err(Failure::Failed(format!("{why}; go on with: {}", command(&["prove", "--resume"], dir))))
         }
-        (None, Verdict::NothingNeeded | Verdict::Met) => Ok(()),
-        (None, Verdict::Missed | Verdict::Undecided) => Err(Failure::Missed),
+        (None, verdict) => match Exit::of(verdict) {
+            Exit::Done => Ok(()),
+            other => Err(Failure::Verdict(other)),
+        },
     }
 }
 
@@ -78,6 +86,10 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
 pub fn show(dir: &Path) -> Result<Proof, Failure> {
     let files = Files::of(dir);
     let record = files.read().map_err(Failure::Failed)?;
+    // Where the victim's control has refused a verdict, there is no look.
+    if let Some(control) = record.control.as_ref().filter(|_| !files.look().exists()) {
+        return Ok(Proof::refused(&record, control));
+    }
     let look = Dataset::open(&files.look())?;
     let open = |path: PathBuf| -> Result<Option<Dataset>, Failure> {
         if path.exists() { Ok(Some(Dataset::open(&path)?)) } else { Ok(None) }
@@ -122,7 +134,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     set_some(&mut time, "time", args.time.as_deref())?;
     let mut budget = ringfence_lab::units::Share(0.02);
-    set(&mut budget, "budget", Some(&args.budget))?;
+    set_budget(&mut budget, Some(&args.budget))?;
     if args.lives.is_some_and(|lives| lives < 2) {
         return Err(Failure::Usage("--lives: an interval needs at least 2".into()));
     }

@@ -29,12 +29,16 @@ pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Writes the page of what was measured and says where it is. To be called when the figures have been
-/// printed: a page that cannot be written costs nothing but itself then.
+/// printed: a page that cannot be written costs nothing but itself, and the exit code is the answer's.
 pub fn beside(dir: &Path, as_json: bool) -> Result<(), Failure> {
-    let path = write(dir, None)?;
-    match as_json {
-        true => Ok(()),
-        false => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+    match write(dir, None) {
+        Ok(_) if as_json => Ok(()),
+        Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+        Err(failure) => {
+            // Where nobody reads it, nothing else is lost.
+            let _ = writeln!(std::io::stderr(), "ringfence: there is no report: {failure}");
+            Ok(())
+        }
     }
 }
 
@@ -53,7 +57,12 @@ fn page(dir: &Path) -> Result<Page, Failure> {
     let kind = super::show::kind(dir);
     let proof = (kind.as_deref() == Some("prove")).then(|| super::prove::show(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
-    for folder in dataset::list(dir)? {
+    // A proof that its control has refused has no dataset.
+    let folders = match &proof {
+        Some(_) => dataset::list(dir).unwrap_or_default(),
+        None => dataset::list(dir)?,
+    };
+    for folder in folders {
         // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
         digests.push(Digest::new(&Dataset::open(&folder)?));
     }

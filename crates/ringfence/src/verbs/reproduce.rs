@@ -42,14 +42,16 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
     let style = output::style();
-    let (mut all, mut json, mut text) = (Vec::new(), Vec::new(), String::new());
+    let (mut all, mut json, mut text, mut measured) = (Vec::new(), Vec::new(), String::new(), 0);
     let mut early = None;
     for experiment in &chosen {
         show.begin(&experiment.name);
         let (plan, samples, ended) = measure_or_not(experiment, &machine, &dir, &stop, &mut show)?;
+        measured += plan.measured().len();
         let published = named_here(&published, args);
-        let rows = reproduce::rows(&published, &plan, &samples, experiment::level(experiment)?)
-            .map_err(Failure::Failed)?;
+        let rows =
+            reproduce::rows(&published, &plan, &samples, ringfence_lab::results::level(&plan, &samples))
+                .map_err(Failure::Failed)?;
         if args.output.json {
             json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": rows }));
         } else {
@@ -57,7 +59,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         }
         all.extend(rows);
         if let Ended::Interrupted | Ended::Failed(_) = ended {
-            early = Some(ended);
+            early = Some((ended, dir.join(&experiment.name)));
             break;
         }
     }
@@ -69,7 +71,13 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }
-    early.map_or(Ok(()), |ended| experiment::finish(&ended, &dir))
+    match early {
+        Some((ended, own)) => experiment::finish(&ended, &own),
+        None if measured == 0 => Err(Failure::Failed(
+            "nothing was measured: none of this can be run here, for the reasons given".into(),
+        )),
+        None => Ok(()),
+    }
 }
 
 // An experiment of which nothing can be run here leaves no dataset.
@@ -105,7 +113,8 @@ fn section(
     }
     text += "\n";
     if rows.is_empty() {
-        let results = ringfence_lab::results::results(plan, samples, experiment::level(experiment)?);
+        let results =
+            ringfence_lab::results::results(plan, samples, ringfence_lab::results::level(plan, samples));
         text += &ringfence_report::cases(plan, &results, style);
         text += "\n";
     }
@@ -142,7 +151,7 @@ fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
         measure.blocks = 1;
         measure.precision = None;
         measure.window = measure.window.min(Span::ms(10).max(least));
-        measure.budget = Some(Span::ms(10_000));
+        measure.time = Some(Span::ms(10_000));
     }
     if let Some(dax) = &args.dax {
         let text = experiment.to_toml().replace(&format!("dax:{DAX}"), &format!("dax:{}", dax.display()));

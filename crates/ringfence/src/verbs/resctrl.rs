@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;
-use ringfence_resctrl::transaction::{self, Pending, Restored};
+use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 
 use crate::args::{self, Forget, PutBack, ResctrlAction};
@@ -38,16 +38,36 @@ fn show(asked: &args::Resctrl) -> Result<(), Failure> {
 fn way_back(asked: &PutBack, what: Pending) -> Result<(), Failure> {
     let root = FsRoot::at(&asked.root);
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
-    let Some(folder) = folder(&root, asked.journal.folder.as_ref(), what) else {
+    let kinds = match what {
+        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting][..],
+        _ => &[what],
+    };
+    let Some(left) = journal(&root, asked.journal.folder.as_ref(), kinds, asked.dry_run)? else {
         return said(asked, None, nothing(what));
     };
-    let options = Options { folder: Some(folder), ..Options::default() };
+    let options = Options { folder: Some(left.folder.clone()), ..Options::default() };
     let restored = match (asked.dry_run, what) {
         (true, _) => transaction::preview(&fs, what, &options),
         (false, Pending::Unfinished) => transaction::recover(&fs, &options),
-        (false, Pending::Kept) => transaction::undo_kept(&fs, &options),
+        (false, _) => transaction::undo_kept(&fs, &options),
     }?;
-    said(asked, restored.as_ref(), nothing(what))
+    match (&restored, &left.past) {
+        (None, Some(past)) => gone(asked, &left.purpose, past),
+        _ => said(asked, restored.as_ref(), nothing(what)),
+    }
+}
+
+// A journal that is about nothing that is there any more.
+fn gone(asked: &PutBack, purpose: &str, past: &str) -> Result<(), Failure> {
+    if asked.json {
+        let key = if asked.dry_run { "would_remove" } else { "removed" };
+        return output::print_json(&serde_json::json!({ key: { "purpose": purpose, "of": past } }));
+    }
+    let what = if asked.dry_run { "would be removed" } else { "was removed" };
+    output::print(&format!(
+        "What '{purpose}' had changed was of {past} and is gone with that: nothing is to be put back, and its journal \
+         {what}.\n"
+    ))
 }
 
 fn said(asked: &PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(), Failure> {
@@ -57,6 +77,8 @@ fn said(asked: &PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(
                 "purpose": restored.purpose,
                 "steps": restored.steps.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "left": restored.left,
+                "notes": restored.notes,
+                "waiting": restored.waiting,
             })
         });
         let key = if asked.dry_run { "would_put_back" } else { "put_back" };
@@ -72,26 +94,48 @@ fn said(asked: &PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(
 
 fn nothing(what: Pending) -> &'static str {
     match what {
-        Pending::Unfinished => "Nothing to put back: no run that was killed has left anything behind.",
         Pending::Kept => "Nothing to put back: no setting is kept.",
+        _ => "Nothing to put back: no run that was killed has left anything behind.",
     }
 }
 
-// Where such a journal lies: root's and one's own can be in different folders.
-fn folder(root: &FsRoot, wanted: Option<&PathBuf>, what: Pending) -> Option<PathBuf> {
-    let left = transaction::left(root, wanted.map(PathBuf::as_path));
-    left.into_iter().find(|left| left.what == what && left.name.is_none()).map(|left| left.folder)
+// Such a journal: root's and one's own can be in different folders. Another user's is acted upon where its folder
+// is named, since its steps are that user's word.
+fn journal(
+    root: &FsRoot,
+    wanted: Option<&PathBuf>,
+    kinds: &[Pending],
+    look_only: bool,
+) -> Result<Option<Left>, Failure> {
+    let mut left = transaction::left(root, wanted.map(PathBuf::as_path));
+    left.retain(|left| kinds.contains(&left.what) && left.name.is_none());
+    let own = left.iter().position(|left| !left.is_others());
+    let found = (!left.is_empty()).then(|| left.swap_remove(own.unwrap_or(0)));
+    match found {
+        Some(left) if left.is_others() && !left.under_way && wanted.is_none() && !look_only => {
+            Err(Failure::Usage(left.others()))
+        }
+        found => Ok(found),
+    }
 }
 
 fn forget(asked: &Forget) -> Result<(), Failure> {
     let what = if asked.kept { Pending::Kept } else { Pending::Unfinished };
-    let Some(folder) = folder(&FsRoot::at(&asked.root), asked.journal.folder.as_ref(), what) else {
+    let kinds = match what {
+        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Damaged][..],
+        _ => &[what],
+    };
+    let root = FsRoot::at(&asked.root);
+    let Some(left) = journal(&root, asked.journal.folder.as_ref(), kinds, false)? else {
         return output::print("Nothing to forget: there is no such journal.\n");
     };
-    let options = Options { folder: Some(folder), ..Options::default() };
-    let text = match transaction::forget(what, &options)? {
-        true => "Forgotten: resctrl stays as it is, and nothing will put back what was there before.\n",
-        false => "Nothing to forget: there is no such journal.\n",
+    let options = Options { folder: Some(left.folder), ..Options::default() };
+    let text = match (transaction::forget(what, &options)?, left.past) {
+        (true, None) => {
+            "Forgotten: resctrl stays as it is, and nothing will put back what was there before.\n".into()
+        }
+        (true, Some(past)) => format!("Forgotten: it was of {past}, and nothing of it is left.\n"),
+        (false, _) => "Nothing to forget: there is no such journal.\n".into(),
     };
-    output::print(text)
+    output::print(&text)
 }

@@ -16,19 +16,18 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     if let Some(flag) = fixed(flags) {
         return Err(refused(flag));
     }
-    let mut budget = None;
-    experiment::set_some(&mut budget, "budget", flags.budget.as_deref())?;
+    let mut time = None;
+    experiment::set_time(&mut time, flags.time.as_deref())?;
     let dataset = Dataset::open(dir)?;
-    let more_time = budget.is_some() && dataset.manifest.ended == Some(Ended::Budget);
+    let more_time = time.is_some() && dataset.manifest.ended == Some(Ended::Time);
     if dataset.is_done() && !more_time {
         return nothing_to_do(&dataset, flags.output.json);
     }
     let name = dataset.plan.experiment.name.clone();
     drop(dataset);
     let machine = super::examine()?;
-    let go_on = |stop: &AtomicBool, show: experiment::ShowProgress| {
-        measure::resume(dir, &machine, budget, stop, show)
-    };
+    let go_on =
+        |stop: &AtomicBool, show: experiment::ShowProgress| measure::resume(dir, &machine, time, stop, show);
     experiment::carry_out(&name, dir, &machine, flags, &go_on)
 }
 
@@ -38,9 +37,9 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
     if json {
         return Ok(());
     }
-    let why = match (&dataset.manifest.ended, &dataset.plan.experiment.measure.budget) {
-        (Some(Ended::Budget), Some(budget)) => {
-            format!("its time budget of {budget} is spent; --budget TIME goes on for so much longer")
+    let why = match (&dataset.manifest.ended, &dataset.plan.experiment.measure.time) {
+        (Some(Ended::Time), Some(time)) => {
+            format!("its time of {time} is spent; --time TIME goes on for so much longer")
         }
         (Some(Ended::Precise), _) => "everything is known as precisely as was asked".into(),
         _ => "it is complete".into(),
@@ -67,7 +66,7 @@ pub fn fixed(flags: &Measuring) -> Option<&'static str> {
         margin,
         precision,
         confidence,
-        budget: _,
+        time: _,
         seed,
         no_deep_idle: _,
         save,

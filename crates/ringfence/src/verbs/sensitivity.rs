@@ -48,7 +48,7 @@ fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failu
     if args.measuring.lives.is_none() {
         let curves = (victims.len() * polluters.len()) as u32;
         measure.looks = vec![1000];
-        measure.budget = Some(Span(USUAL * curves));
+        measure.time = Some(Span(USUAL * curves));
     }
     let placement: PlacementKind = args.placement.into();
     Ok(sensitivity::experiment(&victims, &polluters, &footprints, placement, measure))

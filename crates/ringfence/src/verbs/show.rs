@@ -6,6 +6,7 @@ use ringfence_lab::dataset::{self, Dataset};
 use ringfence_lab::pair;
 use ringfence_lab::results;
 use ringfence_lab::survey::Survey;
+use ringfence_lab::text_file;
 use serde_json::json;
 
 use super::experiment;
@@ -38,7 +39,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     for dir in dataset::list(&args.dataset)? {
         let dataset = Dataset::open(&dir)?;
         let plan = &dataset.plan;
-        let results = results::results(plan, &dataset.samples, experiment::level(&plan.experiment)?);
+        let results = results::results(plan, &dataset.samples, results::level(plan, &dataset.samples));
         let aa = results::aa(plan, &dataset.samples);
         if args.json {
             all.push(json!({
@@ -74,7 +75,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
 
 /// The verb whose answer a folder holds, where it is more than a dataset or several.
 pub fn kind(dir: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(dir.join("question.json")).ok()?;
+    let text = text_file::read(&dir.join("question.json"), text_file::LONGEST).ok()?;
     let value: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(value.get("kind")?.as_str()?.to_owned())
 }

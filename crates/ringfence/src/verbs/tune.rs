@@ -12,9 +12,9 @@ use ringfence_lab::units::Share;
 use ringfence_machine::units::Bytes;
 use serde_json::json;
 
-use super::experiment::set;
+use super::experiment::{set, set_budget};
 use crate::args::Tune;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
@@ -41,7 +41,11 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
         }
         (None, Some(_)) => Ok(()),
-        (None, None) => Err(Failure::Missed),
+        // A policy is held back only where the victim's budget is not met.
+        (None, None) => {
+            let verdict = tuned.proof.as_ref().map(|proof| Exit::of(proof.verdict));
+            Err(Failure::Verdict(verdict.filter(|exit| *exit != Exit::Done).unwrap_or(Exit::Undecided)))
+        }
     }
 }
 
@@ -73,7 +77,7 @@ fn question(args: &Tune) -> Result<Question, Failure> {
     let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
     set(&mut size, "size", args.size.as_deref())?;
     set(&mut block, "block", args.block.as_deref())?;
-    set(&mut budget, "budget", args.budget.as_deref())?;
+    set_budget(&mut budget, args.budget.as_deref())?;
     let victim = args.victim.as_deref().map(text::parse).transpose();
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
     if victim.is_none() && args.budget.is_some() {

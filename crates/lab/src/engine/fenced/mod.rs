@@ -7,20 +7,22 @@
 
 mod settings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
-use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction, transaction};
+use ringfence_resctrl::transaction::{self, Restored};
+use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
 use serde::Serialize;
 
 use super::host::HostEngine;
-use super::{Engine, EngineError, Measured};
+use super::{Engine, EngineError, Measured, Used};
 use crate::experiment::Experiment;
 use crate::plan::{Active, Plan};
+use crate::start::Start;
 use settings::Settings;
 
 /// The engine of this machine, with fences where the plan's arms want them.
@@ -29,12 +31,16 @@ pub struct FencedEngine<'a> {
     fences: Option<Fences>,
     host: HostEngine<'a>,
     arm_of: Vec<usize>,
+    // Whether a life has begun.
+    begun: bool,
 }
 
 struct Fences {
     transaction: Transaction,
     settings: Settings,
     present: BTreeMap<GroupId, Schemata>,
+    // What was found outside its group, one sentence each.
+    strays: Vec<String>,
 }
 
 impl From<ringfence_resctrl::Error> for EngineError {
@@ -55,19 +61,28 @@ impl<'a> FencedEngine<'a> {
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
         let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
-        Ok(Self { fences, host, arm_of })
+        Ok(Self { fences, host, arm_of, begun: false })
     }
 
     /// Puts resctrl back as it was. What somebody else has changed meanwhile is left so, and returned, one
-    /// sentence each.
+    /// sentence each, with what else should be known: what cannot be put back yet, and tasks that were not in
+    /// the groups of their roles.
     ///
     /// # Errors
     /// What could not be put back, and how to try again.
     pub fn end(mut self) -> Result<Vec<String>, EngineError> {
         let Some(mut fences) = self.fences.take() else { return Ok(Vec::new()) };
-        let earlier = fences.transaction.recovered().map(|earlier| earlier.left.clone()).unwrap_or_default();
+        fences.look_for_strays(&self.host);
+        let said = |restored: &Restored| -> Vec<String> {
+            let others = |text: &String| {
+                format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
+            };
+            let left = restored.left.iter().map(others);
+            left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
+        };
+        let earlier = fences.transaction.recovered().map(said).unwrap_or_default();
         let restored = fences.transaction.restore();
-        restored.map(|restored| [earlier, restored.left].concat()).map_err(|error| {
+        restored.map(|restored| [earlier, said(&restored), fences.strays].concat()).map_err(|error| {
             EngineError::Failed(format!(
                 "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
                  tries again"
@@ -105,7 +120,7 @@ impl Fences {
         let others =
             transaction.before().groups.iter().map(|(id, state)| (id.clone(), state.schemata.clone()));
         let present = others.chain(own).collect();
-        Ok(Some(Self { transaction, settings, present }))
+        Ok(Some(Self { transaction, settings, present, strays: Vec::new() }))
     }
 
     // Whether anything had to be changed.
@@ -137,13 +152,74 @@ impl Fences {
     }
 }
 
+impl Fences {
+    // What a task starts is born into its group. So outside of it is what somebody has moved, and what began
+    // while its parent was moved and left it before it was found.
+    fn look_for_strays(&mut self, host: &HostEngine) {
+        let fs = self.transaction.resctrl();
+        let inside = |group: &GroupId| fs.group(group).tasks().unwrap_or_default();
+        let groups: BTreeMap<usize, (&GroupId, BTreeSet<u32>)> = self
+            .settings
+            .roles
+            .iter()
+            .map(|(role, group)| (*role, (group, inside(group).into_iter().collect())))
+            .collect();
+        let mut outside = |pids: &[u32], groups: &[&BTreeSet<u32>], whose: &str| {
+            for pid in pids {
+                let threads = fs.kernel().threads(*pid);
+                let strays = threads.iter().filter(|tid| !groups.iter().any(|group| group.contains(tid)));
+                let living = strays.filter(|tid| fs.kernel().started(**tid).is_some()).count();
+                if living > 0 {
+                    let sentence = format!(
+                        "process {pid}, {whose}, was found with {living} of its {} threads in another group, under \
+                         other settings than it was measured for",
+                        threads.len()
+                    );
+                    if !self.strays.contains(&sentence) {
+                        self.strays.push(sentence);
+                    }
+                }
+            }
+        };
+        for (role, (group, inside)) in &groups {
+            outside(&host.processes(*role), &[inside], &format!("which belongs into {group}"));
+        }
+        let all: Vec<&BTreeSet<u32>> = groups.values().map(|(_, inside)| inside).collect();
+        outside(&host.orphans(), &all, "which a task has started and left");
+    }
+}
+
 impl Engine for FencedEngine<'_> {
+    fn elapsed(&self) -> Duration {
+        self.host.elapsed()
+    }
+
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        self.host.give_up_at(at);
+    }
+
+    fn stop_half_of_the_time(&mut self, stop: bool) {
+        self.host.stop_half_of_the_time(stop);
+    }
+
+    fn used(&self, role: usize) -> Used {
+        self.host.used(role)
+    }
+
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+        if let Some(fences) = self.fences.as_mut().filter(|_| self.begun) {
+            fences.look_for_strays(&self.host);
+        }
+        self.begun = true;
         self.host.begin_life(life)?;
         match &mut self.fences {
             Some(fences) => fences.take_in(&self.host),
             None => Ok(()),
         }
+    }
+
+    fn starts(&mut self) -> Vec<Start> {
+        self.host.starts()
     }
 
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {

@@ -123,7 +123,7 @@ mod tests {
             };
             (name.parse().unwrap(), state)
         };
-        State { groups: groups.iter().map(group).collect() }
+        State { groups: groups.iter().map(group).collect(), ..State::default() }
     }
 
     #[test]

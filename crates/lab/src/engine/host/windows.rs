@@ -34,6 +34,8 @@ impl HostEngine<'_> {
         let running = self.running();
         self.settle(&running)?;
         self.wait_out_drift(&running)?;
+        let (used, since) = (self.uses(&running), Instant::now());
+        let halved = self.begin_halving();
         let counts_before = self.counts(&running);
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
@@ -49,8 +51,10 @@ impl HostEngine<'_> {
         }
         let ended_at = self.clock.now();
         let counts_after = self.counts(&running);
+        drop(halved);
         self.all_live(&running)?;
-        let counts = since(counts_before, counts_after);
+        self.add_uses(&running, &used, since.elapsed());
+        let counts = since_then(counts_before, counts_after);
         Ok(self.measured(&running, &begun, &ended, (begun_at, ended_at), counts))
     }
 
@@ -63,16 +67,21 @@ impl HostEngine<'_> {
         let beside = self.running();
         self.settle(&beside)?;
         self.wait_out_drift(&beside)?;
+        let (used, since) = (self.uses(&beside), Instant::now());
         let counts_before = self.counts(&beside);
         let begun = self.reports(&beside)?;
         let begun_at = self.clock.now();
         self.switch(active)?;
+        let halved = self.begin_halving();
         let runs: Vec<usize> =
             self.running().into_iter().filter(|&worker| self.workers[worker].role == metric).collect();
         for &worker in &runs {
             while self.slot(worker).latest().1.units == 0 {
                 if self.stop.load(Ordering::Relaxed) {
                     return Err(EngineError::Interrupted);
+                }
+                if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
+                    return Err(EngineError::OutOfTime);
                 }
                 std::thread::sleep(POLL);
                 if self.slot(worker).state() == state::FAILED {
@@ -84,8 +93,10 @@ impl HostEngine<'_> {
         }
         let ended = self.reports(&beside)?;
         let ended_at = self.clock.now();
-        let counts = since(counts_before, self.counts(&beside));
+        let counts = since_then(counts_before, self.counts(&beside));
+        drop(halved);
         self.all_live(&beside)?;
+        self.add_uses(&beside, &used, since.elapsed());
         let span = (begun_at, ended_at);
         let mut all = self.measured(&beside, &begun, &ended, span, counts);
         // A run's report carries its start besides its end.
@@ -194,7 +205,7 @@ impl HostEngine<'_> {
     }
 }
 
-fn since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
+fn since_then(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
         cycles: minus(after.cycles, before.cycles),

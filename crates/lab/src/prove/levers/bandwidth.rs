@@ -23,9 +23,17 @@ impl Lever for Bandwidth {
         let offers = limits(scene, shared)?.into_iter().map(|limit| {
             let mut arm = Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl.insert(AGGRESSOR.into(), limit.schemata.clone());
-            let keep = ways::keep(shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
+            let commands = ways::keep(scene, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
             let caveat = Some(limit.caveat.clone());
-            Offer { lever: self.name().into(), arm, role: None, keep, caveat, price_in_cpu_time: false }
+            Offer {
+                lever: self.name().into(),
+                arm,
+                role: None,
+                keep: ways::KEEP.into(),
+                commands,
+                caveat,
+                price_in_cpu_time: false,
+            }
         });
         Ok(offers.collect())
     }
@@ -82,12 +90,8 @@ pub fn limits(scene: &Scene, shared: &Shared) -> Result<Vec<Limit>, String> {
 
 // In percent of what there is; in other units, of what the aggressor moves by itself.
 fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, String> {
-    let step = info.bandwidth_gran.max(1);
-    // Rounded up as the kernel does, so that what is asked for is what takes effect.
-    let round = |amount: f64| {
-        let amount = (amount.round() as u64).max(info.min_bandwidth);
-        info.min_bandwidth + (amount - info.min_bandwidth).div_ceil(step) * step
-    };
+    // What is asked for is what takes effect.
+    let round = |amount: f64| info.round_up(amount.round() as u64);
     let full = match (info.unit, bytes_per_s) {
         (Unit::Percent, _) => 100.0,
         (Unit::MegabytesPerSecond, Some(rate)) => rate / f64::from(1 << 20),
@@ -131,6 +135,8 @@ mod tests {
         let gib = f64::from(1 << 30);
         assert_eq!(amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(4.0 * gib)).unwrap(), [16, 6, 3]);
         assert_eq!(amounts(&info(1, 1, Unit::MegabytesPerSecond), Some(gib)).unwrap(), [512, 205, 102]);
+        // The files of info/ go on about percentages where amounts are MB/s.
+        assert_eq!(amounts(&info(10, 10, Unit::MegabytesPerSecond), Some(gib)).unwrap(), [512, 205, 102]);
         assert!(amounts(&info(1, 1, Unit::EighthsOfGigabyte), None).unwrap_err().contains("not known"));
         assert!(
             amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(1.0)).unwrap_err().contains("least bandwidth")

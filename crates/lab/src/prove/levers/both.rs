@@ -27,12 +27,20 @@ impl Lever for Both {
             let mut aggressor = partition.fence.others.clone();
             aggressor = aggressor.overlaid(&limit.schemata);
             let roles = [(VICTIM, &partition.fence.alone), (AGGRESSOR, &aggressor)];
-            let keep = ways::keep(shared, &roles, &partition.fence.shrunk);
+            let commands = ways::keep(scene, shared, &roles, &partition.fence.shrunk);
             arm.resctrl.insert(AGGRESSOR.into(), aggressor.clone());
             let caveat = [partition.caveat(scene), Some(limit.caveat.clone())];
             let caveat = caveat.into_iter().flatten().collect::<Vec<_>>().join("; ");
             let caveat = Some(caveat);
-            Offer { lever: self.name().into(), arm, role: None, keep, caveat, price_in_cpu_time: false }
+            Offer {
+                lever: self.name().into(),
+                arm,
+                role: None,
+                keep: ways::KEEP.into(),
+                commands,
+                caveat,
+                price_in_cpu_time: false,
+            }
         });
         Ok(offers.collect())
     }

@@ -7,8 +7,8 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene};
-use crate::task::{Command, Task, text};
+use crate::prove::lever::{Lever, Offer, Scene, started};
+use crate::task::{Command, Task};
 
 pub struct Environment;
 
@@ -30,7 +30,7 @@ impl Lever for Environment {
         let offers: Vec<Offer> = known
             .chain(named)
             .filter(|(key, value)| command.env.get(*key).is_none_or(|set| set != value))
-            .map(|(key, value)| self.offer(scene, command, key, value))
+            .map(|(key, value)| self.offer(command, key, value))
             .collect();
         match library {
             Err(why) if offers.is_empty() => Err(format!("{why}; --try-env KEY=VALUE tries others")),
@@ -40,15 +40,15 @@ impl Lever for Environment {
 }
 
 impl Environment {
-    fn offer(&self, scene: &Scene, command: &Command, key: &str, value: &str) -> Offer {
+    fn offer(&self, command: &Command, key: &str, value: &str) -> Offer {
         let mut env: Table =
             command.env.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
         env.insert(key.into(), Value::String(value.into()));
         let set = Table::from_iter([("env".to_string(), Value::Table(env))]);
-        let mut task = scene.table.clone();
-        task.extend(set.clone());
-        let keep = text::print(&task);
-        Offer::set(self, format!("{key}={value}"), set, keep)
+        let mut with = command.clone();
+        with.env.insert(key.into(), value.into());
+        let keep = "start the aggressor with it in its environment".into();
+        Offer::set(self, format!("{key}={value}"), set, keep).by(vec![started(&[], &Task::Command(with))])
     }
 }
 

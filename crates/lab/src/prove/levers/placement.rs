@@ -4,9 +4,9 @@ use ringfence_machine::cpulist::CpuSet;
 
 use crate::experiment::{Arm, PlacementKind, Role};
 use crate::placement::{self, Want};
-use crate::prove::lever::{Lever, Offer, Scene};
+use crate::prove::lever::{Lever, Offer, Scene, started};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
-use crate::task::{Task, text};
+use crate::task::Task;
 
 pub struct OtherPlacement;
 
@@ -51,17 +51,14 @@ impl OtherPlacement {
             PlacementKind::Smt => "SMT sibling",
         };
         let name = format!("aggressor on CPUs {cpus}");
-        let command = match scene.aggressor {
-            Task::Command(_) => text::print(scene.table),
-            _ => "COMMAND".into(),
-        };
         let role =
             Role { name: name.clone(), placement: None, cpus: Some(cpus.clone()), ..scene.role.clone() };
         Some(Offer {
             lever: self.name().into(),
             arm: Arm::new(&format!("placement {word} (CPUs {cpus})"), &[VICTIM, &name], Some(ALONE)),
             role: Some(role),
-            keep: format!("taskset -c {cpus} {command}"),
+            keep: format!("start the aggressor on CPUs {cpus}"),
+            commands: vec![started(&["taskset", "-c", &cpus.to_string()], scene.aggressor)],
             caveat: None,
             price_in_cpu_time: false,
         })

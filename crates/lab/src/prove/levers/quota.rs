@@ -2,8 +2,8 @@
 
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene};
-use crate::task::{Task, text};
+use crate::prove::lever::{Lever, Offer, Scene, started};
+use crate::task::Task;
 use crate::units::Share;
 
 pub struct Quota;
@@ -22,16 +22,14 @@ impl Lever for Quota {
         let offer = |share: f64| {
             let quota = Share(share);
             let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
-            let command = match scene.aggressor {
-                Task::Command(_) => text::print(scene.table),
-                _ => "COMMAND".into(),
-            };
             let keep = format!(
-                "systemd-run --scope -p CPUQuota={quota} -p CPUQuotaPeriodSec=10ms {command}  (without systemd: \
-                 '{} 10000' in cpu.max of its cgroup)",
+                "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of its cgroup is the same",
                 (share * 10_000.0) as u64
             );
-            let mut offer = Offer::set(self, format!("quota {quota}"), set, keep);
+            let property = format!("CPUQuota={quota}");
+            let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
+            let command = started(&systemd, scene.aggressor);
+            let mut offer = Offer::set(self, format!("quota {quota}"), set, keep).by(vec![command]);
             offer.price_in_cpu_time = true;
             offer.caveat = Some("the victim is as slow as before while the aggressor runs".into());
             offer

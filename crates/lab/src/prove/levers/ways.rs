@@ -1,14 +1,16 @@
 //! Ways of the cache for the victim alone (Cache Allocation Technology, CAT).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Fence};
 use ringfence_resctrl::{Domain, GroupId, Schemata};
 
 use crate::experiment::{Arm, PlacementKind};
-use crate::prove::lever::{Lever, Offer, Scene, Shared};
+use crate::prove::lever::{Lever, Offer, Scene, Shared, started_in_group};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+use crate::shell;
 use crate::task::Task;
 
 pub struct Ways;
@@ -27,12 +29,13 @@ impl Lever for Ways {
         let offers = partitions.into_iter().map(|partition| {
             let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl = partition.table();
-            let keep = keep(shared, &[(VICTIM, &partition.fence.alone)], &partition.fence.shrunk);
+            let commands = keep(scene, shared, &[(VICTIM, &partition.fence.alone)], &partition.fence.shrunk);
             Offer {
                 lever: self.name().into(),
                 arm,
                 role: None,
-                keep,
+                keep: KEEP.into(),
+                commands,
                 caveat: partition.caveat(scene),
                 price_in_cpu_time: false,
             }
@@ -153,21 +156,32 @@ pub fn domains(scene: &Scene, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>,
     Ok(domains)
 }
 
-/// How a setting is kept by hand.
-pub fn keep(shared: &Shared, roles: &[(&str, &Schemata)], groups: &BTreeMap<GroupId, Schemata>) -> String {
-    let mut commands = Vec::new();
-    let text = |schemata: &Schemata| schemata.to_string().trim_end().replace('\n', "\\n");
+/// What keeps a setting of resctrl, in words.
+pub const KEEP: &str = "give 'ringfence prove' --keep, or by hand, as root";
+
+/// How a setting is kept by hand: the groups' settings, and each role started in its own.
+pub fn keep(
+    scene: &Scene,
+    shared: &Shared,
+    roles: &[(&str, &Schemata)],
+    groups: &BTreeMap<GroupId, Schemata>,
+) -> Vec<String> {
     let place = &shared.place;
-    for (id, schemata) in groups {
-        let path = id.path().join("schemata");
-        commands.push(format!("printf '{}\\n' > {place}/{}", text(schemata), path.display()));
-    }
+    let set = |schemata: &Schemata, group: &Path| {
+        let text = schemata.to_string().trim_end().replace('\n', "\\n") + "\\n";
+        let file = Path::new(place).join(group).join("schemata");
+        format!("printf {} > {}", shell::quote(&text), shell::quote(&file.to_string_lossy()))
+    };
+    let mut commands: Vec<String> = groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
     for (role, schemata) in roles {
-        commands.push(format!("mkdir {place}/{role}"));
-        commands.push(format!("printf '{}\\n' > {place}/{role}/schemata", text(schemata)));
-        commands.push(format!("echo PID > {place}/{role}/tasks for each thread of the {role}"));
+        let group = Path::new(place).join(role);
+        let number = if *role == VICTIM { scene.look.metric } else { 1 - scene.look.metric };
+        let task = scene.look.variants[number].first().map_or(scene.aggressor, |variant| &variant.task);
+        commands.push(shell::line(["mkdir", &group.to_string_lossy()]));
+        commands.push(set(schemata, Path::new(role)));
+        commands.push(started_in_group(&group.join("tasks").to_string_lossy(), task));
     }
-    format!("prove ... --keep, or by hand: {}", commands.join("; "))
+    commands
 }
 
 #[cfg(test)]
@@ -191,6 +205,7 @@ mod tests {
             cbm_mask: Mask(0x7ff),
             min_cbm_bits: 1,
             shareable_bits: Mask(0x600),
+            io_alloc: Default::default(),
             sparse_masks: false,
             bit_usage: Default::default(),
         };
@@ -258,6 +273,11 @@ mod tests {
             let bits = |text: String| text.parse::<Mask>().unwrap();
             assert!(!bits(mask("victim")).overlaps(bits(mask("/"))));
             assert!(!bits(mask("victim")).overlaps(bits(mask("/web"))));
+            let script = offer.commands.join("\n");
+            let checked = std::process::Command::new("sh").args(["-n", "-c", &script]).status().unwrap();
+            assert!(checked.success(), "{script}");
+            let last = offer.commands.last().unwrap();
+            assert_eq!(*last, "sh -c 'echo $$ > /sys/fs/resctrl/victim/tasks && exec \"$@\"' sh COMMAND");
         }
     }
 

@@ -42,6 +42,7 @@ pub struct Program {
     meter: Meter,
     cycle: Option<Cycle>,
     root: FsRoot,
+    slot: &'static Slot,
 }
 
 impl Program {
@@ -65,8 +66,16 @@ impl Program {
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();
-        let mut program =
-            Self { launcher, child, started: Instant::now(), home: home.clone(), meter, cycle, root };
+        let mut program = Self {
+            launcher,
+            child,
+            started: Instant::now(),
+            home: home.clone(),
+            meter,
+            cycle,
+            root,
+            slot: lasting(slot),
+        };
         // Counted from the first start: a program that is shorter starts several times meanwhile.
         let (begun, warm_up) = (program.started, command.warm_up.unwrap_or(DEFAULT_WARM_UP).0);
         while begun.elapsed() < warm_up {
@@ -126,6 +135,7 @@ impl Program {
         self.meter.ended();
         self.child = self.launcher.launch(&mut self.meter)?;
         self.started = Instant::now();
+        self.slot.note_restart();
         Ok(())
     }
 }

@@ -89,8 +89,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
 }
 
 fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
-    if asked.quick && asked.measuring.budget.is_none() {
-        wanted.measure.budget = Some(Span::ms(120_000));
+    if asked.quick && asked.measuring.time.is_none() {
+        wanted.measure.time = Some(Span::ms(120_000));
     }
 }
 
@@ -126,6 +126,7 @@ impl Said {
     ) -> Result<(), Failure> {
         experiment::apply(&mut wanted, flags)?;
         wanted.check()?;
+        experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology)?)?;
         let started = Instant::now();
         let done = experiment::watch(&wanted.name, flags, &|stop, show| {
             measure::measure(&wanted, machine, dir, stop, show)
