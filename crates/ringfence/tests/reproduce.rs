@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Folder, cpus, ringfence, ringfence_in, skip};
+use support::{Folder, cpus, figure, ringfence, ringfence_in, skip};
 
 #[test]
 fn one_experiment_runs_and_every_published_cell_is_answered() {
@@ -19,7 +19,7 @@ fn one_experiment_runs_and_every_published_cell_is_answered() {
         // On a machine with persistent memory there is a ratio; elsewhere the reason, and DRAM beside it.
         if let Some(reason) = measured["not-run"].as_str() {
             assert!(reason.contains("mounted with DAX"), "{row}");
-            assert!(row["instead"]["ratio"]["interval"]["value"].is_f64(), "{row}");
+            assert!(figure(&row["instead"]["ratio"]["interval"]).is_none_or(|ratio| ratio > 0.0), "{row}");
         } else {
             assert!(measured["ratio"]["direction"].is_string(), "{row}");
         }

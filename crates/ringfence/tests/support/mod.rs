@@ -73,6 +73,14 @@ impl Output {
     }
 }
 
+/// The figure of an estimate in JSON; `None` where it says that it has none, and why. Which of the two it is
+/// depends on how noisy the minute was, so that a test takes both.
+pub fn figure(estimate: &serde_json::Value) -> Option<f64> {
+    let value = estimate["value"].as_f64();
+    assert!(value.is_some() || estimate["reason"].is_string(), "neither a figure nor a reason: {estimate}");
+    value
+}
+
 /// A run under way: a marked process in a folder, with what it prints. It is killed when dropped.
 pub struct Running {
     pub child: Child,
