@@ -62,7 +62,7 @@ fn whole_runs_are_timed_from_start_to_end() {
         return skip("neighbours need two CPUs");
     }
     let folder = Folder::new();
-    let victim = "{ workload = 'command', unit = 'whole-run', run = 'sh -c \"sleep 0.08; :\"' }";
+    let victim = "{ workload = 'command', unit = 'whole-run', run = 'sh -c \"sleep 0.4; :\"' }";
     let output = run(&folder, "window = '1ms'", victim, "{ workload = 'alu' }");
     let results = &output.json()["results"][0];
     assert!(results["co_runners"][0]["units_per_s"].as_f64().unwrap() > 0.0, "{results}");
@@ -70,7 +70,7 @@ fn whole_runs_are_timed_from_start_to_end() {
     assert_eq!(samples.iter().filter(|(role, ..)| role == "victim").count(), 4);
     for (_, units, length_ns) in samples.into_iter().filter(|(role, ..)| role == "victim") {
         assert_eq!(units, 1);
-        assert!((80_000_000..5_000_000_000).contains(&length_ns), "{length_ns}");
+        assert!((400_000_000..20_000_000_000).contains(&length_ns), "{length_ns}");
     }
 }
 
