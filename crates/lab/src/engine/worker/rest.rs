@@ -18,14 +18,19 @@ pub fn rest(slot: &Slot, ordered: u32, until: u64, clock: &Clock, tally: &mut Ta
         if now >= until || slot.order() != ordered {
             return;
         }
+        // A question that came before the bell was looked at rings no more.
+        tell(slot, now, tally, counted);
         let left = Duration::from_nanos(clock.ns(until - now) as u64);
         slot.wait_bell(seen, Some(left));
-        let before = tally.report.ticks;
-        let now = clock.now();
-        tally.report.untimed += now - before;
-        tally.publish_at(slot, now);
-        counted.answer(slot, tally);
+        tell(slot, clock.now(), tally, counted);
     }
+}
+
+// That no work was done since the last report.
+fn tell(slot: &Slot, now: u64, tally: &mut Tally, counted: &Counted) {
+    tally.report.untimed += now - tally.report.ticks;
+    tally.publish_at(slot, now);
+    counted.answer(slot, tally);
 }
 
 /// A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
