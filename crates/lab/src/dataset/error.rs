@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ringfence_machine::text::printable;
+
 /// Why a dataset cannot be written or read, with what was tried and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -57,7 +59,8 @@ impl DatasetError {
     }
 
     pub(crate) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Damaged { path: path.into(), problem: problem.into() }
+        // It may quote what a damaged file says.
+        Self::Damaged { path: path.into(), problem: printable(&problem.into()).into_owned() }
     }
 }
 
