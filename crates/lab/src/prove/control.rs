@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(depends("whole-run", [1, 1], [500, 1000]), Some(true));
         assert_eq!(depends("whole-run", [1, 1], [1000, 1030]), Some(false), "it ends by the clock");
         assert_eq!(depends("whole-run", [1, 1], [5, 6]), None, "too short to be stopped in turns");
-        assert_eq!(depends("lines", [1, 0], [100, 100]), None, "too few lines to tell");
+        assert_eq!(depends("lines", [1, 0], [2000, 2000]), None, "too few lines to tell");
     }
 
     #[test]
