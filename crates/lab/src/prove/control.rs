@@ -94,7 +94,7 @@ pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> 
     for _ in 0..MOST_WINDOWS {
         match pair(engine, &active, plan, &mut control) {
             // What was seen before tells enough.
-            Err(EngineError::OutOfTime) if control.stopped.0 > 0.0 => break,
+            Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
             other => other?,
         }
         let both = control.running.1.min(control.stopped.1);
