@@ -13,7 +13,8 @@ use crate::experiment::Experiment;
 use crate::plan::{self, Plan};
 use crate::runner::Ended;
 use crate::sample::Sample;
-use crate::survey::{Depth, Level, Probes, Reloads, Survey, experiments, stored};
+use crate::survey::experiments::{self, Writers};
+use crate::survey::{Depth, Level, Probes, Reloads, Survey, answer, stored};
 use crate::task::{FenceAt, Instruction, LineState, Task, Write};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
@@ -64,7 +65,11 @@ fn build(harm: Harm, keep: &mut dyn FnMut(&Plan, &[Sample])) -> Survey {
         let pace = if paced { survey.slowest_writer() } else { None };
         survey.pace = pace.map(|pace| pace.to_string());
         for victim in experiments::victims(survey.probes.victim_footprint) {
-            let plan = plan(&experiments::neighbours(Depth::Quick, &victim, pace, size, 1));
+            let writers = match pace {
+                Some(pace) => Writers::Paced(pace),
+                None => Writers::AtFullRate(answer::cheapest_elsewhere(&survey)),
+            };
+            let plan = plan(&experiments::neighbours(Depth::Quick, &victim, &writers, size, 1));
             let measured = samples(&plan, &victim.name, paced, harm);
             keep(&plan, &measured);
             survey.add_neighbours(&victim.name, paced, &plan, &measured);

@@ -52,7 +52,7 @@ fn cheapest(block: &ForBlock) -> String {
     text + "."
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
@@ -116,7 +116,7 @@ fn neighbours(table: &Neighbours) -> Vec<String> {
     let mut all = vec![full_rate(victim, &of(false).collect::<Vec<_>>())];
     // At equal rates what is left is the mechanism.
     for full in of(false).filter(|row| row.seen == Seen::Slows) {
-        let paced = of(true).find(|paced| paced.co_runner == full.co_runner);
+        let paced = of(true).find(|paced| paced.label == full.label);
         all.extend(paced.and_then(|paced| at_one_rate(victim, full, paced)));
     }
     all
@@ -124,14 +124,14 @@ fn neighbours(table: &Neighbours) -> Vec<String> {
 
 fn full_rate(victim: &str, rows: &[&NeighbourRow]) -> String {
     let with = |seen: Seen| rows.iter().filter(move |row| row.seen == seen);
-    let names = |seen: Seen| with(seen).map(|row| row.co_runner.as_str()).collect::<Vec<_>>();
+    let names = |seen: Seen| with(seen).map(|row| row.label.as_str()).collect::<Vec<_>>();
     let mut slowed: Vec<&&NeighbourRow> = with(Seen::Slows).collect();
     let low = |row: &NeighbourRow| row.slowdown().map_or(0.0, |slowdown| slowdown.low);
     slowed.sort_by(|a, b| low(b).total_cmp(&low(a)));
     let mut parts: Vec<String> =
-        slowed.iter().map(|row| format!("{} {}", row.co_runner, slower(&row.slowdown()))).collect();
+        slowed.iter().map(|row| format!("{} {}", row.label, slower(&row.slowdown()))).collect();
     let perhaps: Vec<String> =
-        with(Seen::Perhaps).map(|row| format!("{} {}", row.co_runner, slower(&row.slowdown()))).collect();
+        with(Seen::Perhaps).map(|row| format!("{} {}", row.label, slower(&row.slowdown()))).collect();
     if !perhaps.is_empty() {
         parts.push(format!(
             "perhaps {}, by that interval alone, not once all are taken together",
@@ -160,7 +160,7 @@ fn full_rate(victim: &str, rows: &[&NeighbourRow]) -> String {
 // All intervals here hold together, so that a claim may be picked from among them.
 fn at_one_rate(victim: &str, full: &NeighbourRow, paced: &NeighbourRow) -> Option<String> {
     let (was, is): (Interval, Interval) = (full.together?, paced.together?);
-    let name = &full.co_runner;
+    let name = &full.label;
     match paced.seen {
         Seen::Slows => {
             let what = if is.high < was.low {

@@ -11,6 +11,7 @@
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
+use super::experiments::BESIDE;
 use super::{CostRow, NeighbourRow, Survey, instruction_name};
 use crate::estimate::{Estimate, Finding, Interval, Verdict};
 use crate::task::{FenceAt, Instruction, LineState};
@@ -19,9 +20,6 @@ use crate::task::{FenceAt, Instruction, LineState};
 pub const WRITTEN: [(Bytes, &str); 3] =
     [(Bytes(64), "small appends"), (Bytes::kib(4), "pages"), (Bytes::mib(1), "bulk")];
 
-/// The block that writers beside victims write.
-pub(super) const BESIDE: Bytes = Bytes::kib(4);
-
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
@@ -29,10 +27,9 @@ pub struct Answer {
     pub headline: String,
     /// By block.
     pub blocks: Vec<ForBlock>,
-    /// By instruction: what writers of [`Answer::beside`] blocks do to others at full rate.
+    /// What writers do to others at full rate: by each instruction in blocks of [`BESIDE`], and by what is
+    /// cheapest in the other blocks.
     pub harms: Vec<Harm>,
-    /// The block that was written beside the victims.
-    pub beside: Bytes,
 }
 
 /// The ways to make one size of block durable.
@@ -88,6 +85,8 @@ impl Seen {
 pub struct Harm {
     /// The instruction, as tables name it.
     pub instruction: String,
+    /// The block that it writes.
+    pub block: Bytes,
     /// Victim by victim.
     pub victims: Vec<OfVictim>,
 }
@@ -115,15 +114,23 @@ impl Answer {
             return None;
         }
         let harms = harms(survey);
-        let mut answer = Self { headline: String::new(), blocks, harms, beside: BESIDE };
+        let mut answer = Self { headline: String::new(), blocks, harms };
         answer.headline = headline(&answer);
         Some(answer)
     }
 
-    /// What a writer does to others; none where it was not measured.
-    pub fn harm(&self, instruction: &str) -> Option<&Harm> {
-        self.harms.iter().find(|harm| harm.instruction == instruction)
+    /// What a writer of such blocks does to others; none where it was not measured.
+    pub fn harm(&self, instruction: &str, block: Bytes) -> Option<&Harm> {
+        self.harms.iter().find(|harm| harm.instruction == instruction && harm.block == block)
     }
+}
+
+/// What is cheapest in the blocks that not every instruction writes beside victims, and so is to be measured
+/// there too.
+pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<&'static str>)> {
+    let elsewhere = WRITTEN.into_iter().filter(|(block, _)| *block != BESIDE);
+    let found = elsewhere.filter_map(|(block, what)| for_block(survey, block, what));
+    found.map(|of| (of.block, of.cheapest().iter().map(|way| way.instruction).collect())).collect()
 }
 
 impl ForBlock {
@@ -189,17 +196,19 @@ fn for_block(survey: &Survey, block: Bytes, what: &'static str) -> Option<ForBlo
 fn harms(survey: &Survey) -> Vec<Harm> {
     let mut harms: Vec<Harm> = Vec::new();
     for table in &survey.neighbours {
-        for row in table.rows.iter().filter(|row| !row.paced && row.writes()) {
+        for row in table.rows.iter().filter(|row| !row.paced) {
+            let Some(block) = row.block else { continue };
             let victim = OfVictim {
                 victim: table.victim.clone(),
                 seen: row.seen,
                 slowdown: row.slowdown(),
                 at_most: row.together.map(|together| together.high),
             };
-            match harms.iter_mut().find(|harm| harm.instruction == row.co_runner) {
+            match harms.iter_mut().find(|harm| (&harm.instruction, harm.block) == (&row.co_runner, block)) {
                 Some(harm) => harm.victims.push(victim),
                 None => {
-                    harms.push(Harm { instruction: row.co_runner.clone(), victims: vec![victim] });
+                    let instruction = row.co_runner.clone();
+                    harms.push(Harm { instruction, block, victims: vec![victim] });
                 }
             }
         }
@@ -210,7 +219,7 @@ fn harms(survey: &Survey) -> Vec<Harm> {
 impl NeighbourRow {
     /// Whether the co-runner writes: the others are controls.
     pub fn writes(&self) -> bool {
-        !matches!(self.co_runner.as_str(), "alu" | "idle")
+        self.block.is_some()
     }
 
     /// The slowdown as the tables show it.
@@ -241,74 +250,81 @@ fn headline(answer: &Answer) -> String {
         })
         .collect();
     let mut text = format!("Cheapest to make durable here: {}.", parts.join("; "));
-    let mut named: Vec<&'static str> = Vec::new();
-    for name in groups.iter().flat_map(|(names, _)| names) {
-        if !named.contains(name) {
-            named.push(name);
-        }
-    }
-    let beside = answer.beside;
-    if named.iter().all(|name| answer.harm(name).is_none()) {
+    let named: Vec<(&ForBlock, &Way)> =
+        answer.blocks.iter().flat_map(|of| of.cheapest().into_iter().map(move |way| (of, way))).collect();
+    if named.iter().all(|(of, way)| answer.harm(way.instruction, of.block).is_none()) {
         return text + " Whom they disturb was not measured.";
     }
-    text += &format!(" Next to others, writing {beside} blocks: {}.", harms_of(answer, &named).join("; "));
-    if let Some(gentle) = gentler(answer, &named) {
+    text += &format!(" Next to others: {}.", harms_of(answer, &named).join("; "));
+    if let Some(gentle) = gentler(answer) {
         text += &format!(" {gentle}");
     }
     text
 }
 
 // Those that harm, each by itself; those that were not seen to, and those of which it is not known, together.
-fn harms_of(answer: &Answer, named: &[&'static str]) -> Vec<String> {
+fn harms_of(answer: &Answer, named: &[(&ForBlock, &Way)]) -> Vec<String> {
     let (mut said, mut calm, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     let mut left: Option<f64> = Some(0.0);
-    for name in named {
-        let Some(harm) = answer.harm(name) else {
-            unknown.push(*name);
+    for (of, way) in named {
+        let name = (of.what, way.instruction);
+        let Some(harm) = answer.harm(way.instruction, of.block) else {
+            unknown.push(name);
             continue;
         };
         if let Some(worst) = harm.worst() {
             let how = slower(&worst.slowdown);
             said.push(match worst.seen {
-                Seen::Slows => format!("{name} slows {} ({how})", worst.victim),
-                _ => format!("{name} perhaps slows {} ({how}, by that interval alone)", worst.victim),
+                Seen::Slows => format!("{} with {} slow {} ({how})", name.0, name.1, worst.victim),
+                _ => format!(
+                    "{} with {} perhaps slow {} ({how}, by that interval alone)",
+                    name.0, name.1, worst.victim
+                ),
             });
         } else if harm.none_seen() {
-            calm.push(*name);
+            calm.push(name);
             left = left.zip(harm.at_most()).map(|(left, most)| left.max(most));
         } else {
-            unknown.push(*name);
+            unknown.push(name);
         }
     }
     if !calm.is_empty() {
-        let was = if calm.len() == 1 { "was" } else { "were" };
         let left = left.map_or_else(
             || "what is left possible is not known".into(),
             |most| format!("{} at most is left possible", at_most(most)),
         );
-        said.push(format!("{} {was} not seen to slow anybody ({left})", listed(&calm, "and")));
+        said.push(format!("{} were not seen to slow anybody ({left})", listed(&by_what(&calm), "and")));
     }
     if !unknown.is_empty() {
-        said.push(format!("whether {} slows anybody is not known", listed(&unknown, "or")));
+        said.push(format!("whether {} slow anybody is not known", listed(&by_what(&unknown), "or")));
     }
     said
 }
 
-// Where one that is named does harm: one that was not seen to.
-fn gentler(answer: &Answer, named: &[&'static str]) -> Option<String> {
-    let harmful = |name: &&str| answer.harm(name).is_some_and(|harm| harm.worst().is_some());
-    named.iter().find(|name| harmful(name))?;
-    let block = answer.blocks.iter().find(|block| block.block == answer.beside)?;
-    let gentle = block.ways.iter().find(|way| {
-        !named.contains(&way.instruction) && answer.harm(way.instruction).is_some_and(Harm::none_seen)
-    })?;
-    let left = answer.harm(gentle.instruction)?.at_most()?;
+// `pages with nt or clwb`: what is written, with all its ways.
+fn by_what(names: &[(&'static str, &'static str)]) -> Vec<String> {
+    let of = names.chunk_by(|a, b| a.0 == b.0);
+    of.map(|of| {
+        let ways: Vec<&str> = of.iter().map(|(_, way)| *way).collect();
+        format!("{} with {}", of[0].0, listed(&ways, "or"))
+    })
+    .collect()
+}
+
+// Where what is cheapest in the blocks that every instruction writes does harm: one that was not seen to.
+fn gentler(answer: &Answer) -> Option<String> {
+    let of = answer.blocks.iter().find(|of| of.block == BESIDE)?;
+    let harm = |way: &Way| answer.harm(way.instruction, BESIDE);
+    of.cheapest().into_iter().find(|way| harm(way).is_some_and(|harm| harm.worst().is_some()))?;
+    let gentle = of.ways.iter().find(|way| harm(way).is_some_and(Harm::none_seen))?;
+    // Where it is one of the cheapest it was named already.
+    let left = harm(gentle).filter(|_| !gentle.cheapest)?.at_most()?;
     Some(format!(
-        "{} was not seen to slow anybody ({} at most is left possible), at {} a line for {} blocks.",
+        "{} with {} were not seen to slow anybody ({} at most is left possible), at {} a line.",
+        super::advice::capital(of.what),
         gentle.instruction,
         at_most(left),
         ns(gentle.cost.value),
-        block.block
     ))
 }
 

@@ -102,17 +102,36 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
     victims.map(|(name, task)| Victim { name: name.into(), task }).collect()
 }
 
-/// A victim beside writers by each instruction and beside controls; at full rate, or all writers
-/// paced to `pace`.
-pub fn neighbours(depth: Depth, victim: &Victim, pace: Option<Rate>, size: Bytes, seed: u64) -> Experiment {
+/// The block that writers by every instruction write beside victims.
+pub const BESIDE: Bytes = Bytes::kib(4);
+
+/// Writers beside a victim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Writers {
+    /// By each instruction in blocks of [`BESIDE`], and in other blocks by those named; with controls.
+    AtFullRate(Vec<(Bytes, Vec<&'static str>)>),
+    /// By each instruction in blocks of [`BESIDE`], all held to one rate.
+    Paced(Rate),
+}
+
+/// A victim beside writers.
+pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes, seed: u64) -> Experiment {
     let measure = depth.measure(
-        "looks = [16]\nblocks = 2\nwindow = '20ms'\ntime = '20s'",
-        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\ntime = '5s'",
+        "looks = [16]\nblocks = 2\nwindow = '20ms'\ntime = '24s'",
+        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\ntime = '6s'",
     );
     let name = &victim.name;
-    let (suffix, pacing, controls) = match pace {
-        Some(pace) => ("-paced", format!("pace = '{pace}'\n"), ""),
-        None => ("", String::new(), "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n"),
+    let (suffix, more) = match writers {
+        Writers::Paced(pace) => ("-paced", format!("pace = '{pace}'\n")),
+        Writers::AtFullRate(others) => {
+            let others = others.iter().map(|(block, instructions)| {
+                format!(
+                    "[[role.task]]\nworkload = 'write'\ninstruction = {instructions:?}\nblock = '{block}'\nsize = '{size}'\n"
+                )
+            });
+            let controls = "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n".into();
+            ("", others.chain([controls]).collect())
+        }
     };
     parse(&format!(
         "
@@ -131,9 +150,9 @@ name = 'aggressor'
 [[role.task]]
 workload = 'write'
 instruction = {INSTRUCTIONS:?}
-block = '4KiB'
+block = '{BESIDE}'
 size = '{size}'
-{pacing}{controls}
+{more}
 [[arm]]
 name = 'alone'
 active = ['victim']
@@ -172,10 +191,12 @@ mod tests {
                 let costs = Plan::new(&cost(depth, Bytes::mib(256), 1), &topology).unwrap();
                 assert_eq!(costs.cases.len(), 5 * 3 * 3 + 2 + 4 * 3);
                 for victim in [Bytes::mib(4), Bytes(9 << 18)].into_iter().flat_map(victims) {
-                    let full = neighbours(depth, &victim, None, Bytes::mib(256), 1);
-                    assert_eq!(Plan::new(&full, &topology).unwrap().cases.len(), 1 + 7);
-                    let pace = Some("180MiB/s".parse().unwrap());
-                    let paced = neighbours(depth, &victim, pace, Bytes::mib(256), 1);
+                    let others = vec![(Bytes(64), vec!["nt"]), (Bytes::mib(1), vec!["clwb", "nt"])];
+                    let full = Writers::AtFullRate(others);
+                    let full = neighbours(depth, &victim, &full, Bytes::mib(256), 1);
+                    assert_eq!(Plan::new(&full, &topology).unwrap().cases.len(), 1 + 7 + 3);
+                    let paced = Writers::Paced("180MiB/s".parse().unwrap());
+                    let paced = neighbours(depth, &victim, &paced, Bytes::mib(256), 1);
                     assert_eq!(Plan::new(&paced, &topology).unwrap().cases.len(), 1 + 5);
                 }
             }

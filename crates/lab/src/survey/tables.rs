@@ -5,6 +5,7 @@ use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::answer::{Answer, Seen};
+use super::experiments::{BESIDE, INSTRUCTIONS, VICTIMS};
 use super::parts::{self, Parts};
 use super::{Probes, advice, victim};
 use crate::estimate::Interval;
@@ -73,6 +74,10 @@ pub struct Neighbours {
 pub struct NeighbourRow {
     /// The co-runner, by name: an instruction, `alu` or `idle`.
     pub co_runner: String,
+    /// What a writer writes before it goes on to the next block.
+    pub block: Option<Bytes>,
+    /// The co-runner, and its block where that is not [`BESIDE`]: one row of a table.
+    pub label: String,
     /// Whether it was paced.
     pub paced: bool,
     /// What came of it, at 95 %.
@@ -85,8 +90,6 @@ pub struct NeighbourRow {
 }
 
 const LEVEL: f64 = 0.95;
-// Slowdowns that a survey shows: three victims beside seven co-runners, and beside five paced ones.
-const SLOWDOWNS: f64 = 3.0 * (7.0 + 5.0);
 
 impl Survey {
     /// A survey with nothing measured yet.
@@ -118,7 +121,12 @@ impl Survey {
     /// Takes the samples of [`super::experiments::neighbours`].
     pub fn add_neighbours(&mut self, victim: &str, paced: bool, plan: &Plan, samples: &[Sample]) {
         let Some(case) = plan.measured().first().copied() else { return };
-        let rows = neighbour_rows(plan, samples, paced);
+        let table = self.neighbours.iter().find(|table| table.victim == victim);
+        let here = plan.cases.iter().filter(|case| case.baseline.is_some()).count();
+        // Of all victims, whether measured yet or not: beside each co-runner, and beside each paced writer.
+        let at_full_rate = if paced { table.map_or(0, |table| table.rows.len()) } else { here };
+        let slowdowns = VICTIMS.len() * (at_full_rate + INSTRUCTIONS.len());
+        let rows = neighbour_rows(plan, samples, paced, slowdowns);
         match self.neighbours.iter_mut().find(|table| table.victim == victim) {
             Some(table) => table.rows.extend(rows),
             None => self.neighbours.push(Neighbours {
@@ -134,9 +142,10 @@ impl Survey {
         self.outside.extend(victim::outside(&self.probes, &plan.experiment.name, starts));
     }
 
-    /// A rate that every writer reached beside every victim.
+    /// A rate that every writer of [`BESIDE`] blocks reached beside every victim.
     pub fn slowest_writer(&self) -> Option<Rate> {
         let rows = self.neighbours.iter().flat_map(|table| &table.rows);
+        let rows = rows.filter(|row| row.block == Some(BESIDE));
         let rates = rows.flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
         let lowest = rates.min_by(f64::total_cmp)?;
         // A round figure a little below: a pace is to be met by everybody.
@@ -160,22 +169,27 @@ fn cost_rows(plan: &Plan, results: Vec<CaseResult>) -> Vec<CostRow> {
     rows.collect()
 }
 
-fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool) -> Vec<NeighbourRow> {
+fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize) -> Vec<NeighbourRow> {
     let name = |case: usize| {
         let co_runner = plan.cases[case].active.iter().find(|active| active.role != plan.metric)?;
         Some(match &plan.variants[co_runner.role][co_runner.variant].task {
-            Task::Write(write) => instruction_name(write.instruction).to_owned(),
-            other => other.name().to_owned(),
+            Task::Write(write) => (instruction_name(write.instruction), Some(write.block)),
+            other => (other.name(), None),
         })
     };
     let each = results::results(plan, samples, LEVEL);
     // Bonferroni: among so many intervals at 95 % some would miss by chance.
-    let together = results::main_estimates(plan, samples, 1.0 - (1.0 - LEVEL) / SLOWDOWNS);
+    let together = results::main_estimates(plan, samples, 1.0 - (1.0 - LEVEL) / slowdowns.max(1) as f64);
     let rows = each.into_iter().zip(together).filter_map(|(result, together)| {
         let together = together.ok();
         let finding = result.effect.as_ref().map(|effect| &effect.finding);
         let seen = Seen::new(finding, together.as_ref());
-        Some(NeighbourRow { co_runner: name(result.case)?, paced, together, seen, result })
+        let (co_runner, block) = name(result.case)?;
+        let label = match block {
+            Some(block) if block != BESIDE => format!("{co_runner} {block}"),
+            _ => co_runner.to_owned(),
+        };
+        Some(NeighbourRow { co_runner: co_runner.into(), block, label, paced, together, seen, result })
     });
     rows.collect()
 }

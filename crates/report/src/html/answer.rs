@@ -67,12 +67,12 @@ fn worst(table: &Neighbours) -> Option<Card> {
         return Some(Card {
             label,
             value: figure.value,
-            note: format!("by {} {}", row.co_runner, figure.interval),
+            note: format!("by {} {}", row.label, figure.interval),
             color: Some(color(&row.co_runner).into()),
         });
     }
     if let Some((row, figure)) = most(Seen::Perhaps) {
-        let note = format!("by {} {}, by that interval alone", row.co_runner, figure.interval);
+        let note = format!("by {} {}, by that interval alone", row.label, figure.interval);
         let value = format!("perhaps {}", figure.value);
         return Some(Card { label, value, note, color: Some(color(&row.co_runner).into()) });
     }

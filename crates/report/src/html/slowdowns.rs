@@ -40,8 +40,8 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     let tables: Vec<&Neighbours> = survey.neighbours.iter().filter(|table| of_kind(table)).collect();
     let mut names: Vec<&str> = Vec::new();
     for row in tables.iter().flat_map(|table| &table.rows).filter(|row| row.paced == paced) {
-        if !names.contains(&row.co_runner.as_str()) {
-            names.push(&row.co_runner);
+        if !names.contains(&row.label.as_str()) {
+            names.push(&row.label);
         }
     }
     if names.is_empty() {
@@ -52,7 +52,7 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     for (row, name) in names.iter().enumerate() {
         let mut line = vec![(*name).to_owned()];
         for (column, table) in tables.iter().enumerate() {
-            let found = table.rows.iter().find(|row| row.paced == paced && row.co_runner == *name);
+            let found = table.rows.iter().find(|row| row.paced == paced && row.label == *name);
             line.push(found.map_or("not run".into(), |row| text(&row.result)));
             cells.extend(found.map(|found| cell(table, found, row, column)));
         }
@@ -86,7 +86,7 @@ fn cell(table: &Neighbours, row: &NeighbourRow, at: usize, column: usize) -> Hea
         Some(slowdown) => numbers::slowdown_figure(&slowdown).value,
         None => "?".into(),
     };
-    let title = format!("{} beside {}", table.victim, row.co_runner);
+    let title = format!("{} beside {}", table.victim, row.label);
     let tip = tip(title, &row.result);
     HeatCell { column, row: at, value, text: short, faint: value.is_none(), tip }
 }

@@ -60,8 +60,8 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
     columns.push(Column::left("class"));
     let mut table = Table::new(columns);
     for row in neighbours.rows.iter().filter(|row| !row.paced) {
-        let paced = neighbours.rows.iter().find(|other| other.paced && other.co_runner == row.co_runner);
-        let mut cells = vec![Cell::new(&row.co_runner), slowdown(row), verdict(row), Cell::new(rate(row))];
+        let paced = neighbours.rows.iter().find(|other| other.paced && other.label == row.label);
+        let mut cells = vec![Cell::new(&row.label), slowdown(row), verdict(row), Cell::new(rate(row))];
         if any_paced {
             cells.push(paced.map_or_else(Cell::default, slowdown));
             cells.push(Cell::new(paced.map_or_else(String::new, rate)));

@@ -56,7 +56,7 @@ fn what_is_said_on_top_is_what_the_tables_say() {
         |value: f64, low: f64, high: f64| Interval { value, low, high, level: 0.95, lives: 10, spread: 0.05 };
     let mut survey = survey(|_, _, _| 1.0);
     for row in survey.neighbours.iter_mut().flat_map(|table| &mut table.rows) {
-        if row.co_runner == "nt" && !row.paced {
+        if row.label == "nt" && !row.paced {
             let effect = row.result.effect.as_mut().unwrap();
             effect.by_class.all.slowdown = Ok(interval(1.034, 1.001, 1.067));
             effect.finding = Finding::new(&effect.by_class.all.slowdown, 0.01);
@@ -73,7 +73,8 @@ fn what_is_said_on_top_is_what_the_tables_say() {
     let headline = survey.answer.as_ref().unwrap().headline.clone();
     assert!(headline.contains("clflush, clflushopt or clwb for small appends"), "{headline}");
     assert!(
-        headline.contains("nt perhaps slows chase") && headline.contains("clflushopt and clwb were not seen"),
+        headline.contains("pages with nt perhaps slow chase")
+            && headline.contains("bulk with nt were not seen to slow anybody"),
         "{headline}"
     );
     let text = ringfence_report::survey(&survey, &Style::plain(200));
