@@ -35,6 +35,22 @@ struct Seen {
     mask: u8,
 }
 
+impl Seen {
+    // The word, if all bytes of the mask are known.
+    #[inline]
+    fn find(&self, wanted: u8) -> Option<Bytes> {
+        if self.mask == 0 {
+            return self.known.then_some(self.below);
+        }
+        if !self.known && wanted & !self.mask != 0 {
+            return None;
+        }
+        let mut bytes = self.below;
+        overlay(&mut bytes, self.own, self.mask);
+        Some(bytes)
+    }
+}
+
 const PAGE: usize = 64;
 
 /// Memory as one run sees it: words are looked up in what earlier runs left when they are first touched, and kept
@@ -133,21 +149,41 @@ impl Content {
     /// The word, if all bytes of the mask are known.
     #[inline]
     pub(crate) fn read(&mut self, word: usize, wanted: u8) -> Option<Bytes> {
-        let seen = self.seen(word);
-        if !seen.known && wanted & !seen.mask != 0 {
-            return None;
-        }
-        let mut bytes = seen.below;
-        overlay(&mut bytes, seen.own, seen.mask);
-        Some(bytes)
+        self.seen(word).find(wanted)
     }
 
     /// The bytes of ranges, one after the other, if all are known.
     pub(crate) fn gather(&mut self, pieces: &[Range<usize>], into: &mut Vec<u8>) -> bool {
         into.clear();
-        for (word, within) in pieces.iter().flat_map(words_in) {
-            let Some(bytes) = self.read(word, bits(&within)) else { return false };
-            into.extend_from_slice(&bytes[within]);
+        for piece in pieces {
+            // Most are of whole words.
+            if piece.start % WORD == 0 && piece.len() % WORD == 0 {
+                if !self.gather_words(piece.start / WORD..piece.end / WORD, into) {
+                    return false;
+                }
+                continue;
+            }
+            for (word, within) in words_in(piece) {
+                let Some(bytes) = self.read(word, bits(&within)) else { return false };
+                into.extend_from_slice(&bytes[within]);
+            }
+        }
+        true
+    }
+
+    fn gather_words(&mut self, words: Range<usize>, into: &mut Vec<u8>) -> bool {
+        let mut word = words.start;
+        while word < words.end {
+            let (page, first) = self.place(word);
+            let last = PAGE.min(first + words.end - word);
+            for at in first..last {
+                if self.pages[page][at].begun != self.begun {
+                    self.pages[page][at] = self.look_up(word);
+                }
+                let Some(bytes) = self.pages[page][at].find(0xff) else { return false };
+                into.extend_from_slice(&bytes);
+                word += 1;
+            }
         }
         true
     }

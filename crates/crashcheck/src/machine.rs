@@ -1,6 +1,6 @@
 //! The memory that a program under check runs on.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::panic::Location;
@@ -73,20 +73,21 @@ impl Machine {
 
     #[track_caller]
     fn within(&self, at: usize, len: usize) {
-        let all = self.0.borrow().len;
-        assert!(at <= all && len <= all - at, "{len} bytes at {at} are not within the {all} bytes of memory");
+        assert_within(at, len, self.0.borrow().len);
     }
 
-    // A range that may be read, or stored to by ordinary stores.
+    // The run, on a range that may be read, or stored to by ordinary stores.
+    #[inline]
     #[track_caller]
-    fn may_access(&self, range: &Range<usize>) {
+    fn accessing(&self, range: &Range<usize>) -> RefMut<'_, Run> {
         assert_in_order(range);
-        self.within(range.start, range.len());
-        let run = &mut *self.0.borrow_mut();
+        let mut run = self.0.borrow_mut();
+        assert_within(range.start, range.len(), run.len);
         if let Some(stored) = run.streaming.meets(range).filter(|_| !run.unfenced) {
             let (start, len) = (range.start, range.len());
             run.stop(Stop::Unfenced(Unfenced { start, len, at: Location::caller(), stored }));
         }
+        run
     }
 
     fn record(&self, kind: Kind, at: At) {
@@ -116,7 +117,7 @@ impl Machine {
     ) -> bool {
         // A closure would be the caller in its own right.
         for piece in pieces {
-            self.may_access(piece);
+            drop(self.accessing(piece));
         }
         let run = &mut *self.0.borrow_mut();
         let first = pieces.first().map_or(0, |piece| piece.start);
@@ -161,7 +162,14 @@ impl Machine {
     }
 }
 
+#[inline]
+#[track_caller]
+fn assert_within(at: usize, len: usize, all: usize) {
+    assert!(at <= all && len <= all - at, "{len} bytes at {at} are not within the {all} bytes of memory");
+}
+
 impl Run {
+    #[inline]
     fn note(&mut self, at: At, what: impl FnOnce() -> What) {
         let events = self.events.len();
         // Nobody follows a story any longer, and an endless one would fill memory.
@@ -206,8 +214,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]) {
-        self.may_access(&(at..at.saturating_add(into.len())));
-        let run = &mut *self.0.borrow_mut();
+        let run = &mut *self.accessing(&(at..at.saturating_add(into.len())));
         run.step(Step::load(at, into.len(), Location::caller()), into.len() / 64 + 1);
         let mut done = 0;
         for (word, within) in words_in(&(at..at + into.len())) {
@@ -223,8 +230,7 @@ impl Memory for Machine {
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
-        self.may_access(&(at..at.saturating_add(8)));
-        let run = &mut *self.0.borrow_mut();
+        let run = &mut *self.accessing(&(at..at.saturating_add(8)));
         run.step(Step::load(at, WORD, Location::caller()), 1);
         let bytes = run.read(at / WORD, 0xff, Location::caller());
         run.log.found(&bytes);
@@ -234,7 +240,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn store(&self, at: usize, bytes: &[u8]) {
-        self.may_access(&(at..at.saturating_add(bytes.len())));
+        drop(self.accessing(&(at..at.saturating_add(bytes.len()))));
         self.write(at, bytes, Kind::Store, Location::caller());
         self.edited(Op::Store, at..at + bytes.len(), Location::caller());
     }

@@ -20,8 +20,8 @@ pub(super) const TIMES: u64 = 20;
 /// As long as the program did no more than so many steps on the way. Once it is in any case.
 const PROGRAM_STEPS: usize = 100_000;
 /// So many runs of recovery are repeated before they are counted, and then one in so many.
-const FREE: u64 = 2_000;
-const SHARE: u64 = 8;
+const FREE: u64 = 240;
+const SHARE: u64 = 32;
 /// And so many words that they read or write.
 const FREE_WORDS: u64 = 1_000_000;
 /// Steps that are told of what the first run did where the second did something else.
