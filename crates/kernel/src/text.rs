@@ -18,6 +18,25 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_harmful(c) && !matches!(c, '\n' | '\t'))
 }
 
+/// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets what was there.
+///
+/// ```
+/// use ringfence_kernel::text::printable_json;
+/// assert_eq!(printable_json("{\n  \"name\": \"a\u{9b}2J\"\n}"), "{\n  \"name\": \"a\\u009b2J\"\n}");
+/// ```
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    let harmful = |c: char| is_harmful(c) && c != '\n';
+    if !json.contains(harmful) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 8);
+    for c in json.chars() {
+        // All of them are below U+10000.
+        if harmful(c) { escaped += &format!("\\u{:04x}", u32::from(c)) } else { escaped.push(c) }
+    }
+    Cow::Owned(escaped)
+}
+
 fn escaped(text: &str, harmful: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&harmful) {
         return Cow::Borrowed(text);

@@ -42,5 +42,5 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Prints a value as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
-    print(&text)
+    print(&ringfence_machine::text::printable_json(&text))
 }
