@@ -80,7 +80,7 @@ pub fn precision(question: &Question, plan: &Plan) -> Option<Precision> {
 }
 
 fn precision_of(question: &Question, whole: bool, life: Duration) -> Option<Precision> {
-    let time = question.time.map(|time| time::of_look(time.0, can_have_levers(question)));
+    let time = question.time.map(|time| time::of_look(time.0, life, can_have_levers(question)));
     let experiment = experiments::look(question, whole, Given { time, life });
     Precision::of(question.budget, &experiment.measure, time)
 }
@@ -89,7 +89,7 @@ fn least_time(question: &Question, life: Duration, whole: bool) -> Duration {
     let first = if whole { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
     // A life is about what the control takes: two windows, or a run and one of twice the time.
     let control = if control::wanted(question) { life.mul_f64(1.5) } else { Duration::ZERO };
-    time::least(life, control, first, can_have_levers(question))
+    time::least(life, control, first)
 }
 
 fn too_short(time: Span, least: Duration) -> EngineError {
@@ -182,7 +182,8 @@ pub fn run(
     }
 
     let given = |time: Option<Duration>| Given { time, life };
-    let of_look = time.map(|time| time::of_look(time, levers_possible).saturating_sub(stages.elapsed()));
+    let of_look =
+        time.map(|time| time::of_look(time, life, levers_possible).saturating_sub(stages.elapsed()));
     let look = stages.measure("look", &experiments::look(question, whole, given(of_look)), &files.look());
     if look.is_err() && !begun && !files.look().exists() {
         files.remove();

@@ -11,6 +11,9 @@ use crate::units::Share;
 /// The part of the time that the look may take: a close call wants more lives before it wants levers. What it
 /// leaves, the later stages have.
 pub const LOOK: f64 = 2.0 / 3.0;
+/// The rest is kept for levers where it holds so many lives: two of every setting, and a confirmation. In less,
+/// levers would take lives from the look and come to no end themselves.
+pub const ENOUGH_FOR_LEVERS: u32 = 30;
 /// The part of what is left then that the levers may take; the confirmations have the rest.
 pub const LEVERS: f64 = 0.5;
 /// Lives at the first look: fewer tell next to nothing.
@@ -30,9 +33,10 @@ pub struct Given {
     pub life: Duration,
 }
 
-/// The look's part of the time; all of it where no lever could be tried.
-pub fn of_look(time: Duration, levers: bool) -> Duration {
-    if levers { time.mul_f64(LOOK) } else { time }
+/// The look's part of the time; all of it where no lever could be tried, or not be confirmed.
+pub fn of_look(time: Duration, life: Duration, levers: bool) -> Duration {
+    let part = time.mul_f64(LOOK);
+    if levers && time - part >= life * ENOUGH_FOR_LEVERS { part } else { time }
 }
 
 /// The levers' part of what the look has left.
@@ -46,8 +50,8 @@ pub fn of_confirmation(left: Duration, number: usize) -> Duration {
 }
 
 /// The least time that makes sense: the first look's lives, and the control before it.
-pub fn least(life: Duration, control: Duration, first: u32, levers: bool) -> Duration {
-    (life * first).div_f64(if levers { LOOK } else { 1.0 }) + control
+pub fn least(life: Duration, control: Duration, first: u32) -> Duration {
+    life * first + control
 }
 
 /// At most so many lives: as many as were asked for, or as fit into the time.
@@ -130,13 +134,16 @@ mod tests {
     #[test]
     fn the_parts_of_the_time_never_exceed_it() {
         let time = Duration::from_secs(30);
-        let look = of_look(time, true);
+        let life = Duration::from_millis(300);
+        let look = of_look(time, life, true);
+        assert_eq!(look, time.mul_f64(LOOK));
         let levers = of_levers(time - look);
         let first = of_confirmation(time - look - levers, 0);
         let second = of_confirmation(time - look - levers - first, 1);
         let all = look + levers + first + second;
         assert!(all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time, "{all:?}");
-        assert_eq!(of_look(time, false), time);
+        assert_eq!(of_look(time, life, false), time);
+        assert_eq!(of_look(time, life * 2, true), time, "no lever could be confirmed in the rest");
     }
 
     #[test]
