@@ -1,4 +1,4 @@
-//! A list of numbers in persistent memory, with a bug: `cargo run -p ringfence-crashcheck --example list`
+//! A list of numbers in persistent memory, with a bug: `cargo run -p ringfence-crashcheck --example growing_list`
 
 use ringfence_crashcheck::{Check, Profile};
 use ringfence_persist::Memory;
