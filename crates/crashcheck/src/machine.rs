@@ -4,6 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::Arc;
 
 use ringfence_persist::memory::assert_in_order;
 use ringfence_persist::{Memory, checksum};
@@ -128,12 +129,17 @@ impl Machine {
             fits(&buffer)
         } else {
             let words = words_of(pieces);
-            run.watched.busy(true);
+            let watched = Arc::clone(&run.watched);
+            watched.busy(true);
             let found = run.verify(&words, |values| {
                 bytes_of(pieces, &words, values, &mut buffer);
-                fits(&buffer)
+                // That is the user's, and may hang.
+                watched.busy(false);
+                let fits = fits(&buffer);
+                watched.busy(true);
+                fits
             });
-            run.watched.busy(false);
+            watched.busy(false);
             found
         };
         run.buffer = buffer;
