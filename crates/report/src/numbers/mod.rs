@@ -95,7 +95,10 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
         return Figure::of(scientific([value, low, high]), "x");
     }
     let reads_as_none = |d: usize| {
-        (low > 1.0 && rounded(figures[1], d) <= none) || (high < 1.0 && rounded(figures[2], d) >= none)
+        (low > 1.0 && rounded(figures[1], d) <= none)
+            || (high < 1.0 && rounded(figures[2], d) >= none)
+            // No time at all is no slowdown either.
+            || (factor && low > 0.0 && rounded(low, d) <= 0.0)
     };
     let start = decimals(figures, factor);
     let d = (start..digits::MOST_DECIMALS).find(|d| !reads_as_none(*d)).unwrap_or(digits::MOST_DECIMALS);
