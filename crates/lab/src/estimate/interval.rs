@@ -52,6 +52,7 @@ pub enum NotEstimable {
         lives: u32,
         /// Lives, in all, that would bring it within that factor if they keep differing as they do; none when
         /// absurdly many.
+        #[serde(skip_serializing_if = "Option::is_none")]
         needed: Option<u32>,
     },
     /// Whole lives without any work on one side: their ratio is zero, unbounded or undefined.
