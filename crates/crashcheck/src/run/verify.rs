@@ -12,8 +12,8 @@ use crate::nots::{self, Not};
 use crate::ways;
 
 impl Run {
-    /// Whether the words, of which each has those bytes that count, came out so that the checksum `fits`: as they
-    /// all were at one time, since it was made of that.
+    /// Whether the words, of which each has those bytes that count, came out so that the checksum `fits`: as it was
+    /// made for. Of what that is, see [`Contents`].
     pub(crate) fn verify(&mut self, words: &[(usize, u8)], mut fits: impl FnMut(&[Bytes]) -> bool) -> bool {
         let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
         let (mut open, mut can_be) = (Vec::new(), Vec::new());
@@ -33,11 +33,11 @@ impl Run {
             return fits(&values_of);
         }
         let all = can_be.iter().try_fold(1usize, |all, values| all.checked_mul(values.len()));
-        let versions = match all {
-            Some(..=FEW) => product(&can_be),
-            _ => self.versions(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
+        let contents = match all {
+            Some(..=FEW) => Contents { versions: product(&can_be), mixed: Mixed::default() },
+            _ => self.contents(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
         };
-        for version in versions {
+        for version in contents.versions.into_iter().chain(contents.mixed) {
             for (number, bytes) in open.iter().zip(&version) {
                 let (own, mask) = self.content.own(words[*number].0);
                 values_of[*number] = *bytes;
@@ -78,8 +78,13 @@ impl Run {
         false
     }
 
-    // The contents that a checksum may have been made for: all words as they were at one time of some run, the
-    // newest first. Where a durable store hides earlier ones, its value was there from the beginning.
+    fn contents(&self, words: &[usize]) -> Contents {
+        let versions = self.versions(words);
+        let mixed = Mixed::of(words, &versions);
+        Contents { versions, mixed }
+    }
+
+    // All words as they were at one time of some run, the newest first. Where a durable store hides earlier ones, its value was there from the beginning.
     fn versions(&self, words: &[usize]) -> Vec<Vec<Bytes>> {
         let mut start = vec![[0; WORD]; words.len()];
         let mut versions = vec![start.clone()];
@@ -121,7 +126,69 @@ impl Run {
 }
 
 /// So many contents are all tried for a checksum, whatever was in memory at one time.
-const FEW: usize = 16;
+const FEW: usize = 64;
+/// And so many of lines, each as it was at a time of its own.
+const MANY: usize = 1024;
+const LINE: usize = 8;
+
+/// The contents that a checksum may have been made for, where there are too many to try all: first what was in
+/// memory at one time, and then, if they are not too many, lines of different times, since a program can work a
+/// checksum out before it stores the rest, and store something else in between.
+struct Contents {
+    versions: Vec<Vec<Bytes>>,
+    mixed: Mixed,
+}
+
+/// What each line held at some time, and which of it comes next.
+#[derive(Default)]
+struct Mixed {
+    lines: Vec<Vec<Vec<Bytes>>>,
+    next: Vec<usize>,
+    is_over: bool,
+}
+
+impl Mixed {
+    // Words are in order of their numbers, and so are lines.
+    fn of(words: &[usize], versions: &[Vec<Bytes>]) -> Self {
+        let mut lines: Vec<Vec<Vec<Bytes>>> = Vec::new();
+        let mut first = 0;
+        let mut all = 1;
+        for line in words.chunk_by(|a, b| a / LINE == b / LINE) {
+            let mut held: Vec<Vec<Bytes>> = Vec::new();
+            for version in versions {
+                let part = &version[first..first + line.len()];
+                if !held.iter().any(|held| held == part) {
+                    held.push(part.to_vec());
+                }
+            }
+            first += line.len();
+            all *= held.len();
+            if all > MANY {
+                return Self { is_over: true, ..Self::default() };
+            }
+            lines.push(held);
+        }
+        // A line by itself was as it was at one time.
+        Self { next: vec![0; lines.len()], is_over: lines.len() < 2, lines }
+    }
+}
+
+impl Iterator for Mixed {
+    type Item = Vec<Bytes>;
+
+    fn next(&mut self) -> Option<Vec<Bytes>> {
+        if self.is_over || self.lines.is_empty() {
+            return None;
+        }
+        let found = self.lines.iter().zip(&self.next).flat_map(|(held, which)| held[*which].iter().copied());
+        let found = found.collect();
+        self.is_over = !self.lines.iter().zip(&mut self.next).any(|(held, which)| {
+            *which = (*which + 1) % held.len();
+            *which != 0
+        });
+        Some(found)
+    }
+}
 
 // Every combination of the values.
 fn product(can_be: &[SmallVec<[Bytes; 4]>]) -> Vec<Vec<Bytes>> {
