@@ -20,7 +20,7 @@ pub(super) const TIMES: u64 = 20;
 /// As long as the program did no more than so many steps on the way. Once it is in any case.
 const PROGRAM_STEPS: usize = 100_000;
 /// So many runs of recovery are repeated before they are counted, and then one in so many.
-const FREE: u64 = 240;
+const FREE: u64 = 600;
 const SHARE: u64 = 32;
 /// And so many words that they read or write.
 const FREE_WORDS: u64 = 1_000_000;
@@ -92,7 +92,8 @@ where
             }
             Entry::Occupied(mut entry) => {
                 *entry.get_mut() += 1;
-                u64::from(entry.get().is_power_of_two())
+                // Each path of a small search, since what is found may hang on an order that no operation shows.
+                u64::from(entry.get().is_power_of_two() || self.repeats < FREE)
             }
         };
         let words = machine.0.get_mut().steps;
