@@ -249,6 +249,17 @@ fn trimmed_zeros(text: String) -> String {
 
 // Why there is no verdict.
 fn nothing(proof: &Proof) -> String {
+    if let Some(control) = proof.record.control.as_ref().filter(|control| control.depends().is_none()) {
+        let more = if control.whole_runs {
+            "let a run take 20 ms or more (do its work several times over)"
+        } else {
+            "let it show its work in smaller units, or give longer windows (--window) that hold several"
+        };
+        return format!(
+            "Nothing can be said: the victim's {} are too short or too few to stop them half of the time, so that it cannot be              told whether its figure depends on its being let work; {more}.",
+            clean(&control.unit)
+        );
+    }
     if let Some(control) = proof.record.control.as_ref().filter(|control| control.depends() == Some(false)) {
         let what = if control.whole_runs { "a run" } else { "a unit of its work" };
         return format!(

@@ -85,7 +85,8 @@ fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
     let args = [
         "prove",
         "--victim-run",
-        "dimacs-solver network.min",
+        // One run is too short to be stopped in turns.
+        "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dimacs-solver network.min; done'",
         "--aggressor",
         "write size=16MiB",
         "--lives",

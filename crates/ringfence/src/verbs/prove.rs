@@ -105,6 +105,12 @@ pub fn show(dir: &Path) -> Result<Proof, Failure> {
 
 fn question(args: &Prove) -> Result<Question, Failure> {
     let whole = args.victim_run.is_some();
+    if args.victim_progress.is_some_and(|progress| matches!(progress, Progress::CpuTime)) {
+        return Err(Failure::Usage(
+            "--victim-progress cpu-time says how much the victim ran and not how fast, so no slowdown of it would show;              give lines, counter, runs or instructions, or time its runs (--victim-run)"
+                .into(),
+        ));
+    }
     let victim = match (&args.victim, &args.victim_run) {
         (_, Some(command)) => program("victim-run", command, Some("whole-run"))?,
         (Some(text), None) => task("victim", text, args.victim_progress)?,
@@ -116,6 +122,11 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
     if let Some(span) = &args.warm_up {
+        if !programs {
+            return Err(Failure::Usage(format!(
+                "--warm-up {span}: only programs are warmed up, and none is given"
+            )));
+        }
         for table in [&mut victim, &mut aggressor].into_iter().filter(|table| is_program(table)) {
             table.insert("warm_up".into(), Value::String(span.clone()));
         }
