@@ -174,7 +174,11 @@ impl Check {
 
     /// Takes `count` crashes and what they leave at random instead of all, for programs too long for all; the
     /// same ones for the same `seed`.
+    ///
+    /// # Panics
+    /// If `count` is 0, which would call sound what nobody looked at.
     pub fn sample(self, seed: u64, count: u64) -> Self {
+        assert!(count > 0, "a sample of no crashes looks at nothing");
         Self { sample: Some((seed, count)), ..self }
     }
 
@@ -237,13 +241,7 @@ impl Check {
 
     // Of what a run of the program did.
     pub(crate) fn lints_of(&self, events: &[Event]) -> Vec<Lint> {
-        let kept = |at: usize| !self.volatile.iter().any(|range| range.contains(&at));
-        let durable: Vec<Event> = events
-            .iter()
-            .copied()
-            .filter(|event| event.kind.write().is_none_or(|write| kept(write.start())))
-            .collect();
-        lint::of(self.profile, &durable)
+        lint::of(self.profile, events, &self.volatile)
     }
 
     // The report with all that is told beside the outcome of the search.

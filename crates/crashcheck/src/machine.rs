@@ -80,12 +80,10 @@ impl Machine {
     // The run, on a range that may be read, or stored to by ordinary stores.
     #[inline]
     #[track_caller]
-    fn accessing(&self, range: &Range<usize>) -> RefMut<'_, Run> {
-        assert_in_order(range);
+    fn accessing(&self, start: usize, len: usize) -> RefMut<'_, Run> {
         let mut run = self.0.borrow_mut();
-        assert_within(range.start, range.len(), run.len);
-        if let Some(stored) = run.streaming.meets(range).filter(|_| !run.unfenced) {
-            let (start, len) = (range.start, range.len());
+        assert_within(start, len, run.len);
+        if let Some(stored) = run.streaming.meets(&(start..start + len)).filter(|_| !run.unfenced) {
             run.stop(Stop::Unfenced(Unfenced { start, len, at: Location::caller(), stored }));
         }
         run
@@ -118,7 +116,8 @@ impl Machine {
     ) -> bool {
         // A closure would be the caller in its own right.
         for piece in pieces {
-            drop(self.accessing(piece));
+            assert_in_order(piece);
+            drop(self.accessing(piece.start, piece.len()));
         }
         let run = &mut *self.0.borrow_mut();
         let first = pieces.first().map_or(0, |piece| piece.start);
@@ -220,7 +219,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]) {
-        let run = &mut *self.accessing(&(at..at.saturating_add(into.len())));
+        let run = &mut *self.accessing(at, into.len());
         run.step(Step::load(at, into.len(), Location::caller()), into.len() / 64 + 1);
         let mut done = 0;
         for (word, within) in words_in(&(at..at + into.len())) {
@@ -236,7 +235,7 @@ impl Memory for Machine {
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
-        let run = &mut *self.accessing(&(at..at.saturating_add(8)));
+        let run = &mut *self.accessing(at, WORD);
         run.step(Step::load(at, WORD, Location::caller()), 1);
         let bytes = run.read(at / WORD, 0xff, Location::caller());
         run.log.found(&bytes);
@@ -246,7 +245,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn store(&self, at: usize, bytes: &[u8]) {
-        drop(self.accessing(&(at..at.saturating_add(bytes.len()))));
+        drop(self.accessing(at, bytes.len()));
         self.write(at, bytes, Kind::Store, Location::caller());
         self.edited(Op::Store, at..at + bytes.len(), Location::caller());
     }

@@ -129,4 +129,7 @@ fn what_lies_outside_or_is_no_range_panics_at_the_line_of_the_user() {
         let violation = report.violation.as_ref().unwrap_or_else(|| panic!("case {number}"));
         assert!(violation.message.contains("tests/contract.rs:"), "case {number}: {}", violation.message);
     }
+    let last = run(|_| {}, |memory| _ = memory.load_u64(usize::MAX - 7));
+    let message = last.violation.unwrap().message;
+    assert!(message.contains("8 bytes at 18446744073709551608"), "{message}");
 }

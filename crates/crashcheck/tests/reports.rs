@@ -306,3 +306,26 @@ fn a_recovery_that_panics_says_where() {
     let message = report.violation.unwrap().message;
     assert!(message.ends_with(&format!("reports.rs:{line}: a one")), "{message}");
 }
+
+#[test]
+fn volatile_bytes_need_no_flush_and_may_have_one() {
+    let lints = |program: fn(&Machine)| {
+        let check = Check::new(Profile::IntelAdr, 256).volatile(64..128);
+        check.run(program, |_| Ok(())).lints
+    };
+    assert_eq!(lints(|m| m.store_u64(64, 1)), []);
+    let flushed: fn(&Machine) = |m| {
+        m.store_u64(64, 1);
+        persist(m, 64);
+    };
+    assert_eq!(lints(flushed), []);
+    // Others are as they were.
+    assert_eq!(lints(|m| m.store_u64(128, 1))[0].rule, Rule::NeverDurable);
+    assert_eq!(lints(|m| persist(m, 64))[0].rule, Rule::CleanFlush);
+}
+
+#[test]
+#[should_panic(expected = "looks at nothing")]
+fn a_sample_of_nothing_is_refused() {
+    Check::new(Profile::IntelAdr, 64).sample(1, 0).run(|_| {}, |_| Err("wrong".into())).expect_sound();
+}

@@ -109,7 +109,8 @@ pub(crate) fn uncovered(at: &'static Location<'static>, bytes: Range<usize>) -> 
     }
 }
 
-/// The findings in one run from memory that is durable at first, by rule and place.
-pub(crate) fn of(profile: Profile, events: &[Event]) -> Vec<Lint> {
-    walk::Walk::over(profile, events)
+/// The findings in one run from memory that is durable at first, by rule and place. What is stored to `volatile`
+/// bytes need not be durable.
+pub(crate) fn of(profile: Profile, events: &[Event], volatile: &[Range<usize>]) -> Vec<Lint> {
+    walk::Walk::over(profile, events, volatile)
 }

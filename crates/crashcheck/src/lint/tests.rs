@@ -37,7 +37,7 @@ fn run(machine: &Machine, program: &str) {
 fn lints(profile: Profile, program: &str) -> Vec<Lint> {
     let machine = Machine::new(profile, 4096, false);
     run(&machine, program);
-    of(profile, &machine.into_events())
+    of(profile, &machine.into_events(), &[])
 }
 
 fn letter(rule: Rule) -> char {
@@ -283,7 +283,7 @@ proptest! {
                 }
                 machine.acknowledge(1);
             }
-            let found = of(profile, &machine.into_events());
+            let found = of(profile, &machine.into_events(), &[]);
             prop_assert!(!found.iter().any(is_of_durability), "{}: {:?}", profile, found);
         }
     }

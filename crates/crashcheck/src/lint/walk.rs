@@ -62,8 +62,9 @@ struct Line {
     pending: Option<Pending>,
 }
 
-pub(super) struct Walk {
+pub(super) struct Walk<'v> {
     profile: Profile,
+    volatile: &'v [Range<usize>],
     lines: BTreeMap<usize, Line>,
     // Those in which any fence changes something, and those in which only one does that completes `clflush`.
     open: BTreeSet<usize>,
@@ -83,10 +84,11 @@ pub(super) struct Walk {
     counted: HashSet<(Rule, usize)>,
 }
 
-impl Walk {
-    pub(super) fn over(profile: Profile, events: &[Event]) -> Vec<Lint> {
+impl<'v> Walk<'v> {
+    pub(super) fn over(profile: Profile, events: &[Event], volatile: &'v [Range<usize>]) -> Vec<Lint> {
         let mut walk = Self {
             profile,
+            volatile,
             lines: BTreeMap::new(),
             open: BTreeSet::new(),
             strong: BTreeSet::new(),
@@ -138,14 +140,28 @@ impl Walk {
             stored.live &= !write.mask;
         }
         line.stored.retain(|stored| stored.live != 0);
-        line.stored.push(Stored { word: write.word, live: write.mask, at, op: self.op, state, told: None });
+        let bytes = bytes_of(write.word, write.mask);
+        // A flush of it has something to do all the same.
+        let kept = !self.volatile.iter().any(|range| range.contains(&bytes.start));
+        if kept {
+            line.stored.push(Stored {
+                word: write.word,
+                live: write.mask,
+                at,
+                op: self.op,
+                state,
+                told: None,
+            });
+        }
         line.streamed = matches!(state, State::Streamed);
         line.dirty |= !line.streamed;
         self.busy |= line.streamed;
         if line.streamed || self.profile == Profile::Eadr {
             self.open.insert(number);
         }
-        let bytes = bytes_of(write.word, write.mask);
+        if !kept {
+            return;
+        }
         match self.extents.last_mut() {
             Some((_, end, place)) if *end == bytes.start && *place == at => *end = bytes.end,
             _ => self.extents.push((bytes.start, bytes.end, at)),
