@@ -24,16 +24,7 @@ impl Lever for Bandwidth {
             let mut arm = Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl.insert(AGGRESSOR.into(), limit.schemata.clone());
             let commands = ways::keep(scene, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
-            let caveat = Some(limit.caveat.clone());
-            Offer {
-                lever: self.name().into(),
-                arm,
-                role: None,
-                keep: ways::KEEP.into(),
-                commands,
-                caveat,
-                price_in_cpu_time: false,
-            }
+            ways::offer(self.name(), arm, commands, Some(limit.caveat))
         });
         Ok(offers.collect())
     }

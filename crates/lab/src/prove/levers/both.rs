@@ -31,16 +31,7 @@ impl Lever for Both {
             arm.resctrl.insert(AGGRESSOR.into(), aggressor.clone());
             let caveat = [partition.caveat(scene), Some(limit.caveat.clone())];
             let caveat = caveat.into_iter().flatten().collect::<Vec<_>>().join("; ");
-            let caveat = Some(caveat);
-            Offer {
-                lever: self.name().into(),
-                arm,
-                role: None,
-                keep: ways::KEEP.into(),
-                commands,
-                caveat,
-                price_in_cpu_time: false,
-            }
+            ways::offer(self.name(), arm, commands, Some(caveat))
         });
         Ok(offers.collect())
     }

@@ -30,17 +30,22 @@ impl Lever for Ways {
             let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl = partition.table();
             let commands = keep(scene, shared, &[(VICTIM, &partition.fence.alone)], &partition.fence.shrunk);
-            Offer {
-                lever: self.name().into(),
-                arm,
-                role: None,
-                keep: KEEP.into(),
-                commands,
-                caveat: partition.caveat(scene),
-                price_in_cpu_time: false,
-            }
+            offer(self.name(), arm, commands, partition.caveat(scene))
         });
         Ok(offers.collect())
+    }
+}
+
+/// A setting of resctrl that can be kept in place.
+pub fn offer(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Offer {
+    Offer {
+        lever: lever.into(),
+        arm,
+        role: None,
+        keep: KEEP.into(),
+        commands,
+        caveat,
+        price_in_cpu_time: false,
     }
 }
 
