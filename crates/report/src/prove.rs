@@ -256,7 +256,8 @@ fn nothing(proof: &Proof) -> String {
             "let it show its work in smaller units, or give longer windows (--window) that hold several"
         };
         return format!(
-            "Nothing can be said: the victim's {} are too short or too few to stop them half of the time, so that it cannot be              told whether its figure depends on its being let work; {more}.",
+            "Nothing can be said: the victim's {} are too short or too few to stop them half of the time, so that it cannot be \
+             told whether its figure depends on its being let work; {more}.",
             clean(&control.unit)
         );
     }

@@ -174,8 +174,9 @@ fn a_proof() {
     crate::golden::check("prove-missed", |style| ringfence_report::prove(&missed, style));
 }
 
-// A victim that ends by the clock, and an aggressor that is started again and again.
-fn nothing_happened(record: &Record) -> [(&'static str, Record); 2] {
+// A victim that ends by the clock, one whose runs are too short to tell, and an aggressor that is started again and
+// again.
+fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
     let control = Control {
         unit: "runs".into(),
         whole_runs: true,
@@ -183,10 +184,12 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 2] {
         running: (1.0, 1.0e9),
         stopped: (1.0, 1.03e9),
     };
+    let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
     let used = Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, restarts: 1300 };
     let worked = Some(Worked { used, units: None });
     [
         ("prove-by-the-clock", Record { control: Some(control), ..record.clone() }),
+        ("prove-too-short", Record { control: Some(short), ..record.clone() }),
         ("prove-nothing-happened", Record { worked, ..record.clone() }),
     ]
 }
