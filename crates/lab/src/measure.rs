@@ -11,6 +11,7 @@ use ringfence_machine::cpulist::CpuId;
 use crate::dataset::{DatasetError, Recorder};
 use crate::engine::fenced::FencedEngine;
 use crate::engine::{Engine, EngineError, Used};
+use crate::estimate::FEWEST_LIVES;
 use crate::experiment::Experiment;
 use crate::latency::Scale;
 use crate::plan::{Plan, can_be_started};
@@ -132,13 +133,13 @@ fn used(plan: &Plan, engine: &FencedEngine) -> Vec<Used> {
     (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
 }
 
-// An interval takes two lives: where not even their windows fit into the time, nothing can come of it.
+// Where not even the windows of two lives fit into the time, nothing can come of it.
 fn holds_two_lives(plan: &Plan) -> Result<(), EngineError> {
     let least = plan.least_life() * 2;
     match plan.experiment.measure.time {
         Some(time) if time.0 < least => Err(EngineError::Usage(format!(
-            "a time of {time} is too short: an interval takes two lives, whose windows alone take {}; give more time, or \
-             take shorter windows or fewer blocks",
+            "a time of {time} is too short: a figure takes at least {FEWEST_LIVES} lives, and the windows of two alone take {}; \
+             give more time, or take shorter windows or fewer blocks",
             Span(least)
         ))),
         _ => Ok(()),
@@ -148,7 +149,7 @@ fn holds_two_lives(plan: &Plan) -> Result<(), EngineError> {
 fn too_short_for_a_life(plan: &Plan) -> EngineError {
     let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
     EngineError::Usage(format!(
-        "the time{time} was over before anything was measured, and an interval takes two lives: give several times as much"
+        "the time{time} was over before anything was measured, and a figure takes at least {FEWEST_LIVES} lives: give several times as much"
     ))
 }
 

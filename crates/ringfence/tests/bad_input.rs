@@ -23,6 +23,7 @@ fn refused(folder: &Folder, args: &[&str], part: &str) -> Output {
 fn refused_in_a_line(folder: &Folder, args: &[&str], part: &str) {
     let output = refused(folder, args, part);
     assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
+    assert!(!output.stderr.contains("  "), "a sentence has no holes: {}", output.stderr);
     assert!(output.stderr.starts_with("ringfence: "), "{args:?}: {}", output.stderr);
 }
 
@@ -103,6 +104,15 @@ fn command_lines() {
             "'1000h' is not a duration",
         ),
         (&["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"], "10min at most"),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--warm-up", "1s"],
+            "only programs are warmed up",
+        ),
+        (&["prove", "--victim", "alu", "--aggressor", "alu", "--lives", "3"], "takes at least 4 lives"),
+        (
+            &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
+            "no slowdown of it would show",
+        ),
         (&["write", "--threads", "4000"], "nothing of this can be measured here, because"),
         (&["write", "--threads", "3000,4000"], "nothing of this can be measured here, because"),
         (&["neighbours", "--aggressors", "4000"], "nothing of this can be measured here, because"),

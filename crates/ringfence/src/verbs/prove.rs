@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_lab::dataset::{self, Dataset};
+use ringfence_lab::estimate::FEWEST_LIVES;
 use ringfence_lab::experiment::Measure;
 use ringfence_lab::prove::{self, Files, Proof, Question};
 use ringfence_lab::task::text;
@@ -107,7 +108,8 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let whole = args.victim_run.is_some();
     if args.victim_progress.is_some_and(|progress| matches!(progress, Progress::CpuTime)) {
         return Err(Failure::Usage(
-            "--victim-progress cpu-time says how much the victim ran and not how fast, so no slowdown of it would show;              give lines, counter, runs or instructions, or time its runs (--victim-run)"
+            "--victim-progress cpu-time says how much the victim ran and not how fast, so no slowdown of it would show; \
+             give lines, counter, runs or instructions, or time its runs (--victim-run)"
                 .into(),
         ));
     }
@@ -146,8 +148,8 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set_some(&mut time, "time", args.time.as_deref())?;
     let mut budget = ringfence_lab::units::Share(0.02);
     set_budget(&mut budget, Some(&args.budget))?;
-    if args.lives.is_some_and(|lives| lives < 2) {
-        return Err(Failure::Usage("--lives: an interval needs at least 2".into()));
+    if let Some(lives) = args.lives.filter(|lives| *lives < FEWEST_LIVES) {
+        return Err(Failure::Usage(format!("--lives {lives}: a figure takes at least {FEWEST_LIVES} lives")));
     }
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

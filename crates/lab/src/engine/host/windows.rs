@@ -54,7 +54,7 @@ impl HostEngine<'_> {
         drop(halved);
         self.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
-        let counts = since_then(counts_before, counts_after);
+        let counts = counted_since(counts_before, counts_after);
         Ok(self.measured(&running, &begun, &ended, (begun_at, ended_at), counts))
     }
 
@@ -93,7 +93,7 @@ impl HostEngine<'_> {
         }
         let ended = self.reports(&beside)?;
         let ended_at = self.clock.now();
-        let counts = since_then(counts_before, self.counts(&beside));
+        let counts = counted_since(counts_before, self.counts(&beside));
         drop(halved);
         self.all_live(&beside)?;
         self.add_uses(&beside, &used, since.elapsed());
@@ -205,7 +205,7 @@ impl HostEngine<'_> {
     }
 }
 
-fn since_then(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
+fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
         cycles: minus(after.cycles, before.cycles),
