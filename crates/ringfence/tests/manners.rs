@@ -223,3 +223,30 @@ fn the_exit_codes_are_told() {
         assert!(told, "{code}, {meaning}");
     }
 }
+
+// A terminal of 80 columns must not break them: a broken line pastes as two commands.
+#[test]
+fn examples_in_help_can_be_pasted() {
+    let folder = Folder::new();
+    let main = ringfence_in(folder.path(), &["--help"]);
+    let verbs: Vec<&str> = main
+        .ok()
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|verb| !verb.is_empty() && *verb != "help")
+        .collect();
+    assert!(verbs.contains(&"prove") && verbs.len() > 15, "{verbs:?}");
+    let mut examples = 0;
+    for verb in verbs {
+        let help = ringfence_in(folder.path(), &[verb, "--help"]);
+        let after = help.ok().lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
+        for line in after.take_while(|line| !line.is_empty()) {
+            assert!(line.starts_with("  ringfence ") && line.chars().count() <= 78, "{verb}: {line}");
+            examples += 1;
+        }
+    }
+    assert!(examples > 15, "{examples}");
+}

@@ -38,9 +38,9 @@ quota (CPU time of the aggressor), cat (ways of the cache for the victim alone),
 aggressor), cat+mba. The last three want a mounted resctrl and, as a rule, root.
 
 Examples:
-  ringfence prove --victim 'chase footprint=4MiB' --aggressor 'write instruction=clwb' --budget 5%
-  ringfence prove --victim-run './sort input' --aggressor './backup' --budget 2%
-  ringfence prove --victim ./server-bench --victim-progress lines --aggressor 'stress-ng --cache 1' --budget 2%"))]
+  ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
+  ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%
+  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise"))]
 pub struct Prove {
     /// The task that must not be slowed down
     #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "resume"])]
@@ -122,7 +122,7 @@ pub struct Prove {
 #[command(after_help = Exit::table_and("\
 Examples:
   ringfence tune dram
-  ringfence tune dax:/mnt/pmem/file --victim 'chase footprint=4MiB' --budget 2%"))]
+  ringfence tune dax:/mnt/pmem/file --victim mcf --budget 2%"))]
 pub struct Tune {
     /// dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y, node:N
     #[arg(value_name = "TARGET", default_value = "dram")]
@@ -163,8 +163,8 @@ A TASK is written as for 'ringfence neighbours', without lists. Tasks are number
 that are the same are measured once. Takes about a minute for up to four different tasks.
 
 Examples:
-  ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu --task alu
-  ringfence pair --task mcf --task stream --task alu --present 1+3,2 --placement llc
+  ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu
+  ringfence pair --task mcf --task stream --task alu --present 1+3,2
   ringfence pair --resume ringfence-pair-20260509-072933")]
 pub struct Pair {
     /// A task; give two to ten
@@ -201,7 +201,7 @@ the most sensitive one is named.
 
 Examples:
   ringfence sensitivity --victim mcf
-  ringfence sensitivity --victim mcf --victim 'chase footprint=4MiB' --victim alu --polluter write,chase
+  ringfence sensitivity --victim mcf --victim alu --polluter write,chase
   ringfence sensitivity --victim mcf --footprint 1MiB,8MiB,64MiB --lives 20")]
 pub struct Sensitivity {
     /// The task whose rate is the figure; give several to compare them

@@ -18,7 +18,7 @@ so, and measures cache ways of one's own with preloading in their stead; without
 
 Examples:
   ringfence lock measure --quick
-  ringfence lock measure --size 256KiB --interval 2s --noise 'write instruction=nt'
+  ringfence lock measure --size 256KiB --noise 'write instruction=nt'
   ringfence lock create hot --size 256KiB --dry-run"
 )]
 pub struct Lock {

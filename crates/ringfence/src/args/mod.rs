@@ -261,7 +261,7 @@ Every axis takes a list separated by commas; all combinations are measured, inte
 Examples:
   ringfence write --instruction clwb,nt --block 64B,4KiB
   ringfence write --target tmpfs:/dev/shm --fence-at block --batch 1,2,4,8
-  ringfence write --instruction nt --width sse2,avx2,avx512 --pattern sequential,random")]
+  ringfence write --instruction nt --width sse2,avx2,avx512 --pattern random")]
 pub struct Write {
     /// clflush, clflushopt, clwb, nt (non-temporal), none (plain stores), msync [default: all but msync]
     #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
@@ -320,8 +320,8 @@ program's command line:
   ring variant=ringfence,repaired entry=4KiB    (also naive, optimised)
 
 Examples:
-  ringfence neighbours --victim 'chase footprint=4MiB' --aggressor 'write instruction=clwb,nt'
-  ringfence neighbours --victim mcf --aggressor 'write instruction=clwb' --aggressor alu --placement smt")]
+  ringfence neighbours --victim chase --aggressor 'write instruction=clwb,nt'
+  ringfence neighbours --victim mcf --aggressor alu --placement smt")]
 pub struct Neighbours {
     /// The task whose rate is the figure
     #[arg(long, value_name = "TASK", default_value = "chase")]
