@@ -130,6 +130,14 @@ where
         Self { any: true, ..self }
     }
 
+    /// Has all that is stored made durable at once, by the program and by recovery.
+    pub(crate) fn at_once(self, at_once: bool) -> Self {
+        for machine in &self.machines {
+            machine.0.borrow_mut().at_once = at_once;
+        }
+        self
+    }
+
     /// Gives up too once recoveries read or wrote so many words.
     pub(crate) fn most_words(self, most_words: u64) -> Self {
         Self { most_words, ..self }

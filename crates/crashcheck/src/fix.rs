@@ -1,5 +1,5 @@
 //! What would mend a violation: one more flush, fence, or both, right behind an operation of the source; rarely
-//! behind several.
+//! behind several. What that makes needless is left out.
 
 use crate::event::{At, Kind};
 use crate::profile::Profile;
@@ -14,11 +14,23 @@ pub(crate) enum Op {
     Fence,
 }
 
-/// What is done in addition, everywhere this operation is done.
+/// What is changed, everywhere this operation is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub op: Op,
     pub at: At,
+    pub change: Change,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Add(Added),
+    LeaveOut,
+}
+
+/// What is done in addition, right behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Added {
     /// A flush of all that the operation stored to.
     pub flush: bool,
     pub fence: bool,
@@ -29,6 +41,13 @@ pub(crate) struct Edit {
 impl Edit {
     pub(crate) fn concerns(&self, op: Op, at: At) -> bool {
         self.op == op && self.at == at
+    }
+
+    pub(crate) fn added(&self) -> Option<Added> {
+        match self.change {
+            Change::Add(added) => Some(added),
+            Change::LeaveOut => None,
+        }
     }
 }
 
@@ -42,6 +61,15 @@ impl Op {
             Kind::Mfence | Kind::LockedOnly | Kind::Mark(_) | Kind::Acknowledge(_) => None,
         }
     }
+
+    /// What makes its bytes durable before anything else happens.
+    pub(crate) fn at_once(self, profile: Profile) -> Option<Added> {
+        match self {
+            Op::Store => Some(Added { flush: profile != Profile::Eadr, fence: true, strong: false }),
+            Op::Stream => Some(Added { flush: false, fence: true, strong: false }),
+            Op::Flush | Op::Fence => None,
+        }
+    }
 }
 
 impl Profile {
@@ -49,6 +77,15 @@ impl Profile {
     pub(crate) fn fence(self) -> Kind {
         if self == Profile::OldAmd { Kind::Mfence } else { Kind::Sfence }
     }
+}
+
+/// What was tried and did not help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InVain {
+    /// All that is stored made durable at once: then no addition helps.
+    AtOnce,
+    /// So many additions, each alone.
+    Each(usize),
 }
 
 /// What closes a violation, tried: with it the whole search finds none.
@@ -61,8 +98,8 @@ pub struct Fix {
     pub(crate) in_recovery: Option<InRecovery>,
 }
 
-/// Instructions that a fix adds at most, as places in the source.
-pub(crate) const PLACES: usize = 4;
+/// Places in the source that a fix changes at most.
+pub(crate) const PLACES: usize = 8;
 
 /// Where a change of recovery would do as well: nothing that was lost had been acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,7 +119,12 @@ impl Fix {
 
     /// All places in the source behind which instructions are missing.
     pub fn places(&self) -> impl Iterator<Item = &'static std::panic::Location<'static>> {
-        self.edits.into_iter().flatten().map(|edit| edit.at)
+        self.edits.into_iter().flatten().filter(|edit| edit.added().is_some()).map(|edit| edit.at)
+    }
+
+    /// The flushes and fences that are needless then, and left out.
+    pub fn left_out(&self) -> impl Iterator<Item = &'static std::panic::Location<'static>> {
+        self.edits.into_iter().flatten().filter(|edit| edit.added().is_none()).map(|edit| edit.at)
     }
 
     /// Whether a change of recovery may be the smaller one: the fix adds more fences than there are
@@ -94,27 +136,30 @@ impl Fix {
 
 impl Edit {
     fn tell(&self, full: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { op, at, flush, fence, .. } = self;
+        let Self { op, at, change } = self;
         let fence_name = if full { "an mfence" } else { "a fence" };
-        let what = match (flush, fence) {
-            (true, true) => format!("a flush of what it stored, and then {fence_name},"),
-            (true, false) => "a flush of what it stored".into(),
-            _ => fence_name.into(),
-        };
         let name = match op {
             Op::Store => "store",
             Op::Stream => "non-temporal store",
             Op::Flush => "flush",
             Op::Fence => "fence",
         };
-        write!(f, "{what} right after the {name} at {}:{}", at.file(), at.line())
+        match change {
+            Change::Add(Added { flush: true, fence: true, .. }) => {
+                write!(f, "put a flush of what it stored, and then {fence_name}, right after")
+            }
+            Change::Add(Added { flush: true, .. }) => write!(f, "put a flush of what it stored right after"),
+            Change::Add(_) => write!(f, "put {fence_name} right after"),
+            Change::LeaveOut => write!(f, "leave out"),
+        }?;
+        write!(f, " the {name} at {}:{}", at.file(), at.line())
     }
 }
 
 impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, edit) in self.edits.iter().flatten().enumerate() {
-            f.write_str(if number == 0 { "put " } else { "; and " })?;
+            f.write_str(if number == 0 { "" } else { "; and " })?;
             edit.tell(self.full, f)?;
         }
         Ok(())

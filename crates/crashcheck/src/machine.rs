@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::content::{Bytes, bits, words_in};
 use crate::event::{At, Kind, WORD, Write};
-use crate::fix::Op;
+use crate::fix::{Added, Change, Op};
 use crate::log::Step;
 use crate::run::{Read, Run, What};
 use crate::stop::{Stop, Unfenced};
@@ -60,7 +60,9 @@ impl Machine {
     #[track_caller]
     pub fn clwb(&self, at: usize) {
         self.within(at, 1);
-        self.record(Kind::Flushopt(at / 64), Location::caller());
+        if !self.left_out(Op::Flush, Location::caller()) {
+            self.record(Kind::Flushopt(at / 64), Location::caller());
+        }
         self.edited(Op::Flush, at..at + 1, Location::caller());
     }
 
@@ -68,7 +70,9 @@ impl Machine {
     #[track_caller]
     pub fn clflush(&self, at: usize) {
         self.within(at, 1);
-        self.record(Kind::Flush(at / 64), Location::caller());
+        if !self.left_out(Op::Flush, Location::caller()) {
+            self.record(Kind::Flush(at / 64), Location::caller());
+        }
         self.edited(Op::Flush, at..at + 1, Location::caller());
     }
 
@@ -146,22 +150,24 @@ impl Machine {
         found
     }
 
+    // Whether somebody asks to have it tried without this operation.
+    fn left_out(&self, op: Op, at: At) -> bool {
+        let run = self.0.borrow();
+        run.edits.iter().any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, at))
+    }
+
     // What somebody asks to have tried right behind an operation.
     fn edited(&self, op: Op, range: Range<usize>, at: At) {
         let run = &mut *self.0.borrow_mut();
+        if run.at_once
+            && let Some(added) = op.at_once(run.profile)
+        {
+            run.add(added, &range, at);
+        }
         for number in 0..run.edits.len() {
             let edit = run.edits[number];
-            if !edit.concerns(op, at) {
-                continue;
-            }
-            if edit.flush {
-                for line in range.start / 64..range.end.div_ceil(64) {
-                    let flush = if edit.strong { Kind::Flush(line) } else { run.flush(line) };
-                    run.record(flush, at);
-                }
-            }
-            if edit.fence {
-                run.record(run.profile.fence(), at);
+            if let Some(added) = edit.added().filter(|_| edit.concerns(op, at)) {
+                run.add(added, &range, at);
             }
         }
     }
@@ -180,6 +186,18 @@ impl Run {
         // Nobody follows a story any longer, and an endless one would fill memory.
         if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < 10_000) {
             reads.push(Read { at, events, what: what() });
+        }
+    }
+
+    fn add(&mut self, added: Added, range: &Range<usize>, at: At) {
+        if added.flush {
+            for line in range.start / 64..range.end.div_ceil(64) {
+                let flush = if added.strong { Kind::Flush(line) } else { self.flush(line) };
+                self.record(flush, at);
+            }
+        }
+        if added.fence {
+            self.record(self.profile.fence(), at);
         }
     }
 
@@ -272,7 +290,7 @@ impl Memory for Machine {
         if range.is_empty() {
             return;
         }
-        {
+        if !self.left_out(Op::Flush, Location::caller()) {
             let run = &mut *self.0.borrow_mut();
             for line in range.start / 64..range.end.div_ceil(64) {
                 run.record(run.flush(line), Location::caller());
@@ -283,7 +301,9 @@ impl Memory for Machine {
 
     #[track_caller]
     fn sfence(&self) {
-        self.record(Kind::Sfence, Location::caller());
+        if !self.left_out(Op::Fence, Location::caller()) {
+            self.record(Kind::Sfence, Location::caller());
+        }
         self.edited(Op::Fence, 0..0, Location::caller());
     }
 

@@ -1,9 +1,9 @@
 //! From a violation to the smallest one like it, and to what would mend it.
 
 use crate::check::{Check, Report, Violation};
-use crate::event::{Event, Kind};
+use crate::event::{At, Event, Kind};
 use crate::explore::{Explorer, NEARBY_WORDS};
-use crate::fix::{Edit, Fix, InRecovery, Op, PLACES};
+use crate::fix::{Added, Change, Edit, Fix, InRecovery, InVain, Op, PLACES};
 use crate::lint::{Lint, Rule};
 use crate::machine::Machine;
 use crate::profile::Profile;
@@ -15,6 +15,8 @@ const ATTEMPT: u64 = 200_000;
 const ATTEMPTS: u64 = 1_000_000;
 /// Fixes that are tried at most once there is one that leaves something to be told.
 const CLEANER: usize = 20;
+/// Steps from a fix to one that leaves less.
+const COMPLETIONS: usize = 2 * PLACES;
 
 pub(crate) fn shrink(
     check: &Check,
@@ -46,10 +48,11 @@ pub(crate) fn shrink(
         return;
     }
     let Some(violation) = &mut report.violation else { return };
-    let mut attempts = Attempts { check, program, recovery, states: ATTEMPTS };
+    let is_long = violation.fault.is_long();
+    let mut attempts = Attempts { check, program, recovery, is_long, states: ATTEMPTS };
     match attempts.fix(&violation.story, events) {
         Ok(Found::Fix(fix, left)) => (violation.fix, violation.left) = (Some(fix), left),
-        Ok(Found::None { refuted }) => violation.story.tried_in_vain(refuted),
+        Ok(Found::None(why)) => violation.story.tried_in_vain(why),
         Ok(Found::NotAllTried) => {}
         Err(differs) => report.violation = Some(*differs),
     }
@@ -63,9 +66,7 @@ fn differs(violation: &Violation) -> bool {
 enum Found {
     /// And what it leaves.
     Fix(Fix, Vec<Lint>),
-    None {
-        refuted: usize,
-    },
+    None(InVain),
     NotAllTried,
 }
 
@@ -81,6 +82,8 @@ struct Attempts<'c, P, R> {
     check: &'c Check,
     program: &'c P,
     recovery: &'c R,
+    // Whether what is to be mended does not come to an end.
+    is_long: bool,
     // That may still be spent.
     states: u64,
 }
@@ -92,12 +95,16 @@ where
 {
     // Nothing may be found with the edits: neither this nor anything else, and to the end.
     fn attempt(&mut self, edits: &[Edit]) -> Result<Tried, Box<Violation>> {
+        self.search(edits, false)
+    }
+
+    fn search(&mut self, edits: &[Edit], at_once: bool) -> Result<Tried, Box<Violation>> {
         if self.states == 0 {
             return Ok(Tried::Unknown);
         }
         let attempt = Check { most_states: ATTEMPT.min(self.states), sample: None, ..self.check.clone() };
         let explorer = Explorer::new(&attempt, self.program, self.recovery);
-        let explorer = explorer.most_words(NEARBY_WORDS).once().any();
+        let explorer = explorer.most_words(NEARBY_WORDS).once().any().at_once(at_once);
         let events = match explorer.record(edits) {
             Ok(events) => events,
             // Of another way it may go for ever.
@@ -108,6 +115,8 @@ where
         self.states -= tried.states.min(self.states);
         match tried.violation {
             Some(violation) if differs(&violation) => Err(Box::new(violation)),
+            // What is added may be more than a run may do.
+            Some(violation) if violation.fault.is_long() && !self.is_long => Ok(Tried::Unknown),
             Some(_) => Ok(Tried::Fails),
             None if tried.bounded => Ok(Tried::Unknown),
             None => Ok(Tried::Mends(events)),
@@ -116,6 +125,11 @@ where
 
     // One that leaves nothing to be told, if there is one; else the first of those that leave least.
     fn fix(&mut self, story: &Story, events: &[Event]) -> Result<Found, Box<Violation>> {
+        // What crashes leave then, they leave with fewer additions too.
+        let at_once = self.search(&[], true)?;
+        if matches!(at_once, Tried::Fails) {
+            return Ok(Found::None(InVain::AtOnce));
+        }
         let before = self.check.lints_of(events);
         let candidates = candidates(self.check, story);
         let (mut refuted, mut cleaner) = (0, 0);
@@ -129,7 +143,7 @@ where
             }
             match self.attempt(&[*edit])? {
                 Tried::Mends(with) => {
-                    let (fix, left) = self.completed(*edit, with, &before, story, events)?;
+                    let (fix, left) = self.completed(vec![*edit], with, &before, story, events)?;
                     let is_clean = left.is_empty();
                     if best.as_ref().is_none_or(|(_, least)| left.len() < least.len()) {
                         best = Some((fix, left));
@@ -142,41 +156,101 @@ where
                 Tried::Unknown => {}
             }
         }
+        if best.is_none()
+            && matches!(at_once, Tried::Mends(_))
+            && let Some((edits, with)) = self.several(story, events)?
+        {
+            best = Some(self.completed(edits, with, &before, story, events)?);
+        }
         Ok(match best {
             Some((fix, left)) => Found::Fix(fix, left),
-            None if refuted == candidates.len() => Found::None { refuted },
+            None if refuted == candidates.len() => Found::None(InVain::Each(refuted)),
             None => Found::NotAllTried,
         })
+    }
+
+    // Behind all that is stored, and then behind as little as will do.
+    fn several(
+        &mut self,
+        story: &Story,
+        events: &[Event],
+    ) -> Result<Option<(Vec<Edit>, Vec<Event>)>, Box<Violation>> {
+        let mut places = story.operations();
+        for event in events {
+            if let Some(op) = Op::of(event.kind)
+                && !places.contains(&(op, event.at))
+            {
+                places.push((op, event.at));
+            }
+        }
+        let behind = |(op, at): (Op, At)| {
+            let added = Added { strong: story.flushes_strongly(), ..op.at_once(self.check.profile)? };
+            Some(Edit { op, at, change: Change::Add(added) })
+        };
+        let mut edits: Vec<Edit> = places.into_iter().filter_map(behind).collect();
+        let Tried::Mends(mut with) = self.attempt(&edits)? else { return Ok(None) };
+        for number in (0..edits.len()).rev() {
+            let mut fewer = edits.clone();
+            let edit = fewer.remove(number);
+            if let Tried::Mends(events) = self.attempt(&fewer)? {
+                (edits, with) = (fewer, events);
+                continue;
+            }
+            if let Some(added @ Added { flush: true, .. }) = edit.added() {
+                let flush = Edit { change: Change::Add(Added { fence: false, ..added }), ..edit };
+                fewer.insert(number, flush);
+                if let Tried::Mends(events) = self.attempt(&fewer)? {
+                    (edits, with) = (fewer, events);
+                }
+            }
+        }
+        Ok((edits.len() <= PLACES).then_some((edits, with)))
     }
 
     // With what else its own lints ask for, where that mends it too.
     fn completed(
         &mut self,
-        edit: Edit,
-        mut with: Vec<Event>,
+        edits: Vec<Edit>,
+        with: Vec<Event>,
         before: &[Lint],
         story: &Story,
         events: &[Event],
     ) -> Result<(Fix, Vec<Lint>), Box<Violation>> {
-        let mut edits = vec![edit];
-        let mut leaves = left(self.check.lints_of(&with), before, story);
-        while edits.len() < PLACES {
-            let strong = edit.strong;
-            let Some(next) = leaves.iter().find_map(|lint| asked_for(lint, strong, &edits)) else { break };
-            let more: Vec<Edit> = edits.iter().copied().chain([next]).collect();
-            let Tried::Mends(with_more) = self.attempt(&more)? else { break };
-            let fewer = left(self.check.lints_of(&with_more), before, story);
-            // What was stored and never flushed may be flushed and not fenced now: one step further.
-            if fewer.len() > leaves.len() {
-                break;
+        let strong = story.flushes_strongly();
+        let leaves = left(self.check.lints_of(&with), before, story);
+        let mut best = (edits, with, leaves);
+        let mut now = best.clone();
+        for _ in 0..COMPLETIONS {
+            let (edits, _, leaves) = &now;
+            let mut next = None;
+            for more in leaves.iter().flat_map(|lint| asked_for(lint, strong, edits, events)) {
+                let Tried::Mends(with) = self.attempt(&more)? else { continue };
+                let left = left(self.check.lints_of(&with), before, story);
+                // What was never flushed may now want a fence, and without a flush its fence may be needless: one
+                // step further.
+                if left.len() <= leaves.len() {
+                    next = Some((more, with, left));
+                    break;
+                }
             }
-            (edits, with, leaves) = (more, with_more, fewer);
+            let Some(next) = next else { break };
+            if next.2.len() < best.2.len() {
+                best.clone_from(&next);
+            }
+            now = next;
         }
-        let full = self.check.profile == Profile::OldAmd && story.flushes_strongly();
-        let count = |events: &[Event], of: fn(Kind) -> bool| events.iter().filter(|e| of(e.kind)).count();
-        let is_fence = |kind| matches!(kind, Kind::Sfence | Kind::Mfence);
-        let fences = count(&with, is_fence).saturating_sub(count(events, is_fence));
-        let acknowledged = count(events, |kind| matches!(kind, Kind::Acknowledge(_)));
+        let (edits, with, leaves) = best;
+        let full = self.check.profile == Profile::OldAmd && strong;
+        let is_fence = |event: &&Event| matches!(event.kind, Kind::Sfence | Kind::Mfence);
+        let stays = |event: &&Event| {
+            let leaves_out =
+                |edit: &Edit| edit.change == Change::LeaveOut && edit.concerns(Op::Fence, event.at);
+            !edits.iter().any(leaves_out)
+        };
+        let fences = with.iter().filter(is_fence).count();
+        let fences = fences.saturating_sub(events.iter().filter(is_fence).filter(stays).count());
+        let is_told = |event: &&Event| matches!(event.kind, Kind::Acknowledge(_));
+        let acknowledged = events.iter().filter(is_told).count();
         let in_recovery = (fences > acknowledged.max(1) && !story.lost_what_was_acknowledged())
             .then(|| InRecovery { fences, acknowledged, read: story.read_of_lost() });
         let edits = std::array::from_fn(|number| edits.get(number).copied());
@@ -198,16 +272,42 @@ fn left(lints: Vec<Lint>, before: &[Lint], story: &Story) -> Vec<Lint> {
         .collect()
 }
 
-// What a lint asks for, if a fix can add it and does not yet.
-fn asked_for(lint: &Lint, strong: bool, edits: &[Edit]) -> Option<Edit> {
-    let edit = |op, flush, fence| Edit { op, at: lint.at, flush, fence, strong };
-    let next = match lint.rule {
-        Rule::NeverDurable => edit(Op::Store, true, false),
-        Rule::MissingFence if lint.is_streamed() => edit(Op::Stream, false, true),
-        Rule::MissingFence => edit(Op::Flush, false, true),
-        _ => return None,
+// The edits with what a lint asks for, in each way that there is and that they do not contradict.
+fn asked_for(lint: &Lint, strong: bool, edits: &[Edit], events: &[Event]) -> Vec<Vec<Edit>> {
+    let add = |op, flush, fence| {
+        vec![Edit { op, at: lint.at, change: Change::Add(Added { flush, fence, strong }) }]
     };
-    (!edits.contains(&next)).then_some(next)
+    let leave_out = |op, places: [Option<At>; 2]| {
+        // Not what was added: the program itself does it.
+        let does = |at: &At| events.iter().any(|event| (Op::of(event.kind), event.at) == (Some(op), *at));
+        let places = places.into_iter().flatten().filter(does);
+        places.map(|at| Edit { op, at, change: Change::LeaveOut }).collect()
+    };
+    let next: Vec<Edit> = match lint.rule {
+        Rule::NeverDurable => add(Op::Store, true, false),
+        Rule::MissingFence if lint.is_streamed() => add(Op::Stream, false, true),
+        Rule::MissingFence => {
+            // The flush may be one that was added.
+            let added = edits.iter().position(|edit| edit.op == Op::Store && edit.at == lint.at);
+            if let Some(number) = added {
+                let mut more = edits.to_vec();
+                more[number] = add(Op::Store, true, true)[0];
+                return if more[number] == edits[number] { Vec::new() } else { vec![more] };
+            }
+            add(Op::Flush, false, true)
+        }
+        Rule::RedundantFlush | Rule::FlushedTwice => leave_out(Op::Flush, [lint.other, Some(lint.at)]),
+        Rule::CleanFlush => leave_out(Op::Flush, [Some(lint.at), None]),
+        Rule::RedundantFence => leave_out(Op::Fence, [Some(lint.at), lint.other]),
+        _ => Vec::new(),
+    };
+    if edits.len() == PLACES {
+        return Vec::new();
+    }
+    next.into_iter()
+        .filter(|next| !edits.iter().any(|edit| edit.concerns(next.op, next.at)))
+        .map(|next| edits.iter().copied().chain([next]).collect())
+        .collect()
 }
 
 // One instruction first; two only where one will not do.
@@ -218,7 +318,9 @@ fn candidates(check: &Check, story: &Story) -> Vec<Edit> {
     let mut edits = Vec::new();
     for both in [false, true] {
         for (op, at) in story.operations() {
-            let mut add = |flush, fence| edits.push(Edit { op, at, flush, fence, strong });
+            let mut add = |flush, fence| {
+                edits.push(Edit { op, at, change: Change::Add(Added { flush, fence, strong }) });
+            };
             match op {
                 Op::Store if both => add(flushes, true),
                 Op::Store if flushes => add(true, false),

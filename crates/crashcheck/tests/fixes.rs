@@ -119,3 +119,67 @@ fn where_something_acknowledged_is_lost_the_program_is_wrong() {
     let fix = report.violation.as_ref().and_then(|violation| violation.fix);
     assert!(!fix.unwrap_or_else(|| panic!("{report}")).or_in_recovery(), "{report}");
 }
+
+// Four lines, three of which are forgotten in places of their own, and a flag.
+fn forgetful(memory: &Machine) {
+    for line in 1..4 {
+        memory.store_u64(64 * line, 7);
+    }
+    memory.store_u64(256, 7);
+    memory.store_u64(320, 7);
+    memory.store_u64(384, 7);
+    memory.flush(64..128);
+    memory.sfence();
+    memory.store_u64(0, 1);
+    memory.flush(0..8);
+    memory.sfence();
+}
+
+#[test]
+fn several_places_are_found_where_one_will_not_do() {
+    for profile in [Profile::IntelAdr, Profile::Amd, Profile::OldAmd] {
+        let report = Check::new(profile, 448).run(forgetful, |memory| {
+            let flag = memory.load_u64(0) == 1;
+            if flag && (1..7).any(|line| memory.load_u64(64 * line) != 7) {
+                Err("lost".into())
+            } else {
+                Ok(())
+            }
+        });
+        let violation = report.violation.as_ref().expect("most lines are never flushed");
+        let fix = violation.fix.unwrap_or_else(|| panic!("{report}"));
+        assert_eq!(fix.places().count(), 4, "{report}");
+        assert!(violation.left.is_empty(), "{report}");
+        // The flush of the one line that was not forgotten is one of the loop's now.
+        assert_eq!(fix.left_out().count(), 1, "{report}");
+        assert!(report.to_string().contains("; and leave out the flush at"), "{report}");
+    }
+}
+
+#[test]
+fn a_recovery_that_forgets_a_flush_is_mended_too() {
+    let copied = |memory: &Machine| {
+        let value = memory.load_u64(64);
+        if memory.load_u64(0) == 1 {
+            memory.store_u64(128, value);
+            memory.sfence();
+            memory.store_u64(0, 2);
+            memory.flush(0..8);
+            memory.sfence();
+        }
+        let (state, value) = (memory.load_u64(0), memory.load_u64(128));
+        if state == 2 && value != 7 { Err(format!("copied, and there is {value}")) } else { Ok(()) }
+    };
+    let program = |memory: &Machine| {
+        memory.store_u64(64, 7);
+        memory.flush(64..72);
+        memory.sfence();
+        memory.store_u64(0, 1);
+        memory.flush(0..8);
+        memory.sfence();
+    };
+    let report = Check::new(Profile::IntelAdr, 192).crashes(2).run(program, copied);
+    let fix = report.violation.as_ref().expect("a copy that is never flushed").fix;
+    let fix = fix.unwrap_or_else(|| panic!("{report}"));
+    assert!(fix.to_string().starts_with("put a flush of what it stored right after the store at"), "{fix}");
+}

@@ -88,8 +88,10 @@ pub(crate) struct Run {
     pub profile: Profile,
     pub len: usize,
     pub strong_flushes: bool,
-    /// What is done in addition, as long as fixes are tried.
+    /// What is changed, as long as fixes are tried.
     pub edits: Vec<Edit>,
+    /// Whether all that is stored is made durable at once.
+    pub at_once: bool,
     pub layers: Vec<Remains>,
     pub content: Content,
     pub nots: Vec<Not>,
@@ -168,6 +170,7 @@ impl Run {
             len,
             strong_flushes,
             edits: Vec::new(),
+            at_once: false,
             layers: Vec::new(),
             content: Content::new(),
             nots: Vec::new(),

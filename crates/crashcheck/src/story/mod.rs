@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::event::{At, Event, Kind, WORD, Write};
-use crate::fix::Op;
+use crate::fix::{InVain, Op};
 use crate::names::Names;
 use crate::run::{Ended, Read, What};
 use line::{Field, Line, abridged, alike, counted, place, value};
@@ -23,7 +23,7 @@ pub struct Story {
     unread: usize,
     names: Names,
     // Additions that were tried, and of which none mends it; `None` if not all could be.
-    in_vain: Option<usize>,
+    in_vain: Option<InVain>,
     // Of runs on the same memory that did not do the same: whose, what both did, and then each.
     two: Option<(&'static str, [Reading; 3])>,
 }
@@ -77,8 +77,8 @@ impl Story {
     }
 
     /// So many flushes and fences were tried at one place each, all that could be, and none mends it.
-    pub(crate) fn tried_in_vain(&mut self, additions: usize) {
-        self.in_vain = Some(additions);
+    pub(crate) fn tried_in_vain(&mut self, what: InVain) {
+        self.in_vain = Some(what);
     }
 
     /// How many crashes it takes.
@@ -337,7 +337,7 @@ impl Story {
 
     /// Why no flush or fence at one place mends it, as far as that shows; empty if one may.
     pub(crate) fn beyond_repair(&self) -> String {
-        let Some(additions) = self.in_vain else { return String::new() };
+        let Some(in_vain) = self.in_vain else { return String::new() };
         let killed = self.runs.iter().any(|run| run.killed);
         let why = if let Some(at) = self.torn() {
             format!(
@@ -354,16 +354,19 @@ impl Story {
              flush what it read, and fence, before anything relies on it."
                 .into()
         } else {
-            "Look at what was LOST above: several places may want a flush and a fence, or recovery may not \
-             take for granted what it does."
+            "Look at what was LOST above, at the order of the stores, and at what recovery takes for granted."
                 .into()
         };
-        match additions {
-            0 => format!("\n{why}\n"),
-            _ => format!(
-                "\nNo single flush or fence closes it, {} tried. {why}\n",
-                if additions == 1 { "one was".into() } else { format!("{additions} were") }
+        match in_vain {
+            InVain::AtOnce => format!(
+                "\nNo single flush or fence closes it, nor one of each behind everything that is stored: that was \
+                 tried. {why}\n"
             ),
+            InVain::Each(0) => format!("\n{why}\n"),
+            InVain::Each(1) => format!("\nNo single flush or fence closes it, one was tried. {why}\n"),
+            InVain::Each(number) => {
+                format!("\nNo single flush or fence closes it, {number} were tried. {why}\n")
+            }
         }
     }
 }

@@ -171,3 +171,33 @@ fn a_story_names_the_stores_and_what_became_of_them() {
     assert!(fates.contains(&Fate::Lost), "nothing was lost: {fates:?}");
     assert!(fates.contains(&Fate::Reached), "nothing reached memory: {fates:?}");
 }
+
+// Of a flush over two lines of which the fix makes one durable before: the other half of it is needed.
+const HALF_NEEDED: [&str; 4] = [
+    "FAST_FAIR: shift across two lines without a flush between",
+    "flag in the payload's line where the payload spans two",
+    "record's checksum leaves out its type, on a line of its own",
+    "undo entry across two lines, its count in the first",
+];
+
+#[test]
+fn a_fix_leaves_nothing_wasted_and_where_there_is_none_nothing_helps() {
+    let (mut fixed, mut none) = (0, 0);
+    for case in cases().iter().filter(|case| case.found_by == By::Violation) {
+        for &profile in case.found_under {
+            let report = case.check(profile, true, case.crashes);
+            let violation = report.violation.as_ref().expect("found, as another test asks");
+            if violation.fix.is_none() {
+                let text = report.to_string();
+                assert!(text.contains("nor one of each behind everything that is stored"), "{text}");
+                none += 1;
+                continue;
+            }
+            fixed += 1;
+            let half = HALF_NEEDED.contains(&case.name);
+            assert_eq!(violation.left.len(), usize::from(half), "{}, {profile}: {report}", case.name);
+            assert!(violation.left.iter().all(|lint| lint.rule == Rule::CleanFlush), "{report}");
+        }
+    }
+    assert!(fixed > 200 && none > 200, "{fixed} {none}");
+}
