@@ -148,8 +148,8 @@ impl Check {
     }
 
     /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said otherwise: 24
-    /// for each operation, as many as [`Event`] for each instruction, and about 64 for each instruction before
-    /// each crash in it.
+    /// for each operation, as many as [`Event`] for each instruction, and 4096 for each crash in it. What is kept of
+    /// the runs before it counts too, as long as they are gone on with afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self

@@ -162,7 +162,7 @@ where
                 let state = self.crashed(told, points[point], false);
                 // A process that dies with nothing in caches is no case of its own.
                 let state = state.or_else(|| self.crashed(told, machine, false)).expect("nothing is merged");
-                self.explore(&state, 1, Choices::random(Random(random.next())));
+                self.explore(&state, 1, Choices::random(Random(random.next())), 0);
                 if self.found.is_some() {
                     break;
                 }
@@ -227,7 +227,7 @@ where
         self.until = (self.states + share * SHARE).min(self.check.most_states);
         self.until_words = self.words + share * SHARE_WORDS;
         self.cut = false;
-        self.explore(&state, 1, Choices::default());
+        self.explore(&state, 1, Choices::default(), 0);
         if self.cut {
             // It begins anew when its turn comes again, and so must whatever it came by.
             self.seen.borrow_mut().keys.clear();
@@ -254,12 +254,13 @@ where
         Some(Rc::new(state))
     }
 
-    // Recovery on every state that these can be; `depth` crashes happened.
-    fn explore(&mut self, state: &Rc<State>, depth: usize, mut choices: Choices) {
+    // Recovery on every state that these can be; `depth` crashes happened, and so many bytes are held for runs before.
+    fn explore(&mut self, state: &Rc<State>, depth: usize, mut choices: Choices, held: usize) {
         let mut machine = std::mem::replace(&mut self.machines[depth], Machine(RefCell::new(Run::nothing())));
         {
             let run = machine.0.get_mut();
             run.begin(state);
+            run.held_before = held;
             run.crashes = depth < self.check.crashes;
         }
         self.uncovered.begin();
@@ -285,14 +286,14 @@ where
                 }
             }
             let run = machine.0.get_mut();
-            let crashed = run.take_crashed();
+            let (crashed, held) = (run.take_crashed(), run.held);
             choices = std::mem::take(&mut run.choices);
             for state in &crashed {
                 if self.cut {
                     break;
                 }
                 let next = choices.fork();
-                self.explore(state, depth + 1, next);
+                self.explore(state, depth + 1, next, held);
             }
             if self.cut || !choices.advance() {
                 break;

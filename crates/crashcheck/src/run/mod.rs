@@ -130,6 +130,8 @@ pub(crate) struct Run {
     /// Operations so far, of which one on many lines is many; and bytes held for them and for crashes.
     operations: u64,
     pub held: usize,
+    /// The same of the runs that it comes after, which wait meanwhile.
+    pub held_before: usize,
     /// Where the stack has an end.
     pub floor: usize,
     pub watched: Arc<Watched>,
@@ -195,6 +197,7 @@ impl Run {
             limits: Limits::default(),
             operations: 0,
             held: 0,
+            held_before: 0,
             floor: 0,
             watched: Arc::default(),
             buffer: Vec::new(),
@@ -222,7 +225,7 @@ impl Run {
     }
 
     fn unused(&mut self) {
-        (self.steps, self.operations, self.held, self.stopped) = (0, 0, 0, None);
+        (self.steps, self.operations, self.held, self.stopped) = (0, 0, self.held_before, None);
     }
 
     /// Readies it for another run from the same state.
