@@ -52,6 +52,8 @@ impl Seen {
 }
 
 const PAGE: usize = 64;
+/// Pages that are found without a search: of the first 64 MiB of memory.
+const NEAR: usize = 1 << 17;
 
 /// Memory as one run sees it: words are looked up in what earlier runs left when they are first touched, and kept
 /// at hand.
@@ -61,9 +63,10 @@ pub(crate) struct Content {
     // What processes stored that died since the machine stopped.
     stored: Option<Remains>,
     pages: Vec<[Seen; PAGE]>,
-    // Where pages are, and the last of them.
-    places: Map<usize>,
-    last: Option<(usize, usize)>,
+    // Where pages are, plus one: of the first by their numbers, of others by a table.
+    near: Vec<u32>,
+    far: Map<u32>,
+    last: (usize, usize),
     begun: u32,
     // Words that the run stored to, some twice, and words that it came to know.
     stored_to: Vec<usize>,
@@ -82,7 +85,7 @@ impl Content {
         self.stored_to.clear();
         self.learned.clear();
         self.begun = self.begun.checked_add(1).unwrap_or_else(|| {
-            (self.pages, self.places, self.last) = Default::default();
+            (self.pages, self.near, self.far, self.last) = Default::default();
             1
         });
     }
@@ -107,17 +110,29 @@ impl Content {
     #[inline]
     fn place(&mut self, word: usize) -> (usize, usize) {
         let number = word / PAGE;
-        match self.last {
-            Some((last, page)) if last == number => (page, word % PAGE),
-            _ => {
-                let page = *self.places.entry(number).or_insert_with(|| {
-                    self.pages.push([Seen::default(); PAGE]);
-                    self.pages.len() - 1
-                });
-                self.last = Some((number, page));
-                (page, word % PAGE)
-            }
+        match self.near.get(number) {
+            Some(page @ 1..) => (*page as usize - 1, word % PAGE),
+            _ => (self.far_or_new(number), word % PAGE),
         }
+    }
+
+    #[cold]
+    fn far_or_new(&mut self, number: usize) -> usize {
+        if self.last.0 == number && number >= NEAR {
+            return self.last.1;
+        }
+        let page = if number < NEAR {
+            self.near.resize(self.near.len().max(number + 1), 0);
+            &mut self.near[number]
+        } else {
+            self.far.entry(number).or_default()
+        };
+        if *page == 0 {
+            self.pages.push([Seen::default(); PAGE]);
+            *page = self.pages.len() as u32;
+        }
+        self.last = (number, *page as usize - 1);
+        self.last.1
     }
 
     fn look_up(&self, word: usize) -> Seen {

@@ -224,9 +224,13 @@ fn words_of(pieces: &[Range<usize>]) -> Vec<(usize, u8)> {
 
 fn bytes_of(pieces: &[Range<usize>], words: &[(usize, u8)], values: &[Bytes], into: &mut Vec<u8>) {
     into.clear();
-    for (word, within) in pieces.iter().flat_map(words_in) {
-        let number = words.binary_search_by_key(&word, |(word, _)| *word).expect("a word of the ranges");
-        into.extend_from_slice(&values[number][within]);
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        // All words of a piece are there, one behind the other.
+        let first = piece.start / WORD;
+        let number = words.partition_point(|(word, _)| *word < first);
+        for (value, (_, within)) in values[number..].iter().zip(words_in(piece)) {
+            into.extend_from_slice(&value[within]);
+        }
     }
 }
 

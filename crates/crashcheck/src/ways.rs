@@ -6,56 +6,81 @@ use crate::content::{Bytes, masked, overlay};
 use crate::event::WORD;
 use crate::remains::{Outcome, Remains};
 
+/// All layers with what is decided by it, and the bytes.
+pub(crate) type Way = (Vec<Remains>, Bytes);
+
 /// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
 /// what is decided by it, and no more decided than shows. With a `target` only those in which they are that.
 pub(crate) fn ways(
     layers: &[Remains],
-    mut depth: usize,
+    depth: usize,
     word: usize,
     wanted: u8,
     over: (Bytes, u8),
     target: Option<Bytes>,
-) -> Vec<(Vec<Remains>, Bytes)> {
-    let (mut bytes, mut known) = over;
-    let fits = |bytes: Bytes, mask: u8| {
-        target.is_none_or(|target| masked(bytes, mask & wanted) == masked(target, mask & wanted))
-    };
-    while depth > 0 && wanted & !known != 0 {
-        depth -= 1;
-        if let Some((below, mask)) = layers[depth].plain(word) {
-            overlay(&mut bytes, below, mask & !known);
-            known |= mask;
-            continue;
-        }
-        let mut all: Vec<(Vec<Remains>, Bytes)> = Vec::new();
-        let mut outcomes = layers[depth].outcomes(word);
-        // Where non-temporal stores alone show, nothing else hangs on them, and what lies below stays open: another
-        // way to the same bytes that decides more can be left out. So those come first.
-        let alone = |outcome: &Outcome| outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0;
-        outcomes.sort_by_key(|outcome| !alone(outcome));
-        let mut found: SmallVec<[Bytes; 4]> = SmallVec::new();
-        for outcome in outcomes {
-            let mut bytes = bytes;
-            overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
-            let below = known | outcome.mask;
-            if fits(bytes, below) {
-                let mut layers = layers.to_vec();
-                if layers[depth].decide(&outcome) {
-                    let ways = ways(&layers, depth, word, wanted, (bytes, below), target).into_iter();
-                    if alone(&outcome) {
-                        found.push(masked(bytes, wanted));
-                        all.extend(ways);
-                    } else if outcome.touches_no_group() {
-                        all.extend(ways.filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))));
-                    } else {
-                        all.extend(ways);
-                    }
+) -> Vec<Way> {
+    let mut all = Vec::new();
+    Asked { word, wanted, target }.ways(layers.to_vec(), depth, over, &mut all);
+    all
+}
+
+struct Asked {
+    word: usize,
+    wanted: u8,
+    target: Option<Bytes>,
+}
+
+impl Asked {
+    fn fits(&self, bytes: Bytes, mask: u8) -> bool {
+        let mask = mask & self.wanted;
+        self.target.is_none_or(|target| masked(bytes, mask) == masked(target, mask))
+    }
+
+    fn ways(&self, layers: Vec<Remains>, mut depth: usize, over: (Bytes, u8), all: &mut Vec<Way>) {
+        let &Self { word, wanted, .. } = self;
+        let (mut bytes, mut known) = over;
+        while depth > 0 && wanted & !known != 0 {
+            depth -= 1;
+            if let Some((below, mask)) = layers[depth].plain(word) {
+                overlay(&mut bytes, below, mask & !known);
+                known |= mask;
+                continue;
+            }
+            let mut outcomes = layers[depth].outcomes(word);
+            // Where non-temporal stores alone show, nothing else hangs on them, and what lies below stays open:
+            // another way to the same bytes that decides more can be left out. So those come first.
+            let alone =
+                |outcome: &Outcome| outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0;
+            outcomes.sort_by_key(|outcome| !alone(outcome));
+            let mut found: SmallVec<[Bytes; 4]> = SmallVec::new();
+            for outcome in outcomes {
+                let mut bytes = bytes;
+                overlay(&mut bytes, outcome.bytes, outcome.mask & !known);
+                let below = known | outcome.mask;
+                if !self.fits(bytes, below) {
+                    continue;
+                }
+                let mut layers = layers.clone();
+                if !layers[depth].decide(&outcome) {
+                    continue;
+                }
+                let before = all.len();
+                self.ways(layers, depth, (bytes, below), all);
+                if alone(&outcome) {
+                    found.push(masked(bytes, wanted));
+                } else if outcome.touches_no_group() && !found.is_empty() {
+                    let more = all.split_off(before);
+                    all.extend(
+                        more.into_iter().filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))),
+                    );
                 }
             }
+            return;
         }
-        return all;
+        if self.fits(bytes, 0xff) {
+            all.push((layers, bytes));
+        }
     }
-    if fits(bytes, 0xff) { vec![(layers.to_vec(), bytes)] } else { Vec::new() }
 }
 
 /// Settles in place that a word came out just so, where one layer decides it and in one way: whether it can.

@@ -33,15 +33,16 @@ impl Run {
             return fits(&values_of);
         }
         let all = can_be.iter().try_fold(1usize, |all, values| all.checked_mul(values.len()));
-        let contents = match all {
-            Some(..=FEW) => Contents { versions: product(&can_be), mixed: Mixed::default() },
+        let mut contents = match all {
+            Some(..=FEW) => Contents::all(&can_be),
             _ => self.contents(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
         };
-        for version in contents.versions.into_iter().chain(contents.mixed) {
-            for (number, bytes) in open.iter().zip(&version) {
-                let (own, mask) = self.content.own(words[*number].0);
+        let own: SmallVec<[_; 8]> = open.iter().map(|number| self.content.own(words[*number].0)).collect();
+        let mut version = Vec::with_capacity(open.len());
+        while contents.next(&mut version) {
+            for ((number, bytes), (own, mask)) in open.iter().zip(&version).zip(&own) {
                 values_of[*number] = *bytes;
-                overlay(&mut values_of[*number], own, mask);
+                overlay(&mut values_of[*number], *own, *mask);
             }
             if !fits(&values_of) {
                 continue;
@@ -81,7 +82,7 @@ impl Run {
     fn contents(&self, words: &[usize]) -> Contents {
         let versions = self.versions(words);
         let mixed = Mixed::of(words, &versions);
-        Contents { versions, mixed }
+        Contents { versions: versions.into_iter(), mixed }
     }
 
     // All words as they were at one time of some run, the newest first. Where a durable store hides earlier ones, its value was there from the beginning.
@@ -131,34 +132,61 @@ const FEW: usize = 64;
 const MANY: usize = 1024;
 const LINE: usize = 8;
 
-/// The contents that a checksum may have been made for, where there are too many to try all: first what was in
+/// The contents that a checksum may have been made for. Where there are too many to try all: first what was in
 /// memory at one time, and then, if they are not too many, lines of different times, since a program can work a
 /// checksum out before it stores the rest, and store something else in between.
 struct Contents {
-    versions: Vec<Vec<Bytes>>,
+    versions: std::vec::IntoIter<Vec<Bytes>>,
     mixed: Mixed,
 }
 
-/// What each line held at some time, and which of it comes next.
+impl Contents {
+    // Every combination of what the words can be.
+    fn all(can_be: &[SmallVec<[Bytes; 4]>]) -> Self {
+        let mut mixed = Mixed::default();
+        can_be.iter().for_each(|values| mixed.part(1, values));
+        Self { versions: Vec::new().into_iter(), mixed }
+    }
+
+    // Whether there was another one.
+    fn next(&mut self, version: &mut Vec<Bytes>) -> bool {
+        match self.versions.next() {
+            Some(next) => *version = next,
+            None if self.mixed.is_over => return false,
+            None => self.mixed.next(version),
+        }
+        true
+    }
+}
+
+/// Every combination of what some words together, such as those of a line, can be.
 #[derive(Default)]
 struct Mixed {
-    lines: Vec<Vec<Vec<Bytes>>>,
-    next: Vec<usize>,
+    parts: SmallVec<[Part; 8]>,
+    // What each part can be, all words of the first and then all of the next.
+    values: Vec<Bytes>,
     is_over: bool,
+}
+
+struct Part {
+    words: usize,
+    first: usize,
+    // How many there are to choose from, and which of them comes next.
+    count: usize,
+    next: usize,
 }
 
 impl Mixed {
     // Words are in order of their numbers, and so are lines.
     fn of(words: &[usize], versions: &[Vec<Bytes>]) -> Self {
-        let mut lines: Vec<Vec<Vec<Bytes>>> = Vec::new();
-        let mut first = 0;
-        let mut all = 1;
+        let mut mixed = Self::default();
+        let (mut first, mut all) = (0, 1);
         for line in words.chunk_by(|a, b| a / LINE == b / LINE) {
-            let mut held: Vec<Vec<Bytes>> = Vec::new();
+            let mut held: Vec<&[Bytes]> = Vec::new();
             for version in versions {
                 let part = &version[first..first + line.len()];
-                if !held.iter().any(|held| held == part) {
-                    held.push(part.to_vec());
+                if !held.contains(&part) {
+                    held.push(part);
                 }
             }
             first += line.len();
@@ -166,40 +194,29 @@ impl Mixed {
             if all > MANY {
                 return Self { is_over: true, ..Self::default() };
             }
-            lines.push(held);
+            mixed.part(line.len(), &held.concat());
         }
         // A line by itself was as it was at one time.
-        Self { next: vec![0; lines.len()], is_over: lines.len() < 2, lines }
+        mixed.is_over = mixed.parts.len() < 2;
+        mixed
     }
-}
 
-impl Iterator for Mixed {
-    type Item = Vec<Bytes>;
+    fn part(&mut self, words: usize, values: &[Bytes]) {
+        self.parts.push(Part { words, first: self.values.len(), count: values.len() / words, next: 0 });
+        self.values.extend_from_slice(values);
+    }
 
-    fn next(&mut self) -> Option<Vec<Bytes>> {
-        if self.is_over || self.lines.is_empty() {
-            return None;
+    fn next(&mut self, version: &mut Vec<Bytes>) {
+        version.clear();
+        for part in &self.parts {
+            let first = part.first + part.next * part.words;
+            version.extend_from_slice(&self.values[first..first + part.words]);
         }
-        let found = self.lines.iter().zip(&self.next).flat_map(|(held, which)| held[*which].iter().copied());
-        let found = found.collect();
-        self.is_over = !self.lines.iter().zip(&mut self.next).any(|(held, which)| {
-            *which = (*which + 1) % held.len();
-            *which != 0
+        self.is_over = !self.parts.iter_mut().any(|part| {
+            part.next = (part.next + 1) % part.count;
+            part.next != 0
         });
-        Some(found)
     }
-}
-
-// Every combination of the values.
-fn product(can_be: &[SmallVec<[Bytes; 4]>]) -> Vec<Vec<Bytes>> {
-    let mut all = vec![Vec::with_capacity(can_be.len())];
-    for values in can_be {
-        all = all
-            .into_iter()
-            .flat_map(|one: Vec<Bytes>| values.iter().map(move |value| [&one[..], &[*value]].concat()))
-            .collect();
-    }
-    all
 }
 
 fn only(values: &[Bytes]) -> Option<Bytes> {
