@@ -87,6 +87,30 @@ fn a_loop_is_told_by_its_places_and_fills_no_memory() {
         },
     );
     told(&report, Fault::Endless, &["does not come to an end", "store at", "sfence at"]);
+    // Three lives, in each of which the process may die at any word.
+    let report = Check::new(Profile::IntelAdr, 1 << 20).crashes(3).kills().run(
+        |m| put(m, 0, 1),
+        |m| {
+            (0..).try_for_each(|n| {
+                m.store_nt((n % 16) << 16, &[n as u8; 1 << 16]);
+                m.sfence();
+                Ok(())
+            })
+        },
+    );
+    told(&report, Fault::Endless, &["does not come to an end", "nt store at"]);
+    // All of much memory at once.
+    let report = Check::new(Profile::IntelAdr, 8 << 20).run(
+        |m| put(m, 0, 1),
+        |m| {
+            let mut all = vec![0; m.len()];
+            (0..).try_for_each(|_| {
+                m.load(0, &mut all);
+                Ok::<(), String>(())
+            })
+        },
+    );
+    told(&report, Fault::Endless, &["does not come to an end", "load at"]);
     let held = most_held();
     assert!(held < 500_000_000, "{held}");
 }

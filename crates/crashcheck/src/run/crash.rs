@@ -140,7 +140,8 @@ impl State {
     }
 }
 
-/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it.
+/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it. Twice
+/// as much where the process alone died, since caches are kept too.
 const KEPT: usize = 4096;
 
 impl Run {
@@ -164,7 +165,7 @@ impl Run {
                 if replaces {
                     self.crashed.clear();
                 } else {
-                    self.held += KEPT;
+                    self.held += if killed { 2 * KEPT } else { KEPT };
                 }
                 self.crashed.push(state);
             }
