@@ -148,8 +148,8 @@ impl Check {
     }
 
     /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said otherwise: 24
-    /// for each operation, as many as [`Event`] for each instruction, and 4096 for each crash in it. What is kept of
-    /// the runs before it counts too, as long as they are gone on with afterwards.
+    /// for each operation, as many as [`Event`] for each instruction, and 4096 for each crash in it, 8192 where the
+    /// process alone died. What is kept of the runs before it counts too, as long as they are gone on with afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self
@@ -220,10 +220,10 @@ impl Check {
     ///
     /// Both must do the same whenever they read the same. They are run many times, and each run is compared with
     /// those before, operation by operation, as far as it has to do the same. Besides, whatever goes a way through
-    /// the source for the first time is run 20 times more on the same memory, and some of all others once more: a
-    /// program or a recovery that does not repeat itself is a violation of its own kind,
-    /// [`Fault::NotDeterministic`]. What shows in none of these runs, such as a clock that stood still meanwhile,
-    /// is not told.
+    /// the source for the first time is run 20 times more on the same memory, some of all others once more, and a
+    /// small search three times more as a whole. A program or a recovery that does not repeat itself is a violation
+    /// of its own kind, [`Fault::NotDeterministic`]. What shows in none of these runs, such as a clock that stood
+    /// still meanwhile, is not told.
     ///
     /// # Panics
     /// If the program itself panics.

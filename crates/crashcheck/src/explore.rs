@@ -200,6 +200,9 @@ where
         if violation.is_none() {
             violation = self.run_program_again().err().map(|violation| *violation);
         }
+        if violation.is_none() && !self.bounded {
+            violation = self.search_again();
+        }
         Report {
             crash_points: points.len(),
             looked_at,

@@ -70,6 +70,9 @@ enum Found {
     NotAllTried,
 }
 
+// What mends it, and what the program does then.
+type Mended = (Vec<Edit>, Vec<Event>);
+
 // What comes of one attempt.
 enum Tried {
     /// Nothing is found any more; what the program does then.
@@ -174,7 +177,7 @@ where
         &mut self,
         story: &Story,
         events: &[Event],
-    ) -> Result<Option<(Vec<Edit>, Vec<Event>)>, Box<Violation>> {
+    ) -> Result<Option<Mended>, Box<Violation>> {
         let mut places = story.operations();
         for event in events {
             if let Some(op) = Op::of(event.kind)

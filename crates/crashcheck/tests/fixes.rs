@@ -183,3 +183,25 @@ fn a_recovery_that_forgets_a_flush_is_mended_too() {
     let fix = fix.unwrap_or_else(|| panic!("{report}"));
     assert!(fix.to_string().starts_with("put a flush of what it stored right after the store at"), "{fix}");
 }
+
+#[test]
+fn a_long_program_is_mended_too() {
+    let program = |memory: &Machine| {
+        for word in 1..=20_000 {
+            memory.store_u64(8 * word, 1);
+            memory.flush(8 * word..8 * word + 8);
+            memory.sfence();
+            if word == 10_000 {
+                memory.store_u64(8 * word + 64, 9);
+                memory.store_u64(0, 1);
+                memory.flush(0..8);
+                memory.sfence();
+            }
+        }
+    };
+    let report = Check::new(Profile::IntelAdr, 200_000).run(program, |memory| {
+        let lost = memory.load_u64(0) == 1 && memory.load_u64(80_064) == 0;
+        if lost { Err("lost".into()) } else { Ok(()) }
+    });
+    assert!(report.violation.as_ref().is_some_and(|violation| violation.fix.is_some()), "{report}");
+}

@@ -247,3 +247,20 @@ fn what_changes_late_is_told() {
     );
     assert!(told(&report).contains("The program, the second time"), "{report}");
 }
+
+#[test]
+fn a_result_in_the_order_of_a_map_is_told_though_one_rare_state_shows_it_alone() {
+    const LINES: usize = 8;
+    for _ in 0..100 {
+        let report = Check::new(Profile::IntelAdr, 64 * LINES).run(
+            |m| (0..LINES).for_each(|line| m.store_u64(64 * line, 1 + line as u64)),
+            |m| {
+                let there = (0..LINES).map(|line| m.load_u64(64 * line)).filter(|value| *value != 0);
+                let map: HashMap<u64, ()> = there.map(|value| (value, ())).collect();
+                let keys: Vec<u64> = map.keys().copied().collect();
+                if keys == [3, 5] { Err("in this order".into()) } else { Ok(()) }
+            },
+        );
+        assert!(report.violation.is_some(), "{report}");
+    }
+}

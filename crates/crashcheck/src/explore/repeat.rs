@@ -24,6 +24,11 @@ const FREE: u64 = 600;
 const SHARE: u64 = 32;
 /// And so many words that they read or write.
 const FREE_WORDS: u64 = 1_000_000;
+/// A search of so few states, in which recoveries read and write no more words, is done so often again: what is found
+/// in an order that no operation shows may be wrong in a rare state alone.
+const SMALL: u64 = 1000;
+const SMALL_WORDS: u64 = 1_000_000;
+const SEARCHES: usize = 3;
 /// Steps that are told of what the first run did where the second did something else.
 const NEXT: usize = 4;
 
@@ -49,6 +54,21 @@ where
     pub(super) fn run_program_again(&self) -> Result<(), Box<Violation>> {
         self.machines[0].0.borrow_mut().log.again();
         self.run_program().map(drop)
+    }
+
+    // What comes of all of it anew, if it is small.
+    pub(super) fn search_again(&self) -> Option<Violation> {
+        let steps = self.machines[0].0.borrow().log.done();
+        if self.times == 1 || self.states > SMALL || self.words > SMALL_WORDS || steps > PROGRAM_STEPS {
+            return None;
+        }
+        (0..SEARCHES).find_map(|_| {
+            let again = Explorer::new(self.check, self.program, self.recovery).once();
+            match again.record(&[]) {
+                Ok(events) => again.search(&events).violation,
+                Err(violation) => Some(*violation),
+            }
+        })
     }
 
     fn run_program(&self) -> Result<Vec<Event>, Box<Violation>> {
