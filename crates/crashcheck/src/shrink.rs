@@ -173,11 +173,7 @@ where
     }
 
     // Behind all that is stored, and then behind as little as will do.
-    fn several(
-        &mut self,
-        story: &Story,
-        events: &[Event],
-    ) -> Result<Option<Mended>, Box<Violation>> {
+    fn several(&mut self, story: &Story, events: &[Event]) -> Result<Option<Mended>, Box<Violation>> {
         let mut places = story.operations();
         for event in events {
             if let Some(op) = Op::of(event.kind)
