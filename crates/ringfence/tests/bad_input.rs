@@ -113,6 +113,7 @@ fn command_lines() {
             &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
             "no slowdown of it would show",
         ),
+        (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
         (&["write", "--threads", "4000"], "nothing of this can be measured here, because"),
         (&["write", "--threads", "3000,4000"], "nothing of this can be measured here, because"),
         (&["neighbours", "--aggressors", "4000"], "nothing of this can be measured here, because"),
@@ -146,6 +147,8 @@ fn command_lines() {
         (&["show", "absent"], "name the folder of a dataset"),
         (&["topology", "--root", "absent"], "absent"),
         (&["doctor", "--root", "absent"], "absent"),
+        (&["resctrl", "--root", "absent"], "--root: absent: No such file or directory"),
+        (&["resctrl", "undo", "--root", "absent"], "--root: absent: No such file or directory"),
     ];
     for (args, part) in cases {
         refused_in_a_line(&folder, args, part);

@@ -173,8 +173,9 @@ impl Files {
     /// One sentence.
     pub fn read(&self) -> Result<Record, String> {
         let path = self.record();
-        let text = text_file::read(&path, text_file::LONGEST)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
+            format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
+        })?;
         let damaged = |why: String| format!("{}: {why}; restore it as it was written", path.display());
         let record: Record =
             serde_json::from_str(&text).map_err(|error| damaged(format!("this is no record ({error})")))?;

@@ -63,7 +63,7 @@ fn can(root: &FsRoot) -> Result<(), Failure> {
 }
 
 fn create(asked: &LockCreate) -> Result<(), Failure> {
-    let root = FsRoot::at(&asked.place.root);
+    let root = crate::verbs::look::root(&asked.place.root)?;
     let bytes = size("size", &asked.size)?;
     can(&root)?;
     let fs = find(&root)?;
@@ -73,7 +73,7 @@ fn create(asked: &LockCreate) -> Result<(), Failure> {
 }
 
 fn list(asked: &LockList) -> Result<(), Failure> {
-    let root = FsRoot::at(&asked.place.root);
+    let root = crate::verbs::look::root(&asked.place.root)?;
     let fs = find(&root)?;
     let regions = lock::locked(&root, &fs, &options(&asked.place))?;
     if asked.json {
@@ -83,14 +83,14 @@ fn list(asked: &LockList) -> Result<(), Failure> {
 }
 
 fn remove(asked: &LockRemove) -> Result<(), Failure> {
-    let root = FsRoot::at(&asked.place.root);
+    let root = crate::verbs::look::root(&asked.place.root)?;
     let fs = find(&root)?;
     let restored = lock::remove(&fs, &asked.name, &options(&asked.place))?;
     output::print(&ringfence_report::restored(&restored, false, &output::style()))
 }
 
 fn misses(asked: &LockMisses) -> Result<(), Failure> {
-    let root = FsRoot::at(&asked.place.root);
+    let root = crate::verbs::look::root(&asked.place.root)?;
     let sizes: Vec<Bytes> = asked.size.iter().map(|text| size("size", text)).collect::<Result<_, _>>()?;
     can(&root)?;
     let fs = find(&root)?;
