@@ -169,7 +169,10 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
     let Some(advice) = &outcome.advice else { return lines };
     let present = named(&outcome.present, outcome);
     let tasks = outcome.kinds.iter().map(|kind| kind.tasks.len()).sum::<usize>();
-    let most = |of: &Estimate| format!("total progress {} of {tasks}", total(of, tasks));
+    let most = |of: &Estimate| match of {
+        Ok(_) => format!("total progress {} of {tasks}", total(of, tasks)),
+        Err(reason) => format!("total progress not known: {}", reason.short()),
+    };
     lines.push(format!("now: {present}; {}", most(&advice.present_total)));
     if let Some(next) = &advice.next {
         let gain = match &next.gain {
@@ -181,7 +184,8 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
         return lines;
     }
     lines.push(format!(
-        "largest by the first measurement, of {} assignments: {}; {}{}",
+        "{}, of {} assignments: {}; {}{}",
+        picked_by(advice),
         outcome.assignments,
         named(&advice.assignment, outcome),
         most(&advice.total),
@@ -208,6 +212,14 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
         });
     }
     lines
+}
+
+/// Why it is the one that is named: without an interval its total is no more than what it looked like.
+pub(crate) fn picked_by(advice: &Advice) -> &'static str {
+    match advice.total {
+        Ok(_) => "largest by the first measurement",
+        Err(_) => "looked best in the first measurement",
+    }
 }
 
 fn beats(advice: &Advice) -> String {

@@ -185,7 +185,10 @@ pub(crate) fn sentence(curve: &Curve) -> String {
         );
     }
     if let Some((footprint, reason)) = curve.missing() {
-        said += &format!(" No figure at {footprint}: {}.", reason.told());
+        let alone =
+            curve.points.iter().any(|point| point.footprint == footprint && point.finding.slowdown.is_some());
+        let what = if alone { "No figure that holds together with the others" } else { "No figure" };
+        said += &format!(" {what} at {footprint}: {}.", reason.told());
     }
     format!("{subject}: {said}")
 }

@@ -9,7 +9,7 @@ use super::slowdowns::{borne_out, verdict};
 use super::table::{Align, table};
 use super::{Answer, Card, Section};
 use crate::numbers;
-use crate::pair::{introduced, probability, progress, takes, total, undecided};
+use crate::pair::{introduced, picked_by, probability, progress, takes, total, undecided};
 use crate::text::clean;
 
 /// Colours begin to be strong from this slowdown on.
@@ -70,7 +70,7 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         cards.push(card("the most that another may gain", value, note, None));
         return cards;
     }
-    cards.push(progress("the largest by the first measurement", &advice.total, &advice.assignment));
+    cards.push(progress(picked_by(advice), &advice.total, &advice.assignment));
     match &outcome.confirmed {
         Some(_) if undecided(outcome).is_some() => {
             let value = undecided(outcome).map_or_else(String::new, open);
