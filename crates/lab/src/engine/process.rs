@@ -131,9 +131,11 @@ pub fn end_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
 pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
     let start = Instant::now();
     loop {
-        let moving: Vec<Process> = descendants(root, ancestor)
-            .into_iter()
+        let all = descendants(root, ancestor);
+        let moving: Vec<&Process> = all
+            .iter()
             .filter(|process| !matches!(process.state, 'T' | 't' | 'Z' | 'X'))
+            .filter(|process| !waits_for_stopped_child(root, process, &all))
             .collect();
         if moving.is_empty() {
             return true;
@@ -146,6 +148,19 @@ pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+// Who starts a program by vfork, as shells and posix_spawn do, cannot be stopped before the child has called exec,
+// and a child that is stopped does not come to that: both stand, and go on together.
+fn waits_for_stopped_child(root: &FsRoot, process: &Process, all: &[Process]) -> bool {
+    let is_stopped = |child: &Process| child.parent == process.pid && matches!(child.state, 'T' | 't');
+    if process.state != 'D' || !all.iter().any(is_stopped) {
+        return false;
+    }
+    // What it waits in; unreadable under some security policies.
+    let Some(waits_in) = root.read_opt(format!("/proc/{}/syscall", process.pid)) else { return true };
+    let number = waits_in.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number| [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3].contains(&number))
 }
 
 /// Lets all descendants go on.
@@ -175,6 +190,26 @@ mod tests {
         assert_eq!(parse_io(io, &["rchar", "wchar"]), 120);
         assert_eq!(parse_io(io, &["read_bytes", "write_bytes"]), 4096);
         assert_eq!(parse_io("", &["rchar"]), 0);
+    }
+
+    // Most of the time of such a shell goes by between vfork and exec.
+    #[test]
+    fn a_shell_that_starts_programs_without_end_can_be_stopped_at_any_time() {
+        let root = FsRoot::host();
+        let script = "sh -c 'while :; do /bin/true; done'; :";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let pid = child.id() as i32;
+        let mut between = 0;
+        for _ in 0..300 {
+            assert!(stop_descendants(&root, pid, Duration::from_secs(10)));
+            between += descendants(&root, pid).iter().filter(|process| process.state == 'D').count();
+            resume_descendants(&root, pid);
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        end_descendants(&root, pid, Duration::from_secs(10));
+        child.kill().ok();
+        child.wait().unwrap();
+        println!("stopped {between} of 300 times between vfork and exec");
     }
 
     #[test]
