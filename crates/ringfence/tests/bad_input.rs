@@ -108,7 +108,10 @@ fn command_lines() {
             &["prove", "--victim", "alu", "--aggressor", "alu", "--warm-up", "1s"],
             "only programs are warmed up",
         ),
-        (&["prove", "--victim", "alu", "--aggressor", "alu", "--lives", "3"], "takes at least 4 lives"),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--lives", "1"],
+            "at least 2; a figure takes at least 4",
+        ),
         (
             &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
             "no slowdown of it would show",

@@ -148,8 +148,11 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set_some(&mut time, "time", args.time.as_deref())?;
     let mut budget = ringfence_lab::units::Share(0.02);
     set_budget(&mut budget, Some(&args.budget))?;
-    if let Some(lives) = args.lives.filter(|lives| *lives < FEWEST_LIVES) {
-        return Err(Failure::Usage(format!("--lives {lives}: a figure takes at least {FEWEST_LIVES} lives")));
+    // Fewer than a figure takes still try every lever.
+    if let Some(lives) = args.lives.filter(|lives| *lives < 2) {
+        return Err(Failure::Usage(format!(
+            "--lives {lives}: give at least 2; a figure takes at least {FEWEST_LIVES}"
+        )));
     }
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
