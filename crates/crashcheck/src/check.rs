@@ -148,8 +148,10 @@ impl Check {
     }
 
     /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said otherwise: 24
-    /// for each operation, as many as [`Event`] for each instruction, and 4096 for each crash in it, 8192 where the
-    /// process alone died. What is kept of the runs before it counts too, as long as they are gone on with afterwards.
+    /// for each operation, as many as [`Event`] for each instruction, 3072 for each 512 bytes of memory that it
+    /// stores to, and for each crash in it 4096 (more in a memory of more than 512 KiB), twice that where the process
+    /// alone died, and what is known of checksums that did not fit. What is kept of the runs before it counts too, as
+    /// long as they are gone on with afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self

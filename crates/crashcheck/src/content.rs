@@ -150,7 +150,10 @@ impl Content {
         &mut self.pages[page][at]
     }
 
-    pub(crate) fn store(&mut self, write: &Write) {
+    /// Returns about how many bytes it takes to keep it that were not kept before; twice, since pages move as they grow in
+    /// number.
+    pub(crate) fn store(&mut self, write: &Write) -> usize {
+        let pages = self.pages.len();
         let died = self.stored.is_some();
         let seen = self.seen(write.word);
         let first = seen.mask == 0 || died;
@@ -159,6 +162,7 @@ impl Content {
         if first {
             self.stored_to.push(write.word);
         }
+        2 * (self.pages.len() - pages) * size_of::<[Seen; PAGE]>()
     }
 
     /// The word, if all bytes of the mask are known.

@@ -21,6 +21,11 @@ pub struct Write {
 }
 
 impl Write {
+    /// Of no bytes.
+    pub(crate) fn nothing(at: usize) -> Self {
+        Self { word: at / WORD, bytes: [0; WORD], mask: 0 }
+    }
+
     /// The offset of the first byte that is written.
     pub fn start(&self) -> usize {
         self.word * WORD + self.mask.trailing_zeros() as usize

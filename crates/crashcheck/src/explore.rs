@@ -14,7 +14,7 @@ use crate::choices::{Choices, Random};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::panics::{message, quietly};
-use crate::run::{Run, Seen, State};
+use crate::run::{Places, Run, Seen, State};
 use crate::stack;
 use crate::stop::{Stop, Wrong};
 use crate::story::Story;
@@ -130,10 +130,10 @@ where
         Self { any: true, ..self }
     }
 
-    /// Has all that is stored made durable at once, by the program and by recovery.
-    pub(crate) fn at_once(self, at_once: bool) -> Self {
+    /// Has all that is stored made durable at once, by the program and by recovery, and notes in `places` where.
+    pub(crate) fn at_once(self, places: Option<&Places>) -> Self {
         for machine in &self.machines {
-            machine.0.borrow_mut().at_once = at_once;
+            machine.0.borrow_mut().at_once = places.cloned();
         }
         self
     }
@@ -280,6 +280,8 @@ where
             let wrong = self.recover(&machine);
             let run = machine.0.get_mut();
             self.words += run.steps;
+            // Before it is repeated, without its crashes.
+            let held = run.held;
             match wrong {
                 _ if !run.log.is_done() => self.differs(&mut machine, [None, wrong.as_ref()]),
                 Some(wrong) => self.remember(wrong, &mut machine),
@@ -289,7 +291,7 @@ where
                 }
             }
             let run = machine.0.get_mut();
-            let (crashed, held) = (run.take_crashed(), run.held);
+            let crashed = run.take_crashed();
             choices = std::mem::take(&mut run.choices);
             for state in &crashed {
                 if self.cut {

@@ -66,8 +66,9 @@ impl Op {
     pub(crate) fn at_once(self, profile: Profile) -> Option<Added> {
         match self {
             Op::Store => Some(Added { flush: profile != Profile::Eadr, fence: true, strong: false }),
-            Op::Stream => Some(Added { flush: false, fence: true, strong: false }),
-            Op::Flush | Op::Fence => None,
+            // Of a flush what is waited for may have been stored by a process that died since.
+            Op::Stream | Op::Flush => Some(Added { flush: false, fence: true, strong: false }),
+            Op::Fence => None,
         }
     }
 }
@@ -95,6 +96,8 @@ pub struct Fix {
     pub(crate) edits: [Option<Edit>; PLACES],
     // Whether fences must be full ones, which clflush waits for on some processors.
     pub(crate) full: bool,
+    // Whether flushes are by clflush, and `Memory::flush` is something else.
+    pub(crate) clflush: bool,
     pub(crate) in_recovery: Option<InRecovery>,
 }
 
@@ -135,9 +138,10 @@ impl Fix {
 }
 
 impl Edit {
-    fn tell(&self, full: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn tell(&self, Fix { full, clflush, .. }: &Fix, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { op, at, change } = self;
-        let fence_name = if full { "an mfence" } else { "a fence" };
+        let fence_name = if *full { "an mfence" } else { "a fence" };
+        let flush_name = if *clflush { "a clflush" } else { "a flush" };
         let name = match op {
             Op::Store => "store",
             Op::Stream => "non-temporal store",
@@ -146,9 +150,11 @@ impl Edit {
         };
         match change {
             Change::Add(Added { flush: true, fence: true, .. }) => {
-                write!(f, "put a flush of what it stored, and then {fence_name}, right after")
+                write!(f, "put {flush_name} of what it stored, and then {fence_name}, right after")
             }
-            Change::Add(Added { flush: true, .. }) => write!(f, "put a flush of what it stored right after"),
+            Change::Add(Added { flush: true, .. }) => {
+                write!(f, "put {flush_name} of what it stored right after")
+            }
             Change::Add(_) => write!(f, "put {fence_name} right after"),
             Change::LeaveOut => write!(f, "leave out"),
         }?;
@@ -160,7 +166,7 @@ impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, edit) in self.edits.iter().flatten().enumerate() {
             f.write_str(if number == 0 { "" } else { "; and " })?;
-            edit.tell(self.full, f)?;
+            edit.tell(self, f)?;
         }
         Ok(())
     }

@@ -93,6 +93,11 @@ impl Machine {
         run
     }
 
+    // On no bytes at all: nothing happens, and not for ever.
+    fn pass(&self, kind: Kind, at: At) {
+        self.0.borrow_mut().step(Step::event(kind, at), 1);
+    }
+
     fn record(&self, kind: Kind, at: At) {
         self.0.borrow_mut().record(kind, at);
     }
@@ -159,9 +164,10 @@ impl Machine {
     // What somebody asks to have tried right behind an operation.
     fn edited(&self, op: Op, range: Range<usize>, at: At) {
         let run = &mut *self.0.borrow_mut();
-        if run.at_once
+        if let Some(places) = &run.at_once
             && let Some(added) = op.at_once(run.profile)
         {
+            places.borrow_mut().insert((op, at));
             run.add(added, &range, at);
         }
         for number in 0..run.edits.len() {
@@ -268,6 +274,9 @@ impl Memory for Machine {
     #[track_caller]
     fn store(&self, at: usize, bytes: &[u8]) {
         drop(self.accessing(at, bytes.len()));
+        if bytes.is_empty() {
+            return self.pass(Kind::Store(Write::nothing(at)), Location::caller());
+        }
         self.write(at, bytes, Kind::Store, Location::caller());
         self.edited(Op::Store, at..at + bytes.len(), Location::caller());
     }
@@ -282,6 +291,9 @@ impl Memory for Machine {
     fn store_nt(&self, at: usize, bytes: &[u8]) {
         assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
         self.within(at, bytes.len());
+        if bytes.is_empty() {
+            return self.pass(Kind::Stream(Write::nothing(at)), Location::caller());
+        }
         self.write(at, bytes, Kind::Stream, Location::caller());
         self.0.borrow_mut().streaming.stored(at..at + bytes.len(), Location::caller());
         self.edited(Op::Stream, at..at + bytes.len(), Location::caller());
@@ -292,7 +304,7 @@ impl Memory for Machine {
         assert_in_order(&range);
         self.within(range.start, range.len());
         if range.is_empty() {
-            return;
+            return self.pass(Kind::Flushopt(range.start / 64), Location::caller());
         }
         if !self.left_out(Op::Flush, Location::caller()) {
             let run = &mut *self.0.borrow_mut();

@@ -1,5 +1,7 @@
 //! From a violation to the smallest one like it, and to what would mend it.
 
+use std::collections::BTreeSet;
+
 use crate::check::{Check, Report, Violation};
 use crate::event::{At, Event, Kind};
 use crate::explore::{Explorer, NEARBY_WORDS};
@@ -7,6 +9,7 @@ use crate::fix::{Added, Change, Edit, Fix, InRecovery, InVain, Op, PLACES};
 use crate::lint::{Lint, Rule};
 use crate::machine::Machine;
 use crate::profile::Profile;
+use crate::run::Places;
 use crate::stop::Fault;
 use crate::story::Story;
 
@@ -98,10 +101,10 @@ where
 {
     // Nothing may be found with the edits: neither this nor anything else, and to the end.
     fn attempt(&mut self, edits: &[Edit]) -> Result<Tried, Box<Violation>> {
-        self.search(edits, false)
+        self.search(edits, None)
     }
 
-    fn search(&mut self, edits: &[Edit], at_once: bool) -> Result<Tried, Box<Violation>> {
+    fn search(&mut self, edits: &[Edit], at_once: Option<&Places>) -> Result<Tried, Box<Violation>> {
         if self.states == 0 {
             return Ok(Tried::Unknown);
         }
@@ -119,7 +122,9 @@ where
         match tried.violation {
             Some(violation) if differs(&violation) => Err(Box::new(violation)),
             // What is added may be more than a run may do.
-            Some(violation) if violation.fault.is_long() && !self.is_long => Ok(Tried::Unknown),
+            Some(violation) if violation.fault.is_long() && (at_once.is_some() || !self.is_long) => {
+                Ok(Tried::Unknown)
+            }
             Some(_) => Ok(Tried::Fails),
             None if tried.bounded => Ok(Tried::Unknown),
             None => Ok(Tried::Mends(events)),
@@ -129,7 +134,8 @@ where
     // One that leaves nothing to be told, if there is one; else the first of those that leave least.
     fn fix(&mut self, story: &Story, events: &[Event]) -> Result<Found, Box<Violation>> {
         // What crashes leave then, they leave with fewer additions too.
-        let at_once = self.search(&[], true)?;
+        let places = Places::default();
+        let at_once = self.search(&[], Some(&places))?;
         if matches!(at_once, Tried::Fails) {
             return Ok(Found::None(InVain::AtOnce));
         }
@@ -161,7 +167,7 @@ where
         }
         if best.is_none()
             && matches!(at_once, Tried::Mends(_))
-            && let Some((edits, with)) = self.several(story, events)?
+            && let Some((edits, with)) = self.several(story, &places.borrow())?
         {
             best = Some(self.completed(edits, with, &before, story, events)?);
         }
@@ -173,15 +179,10 @@ where
     }
 
     // Behind all that is stored, and then behind as little as will do.
-    fn several(&mut self, story: &Story, events: &[Event]) -> Result<Option<Mended>, Box<Violation>> {
+    fn several(&mut self, story: &Story, all: &BTreeSet<(Op, At)>) -> Result<Option<Mended>, Box<Violation>> {
         let mut places = story.operations();
-        for event in events {
-            if let Some(op) = Op::of(event.kind)
-                && !places.contains(&(op, event.at))
-            {
-                places.push((op, event.at));
-            }
-        }
+        let others: Vec<_> = all.iter().filter(|place| !places.contains(place)).copied().collect();
+        places.extend(others);
         let behind = |(op, at): (Op, At)| {
             let added = Added { strong: story.flushes_strongly(), ..op.at_once(self.check.profile)? };
             Some(Edit { op, at, change: Change::Add(added) })
@@ -239,7 +240,8 @@ where
             now = next;
         }
         let (edits, with, leaves) = best;
-        let full = self.check.profile == Profile::OldAmd && strong;
+        let always_strong = self.check.strong_flushes;
+        let full = self.check.profile == Profile::OldAmd && (strong || always_strong);
         let is_fence = |event: &&Event| matches!(event.kind, Kind::Sfence | Kind::Mfence);
         let stays = |event: &&Event| {
             let leaves_out =
@@ -253,7 +255,7 @@ where
         let in_recovery = (fences > acknowledged.max(1) && !story.lost_what_was_acknowledged())
             .then(|| InRecovery { fences, acknowledged, read: story.read_of_lost() });
         let edits = std::array::from_fn(|number| edits.get(number).copied());
-        Ok((Fix { edits, full, in_recovery }, leaves))
+        Ok((Fix { edits, full, clflush: strong && !always_strong, in_recovery }, leaves))
     }
 }
 
@@ -265,10 +267,7 @@ fn left(lints: Vec<Lint>, before: &[Lint], story: &Story) -> Vec<Lint> {
         let durability = matches!(lint.rule, Rule::NeverDurable | Rule::MissingFence);
         durability && (story.is_near_lost(&lint.bytes) || is_new(lint))
     };
-    lints
-        .into_iter()
-        .filter(|lint| concerns(lint) || (is_new(lint) && lint.rule != Rule::AcknowledgedTooEarly))
-        .collect()
+    lints.into_iter().filter(|lint| concerns(lint) || is_new(lint)).collect()
 }
 
 // The edits with what a lint asks for, in each way that there is and that they do not contradict.

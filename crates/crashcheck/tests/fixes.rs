@@ -205,3 +205,130 @@ fn a_long_program_is_mended_too() {
     });
     assert!(report.violation.as_ref().is_some_and(|violation| violation.fix.is_some()), "{report}");
 }
+
+fn flag_before_data(memory: &Machine) -> Result<(), String> {
+    let lost = memory.load_u64(64) == 1 && memory.load_u64(0) != 7;
+    if lost { Err("lost".into()) } else { Ok(()) }
+}
+
+// What a process that died had stored is in caches: the fence behind recovery's flush is what is missing.
+#[test]
+fn a_fence_behind_a_flush_of_what_was_read_is_found_where_processes_die() {
+    let recovery = |memory: &Machine| {
+        let value = memory.load_u64(0);
+        memory.flush(0..8);
+        if value == 7 {
+            memory.store_u64(64, 1);
+            memory.flush(64..72);
+            memory.sfence();
+        }
+        flag_before_data(memory)
+    };
+    let program = |memory: &Machine| {
+        memory.store_u64(0, 7);
+        memory.flush(0..8);
+        memory.sfence();
+    };
+    let report = Check::new(Profile::IntelAdr, 128).crashes(2).kills().run(program, recovery);
+    let fix = report.violation.as_ref().expect("a missing fence").fix;
+    let fix = fix.unwrap_or_else(|| panic!("{report}"));
+    assert!(fix.to_string().starts_with("put a fence right after the flush at"), "{fix}");
+}
+
+// What is added everywhere must not be taken for what does not come to an end.
+#[test]
+fn a_recovery_near_its_limit_is_not_said_to_be_beyond_all_flushes_and_fences() {
+    let program = |memory: &Machine| {
+        memory.store_u64(64, 7);
+        memory.flush(64..72);
+        memory.store_u64(0, 1);
+        memory.flush(0..8);
+        memory.sfence();
+    };
+    let recovery = |memory: &Machine| {
+        if memory.load_u64(0) == 1 {
+            while memory.load_u64(64) == 0 {}
+        }
+        (0..1000).for_each(|word| memory.store_u64(4096 + 8 * word, 0));
+        memory.flush(4096..12096);
+        memory.sfence();
+        Ok(())
+    };
+    let report = Check::new(Profile::IntelAdr, 16384).most_operations(2500).run(program, recovery);
+    let text = report.to_string();
+    assert!(report.violation.is_some() && !text.contains("nor one of each"), "{text}");
+    assert!(text.contains("The fix: put a fence right after the flush at"), "{text}");
+}
+
+// The flush and the fence that it makes needless for one place are needed at another.
+#[test]
+fn a_fix_takes_away_nothing_that_an_acknowledgement_rests_on() {
+    fn persist(memory: &Machine, at: usize) {
+        memory.flush(at..at + 8);
+    }
+    let program = |memory: &Machine| {
+        memory.store_u64(128, 1);
+        persist(memory, 128);
+        memory.sfence();
+        memory.acknowledge(1);
+        memory.store_u64(0, 7);
+        memory.store_u64(64, 1);
+        persist(memory, 0);
+        memory.flush(64..72);
+        memory.sfence();
+        memory.acknowledge(2);
+        memory.store_u64(136, 1);
+        memory.flush(128..192);
+        memory.sfence();
+    };
+    for profile in [Profile::IntelAdr, Profile::Amd, Profile::OldAmd] {
+        let report = Check::new(profile, 256).run(program, flag_before_data);
+        let violation = report.violation.as_ref().expect("a flag that may come first");
+        let fix = violation.fix.unwrap_or_else(|| panic!("{report}"));
+        let told = |rule| violation.left.iter().any(|lint| lint.rule == rule);
+        assert!(fix.left_out().count() == 0 || told(Rule::AcknowledgedTooEarly), "{report}");
+    }
+}
+
+#[test]
+fn a_fix_names_the_instructions_that_it_was_tried_with() {
+    let fix = |check: Check, program: fn(&Machine)| {
+        let report = check.run(program, flag_before_data);
+        report.violation.as_ref().and_then(|violation| violation.fix).unwrap_or_else(|| panic!("{report}"))
+    };
+    let bare = |memory: &Machine| {
+        memory.store_u64(0, 7);
+        memory.store_u64(64, 1);
+    };
+    let text = fix(Check::new(Profile::OldAmd, 128).clflush(), bare).to_string();
+    assert!(text.contains("an mfence") && !text.contains("a fence"), "{text}");
+    let by_clflush = |memory: &Machine| {
+        memory.store_u64(0, 7);
+        memory.store_u64(64, 1);
+        memory.clflush(64);
+        memory.sfence();
+    };
+    let text = fix(Check::new(Profile::IntelAdr, 128), by_clflush).to_string();
+    assert!(text.contains("put a clflush of what it stored"), "{text}");
+}
+
+#[test]
+fn two_bugs_of_which_one_is_in_recovery_are_mended_together() {
+    let program = |memory: &Machine| {
+        memory.store_u64(0, 7);
+        memory.store_u64(64, 1);
+    };
+    let recovery = |memory: &Machine| {
+        flag_before_data(memory)?;
+        if memory.load_u64(192) == 1 && memory.load_u64(128) != 7 {
+            return Err("lost in recovery".into());
+        }
+        memory.store_u64(128, 7);
+        memory.store_u64(192, 1);
+        Ok(())
+    };
+    let report = Check::new(Profile::Amd, 256).crashes(2).run(program, recovery);
+    let fix = report.violation.as_ref().expect("two bugs").fix.unwrap_or_else(|| panic!("{report}"));
+    let lines: Vec<u32> = fix.places().map(|place| place.line()).collect();
+    assert!(lines.len() >= 2, "{report}");
+}

@@ -111,6 +111,43 @@ fn a_loop_is_told_by_its_places_and_fills_no_memory() {
         },
     );
     told(&report, Fault::Endless, &["does not come to an end", "load at"]);
+    // Each word in a page of its own, and far apart.
+    let sparse = |m: &Machine| {
+        for n in 0usize.. {
+            put(m, (n << 20) % m.len(), 1);
+        }
+        Ok(())
+    };
+    for crashes in [1, 2] {
+        let report = Check::new(Profile::IntelAdr, 1 << 44).crashes(crashes).run(|m| put(m, 0, 1), sparse);
+        told(&report, Fault::Endless, &["does not come to an end", "store at"]);
+    }
+    // Behind a checksum of many words that does not fit.
+    let report = Check::new(Profile::IntelAdr, 1 << 17).crashes(2).run(
+        |m| {
+            m.store(1 << 16, &[3; 4096]);
+            m.flush(1 << 16..(1 << 16) + 4096);
+            m.sfence();
+        },
+        |m| {
+            let all = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 3);
+            if !m.verify_with("sum", [1 << 16..(1 << 16) + 4096, 0..0], &all) {
+                for n in 0usize.. {
+                    put(m, 8 * (n % 64), n as u64);
+                }
+            }
+            Ok(())
+        },
+    );
+    told(&report, Fault::Endless, &["does not come to an end", "store at"]);
+    // Copies of nothing.
+    let report = Check::new(Profile::IntelAdr, 64).run(
+        |m| put(m, 0, 1),
+        |m| loop {
+            m.store(0, &[])
+        },
+    );
+    told(&report, Fault::Endless, &["does not come to an end", "1000 x store at"]);
     let held = most_held();
     assert!(held < 500_000_000, "{held}");
 }

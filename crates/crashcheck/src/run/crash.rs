@@ -140,9 +140,10 @@ impl State {
     }
 }
 
-/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it. Twice
-/// as much where the process alone died, since caches are kept too.
+/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it. So much
+/// for up to 512 KiB of memory, and again for each 16 times of it.
 const KEPT: usize = 4096;
+const KEPT_UP_TO: u32 = 19;
 
 impl Run {
     /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
@@ -165,12 +166,19 @@ impl Run {
                 if replaces {
                     self.crashed.clear();
                 } else {
-                    self.held += if killed { 2 * KEPT } else { KEPT };
+                    self.held += self.kept(killed);
                 }
                 self.crashed.push(state);
             }
         }
         self.watched.busy(false);
+    }
+
+    // Twice as much where the process alone died, since caches are kept too; and what checksums did not fit.
+    fn kept(&self, killed: bool) -> usize {
+        let levels = 1 + (usize::BITS - self.len.leading_zeros()).saturating_sub(KEPT_UP_TO).div_ceil(4);
+        let nots: usize = self.nots.iter().map(|not| size_of_val(&not.words[..])).sum();
+        KEPT * levels as usize * (1 + usize::from(killed)) + nots
     }
 
     // What it leaves, up to now.

@@ -5,6 +5,7 @@ mod crash;
 mod verify;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use rustc_hash::FxHashSet;
 use crate::choices::Choices;
 use crate::content::{Bytes, Content, masked, overlay};
 use crate::event::{At, Event, Kind, WORD};
-use crate::fix::Edit;
+use crate::fix::{Edit, Op};
 use crate::log::{Log, Step};
 use crate::nots::{self, Not};
 use crate::profile::Profile;
@@ -90,8 +91,8 @@ pub(crate) struct Run {
     pub strong_flushes: bool,
     /// What is changed, as long as fixes are tried.
     pub edits: Vec<Edit>,
-    /// Whether all that is stored is made durable at once.
-    pub at_once: bool,
+    /// Where all that is stored is made durable at once: what was done, and where.
+    pub at_once: Option<Places>,
     pub layers: Vec<Remains>,
     pub content: Content,
     pub nots: Vec<Not>,
@@ -141,6 +142,9 @@ pub(crate) struct Run {
     fresh: bool,
 }
 
+/// Operations that could be missing a flush or a fence, each once.
+pub(crate) type Places = Rc<RefCell<BTreeSet<(Op, At)>>>;
+
 /// States by their hash.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -172,7 +176,7 @@ impl Run {
             len,
             strong_flushes,
             edits: Vec::new(),
-            at_once: false,
+            at_once: None,
             layers: Vec::new(),
             content: Content::new(),
             nots: Vec::new(),
@@ -315,7 +319,7 @@ impl Run {
         self.streaming.done(kind);
         self.fresh = true;
         if let Some(write) = write {
-            self.content.store(&write);
+            self.held += self.content.store(&write);
         }
         self.marks.extend(kind.mark());
         self.events.push(Event { kind, at });
