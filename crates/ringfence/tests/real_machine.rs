@@ -78,11 +78,11 @@ fn planted(folder: &Path, permille: u32, seed: u32) -> (f64, f64, f64) {
          [[arm]]\nname = 'alone'\nactive = ['victim']\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
         task(format!("{program} victim {state} {permille}")),
-        task(format!("{program} aggressor {state}")),
+        task(format!("{program} sleeper {state}")),
     );
     let file = folder.join("planted.toml");
     std::fs::write(&file, text).unwrap();
-    let result = run("planted", &["run", file.to_str().unwrap(), "--seed", &seed.to_string()]);
+    let result = run("planted-run", &["run", file.to_str().unwrap(), "--seed", &seed.to_string()]);
     let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
     (figure(slowdown, "value"), figure(slowdown, "low"), figure(slowdown, "high"))
 }

@@ -4,6 +4,7 @@
  * planted victim STATE PERMILLE    counts its units in $RINGFENCE_COUNTER; each has PERMILLE more work
  *                                  while the aggressor's heartbeat rises
  * planted aggressor STATE          raises the heartbeat each millisecond, and else multiplies in registers
+ * planted sleeper STATE            the same, and else sleeps: a busy CPU may slow its neighbour down by itself
  *
  * The heartbeat's line is the one thing that the two share. Reading it costs the victim a transfer of the
  * line while the aggressor writes it, and so does harm that is not planted: at each unit it was up to 1 %.
@@ -73,13 +74,16 @@ static void victim(volatile uint64_t *heartbeat, uint64_t permille)
     }
 }
 
-static void aggressor(volatile uint64_t *heartbeat)
+static void aggressor(volatile uint64_t *heartbeat, int idle)
 {
     const char *path = getenv("RINGFENCE_COUNTER");
     volatile uint64_t *counter = path ? page(path) : NULL;
     uint64_t units = 0, x = 1, beat = 0;
     for (;;) {
-        x = work(x, MULTIPLICATIONS);
+        if (idle)
+            nanosleep(&(struct timespec){ .tv_nsec = MS }, NULL);
+        else
+            x = work(x, MULTIPLICATIONS);
         uint64_t at = now();
         if (at - beat >= MS) {
             *heartbeat += 1;
@@ -95,7 +99,9 @@ int main(int argc, char **argv)
     if (argc == 4 && !strcmp(argv[1], "victim") && getenv("RINGFENCE_COUNTER"))
         victim(page(argv[2]), strtoull(argv[3], NULL, 10));
     if (argc == 3 && !strcmp(argv[1], "aggressor"))
-        aggressor(page(argv[2]));
-    fprintf(stderr, "planted victim STATE PERMILLE, with RINGFENCE_COUNTER set, or planted aggressor STATE\n");
+        aggressor(page(argv[2]), 0);
+    if (argc == 3 && !strcmp(argv[1], "sleeper"))
+        aggressor(page(argv[2]), 1);
+    fprintf(stderr, "planted victim STATE PERMILLE, with RINGFENCE_COUNTER set, or planted aggressor|sleeper STATE\n");
     return 2;
 }
