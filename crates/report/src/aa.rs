@@ -1,6 +1,6 @@
 //! What an A/A experiment says of the machine's noise.
 
-use ringfence_lab::estimate::{AaSummary, FEWEST_LIVES};
+use ringfence_analysis::estimate::{AaSummary, FEWEST_LIVES};
 
 use crate::numbers;
 use crate::style::Style;

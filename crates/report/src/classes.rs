@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_lab::estimate::{APART_ABOVE_NS, Class, SHARING_BELOW_NS};
+use ringfence_experiment::class::{APART_ABOVE_NS, Class, SHARING_BELOW_NS};
 
 use crate::style::{Paint, Style};
 use crate::text::hanging;

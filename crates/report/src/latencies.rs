@@ -1,6 +1,7 @@
 //! Latencies of single operations: a row for each case, then its histogram.
 
-use ringfence_lab::latency::{CaseLatencies, MissShare, Scale};
+use ringfence_analysis::latency::{CaseLatencies, MissShare};
+use ringfence_experiment::scale::Scale;
 
 use crate::histogram::{histogram, time};
 use crate::numbers::{NO_FIGURE, count, percent};

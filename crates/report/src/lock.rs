@@ -1,9 +1,9 @@
 //! Regions that are locked into caches.
 
-use ringfence_lab::latency::CaseLatencies;
-use ringfence_lab::lock::{FLUSHES, Misses, Region, parts};
+use ringfence_analysis::latency::CaseLatencies;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::RegionPlan;
+use ringfence_studies::lock::{FLUSHES, Misses, Region, parts};
 
 use crate::histogram::time;
 use crate::numbers::{NO_FIGURE, count, percent};

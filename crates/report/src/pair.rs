@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ringfence_lab::estimate::{Estimate, Finding, Interval, Verdict as Slower, WouldSettle};
-use ringfence_lab::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slower, WouldSettle};
+use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::classes::classes_legend;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};

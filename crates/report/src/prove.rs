@@ -1,15 +1,15 @@
 //! The answer of `prove`: what was seen, what was tried, the verdict and how to keep it.
 
-use ringfence_lab::estimate::Estimate;
 use std::path::Path;
 
-use ringfence_lab::prove::control::LEAST_RATIO;
-use ringfence_lab::prove::{
+use ringfence_analysis::estimate::Estimate;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::task::text as task_text;
+use ringfence_studies::prove::control::LEAST_RATIO;
+use ringfence_studies::prove::{
     ATTEMPTS, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM, Verdict,
     started_in_group,
 };
-use ringfence_lab::task::Task;
-use ringfence_lab::task::text as task_text;
 
 use crate::numbers::{NO_FIGURE, percent, slowdown_estimate, slowdown_figure};
 use crate::style::{Paint, Style};

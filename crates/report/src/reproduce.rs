@@ -1,6 +1,6 @@
 //! Published figures beside measured ones, a table for each source.
 
-use ringfence_lab::reproduce::{Agreement, Measured, Row, WIDENED_BY};
+use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY};
 
 use crate::numbers::slowdown_figure;
 use crate::style::{Paint, Style};

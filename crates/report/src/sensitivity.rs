@@ -1,8 +1,8 @@
 //! What `sensitivity` found: a curve for each victim and polluter, and a sentence about it.
 
-use ringfence_lab::estimate::{Interval, NotEstimable, Verdict, WouldSettle};
-use ringfence_lab::sensitivity::{Curve, Point, Ranking, Sensitivity};
+use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict, WouldSettle};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::sensitivity::{Curve, Point, Ranking, Sensitivity};
 
 use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
 use crate::style::{Paint, Style};

@@ -1,9 +1,9 @@
 //! What `tune` found: the policy, what it gains, and the victim's verdict.
 
-use ringfence_lab::estimate::Verdict;
-use ringfence_lab::results::CaseResult;
-use ringfence_lab::tune::Tuned;
-use ringfence_lab::tune::choice::Choice;
+use ringfence_analysis::estimate::Verdict;
+use ringfence_analysis::results::CaseResult;
+use ringfence_studies::tune::Tuned;
+use ringfence_studies::tune::choice::Choice;
 
 use crate::numbers::{NO_FIGURE, slowdown_estimate};
 use crate::prove;

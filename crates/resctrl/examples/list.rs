@@ -4,9 +4,9 @@
 
 use std::process::ExitCode;
 
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::pseudo::{Support, support};
 use ringfence_resctrl::{Error, Mode, Resctrl};
+use ringfence_sysfs::root::FsRoot;
 
 fn main() -> ExitCode {
     let root = std::env::args().nth(1).map_or_else(FsRoot::host, FsRoot::at);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use ringfence_kernel::text::printable;
+use ringfence_sysfs::text::printable;
 
 use crate::remedy;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringfence_kernel::mounts::{self, Mount};
-use ringfence_kernel::root::FsRoot;
+use ringfence_sysfs::mounts::{self, Mount};
+use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Absent, Error, Refused};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ringfence_kernel::text::printable;
+use ringfence_sysfs::text::printable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;

@@ -1,12 +1,12 @@
 //! Files as kernels of different machines show them, in trees that stand in for `/sys` and `/proc`.
 
-use ringfence_kernel::fixture::FixtureTree;
 use ringfence_resctrl::info::{IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::monitor::{Value, total};
 use ringfence_resctrl::{
     Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Options, Overview, Resctrl, Resource, Setting,
     State, Transaction,
 };
+use ringfence_sysfs::fixture::FixtureTree;
 
 const MOUNT: &str = "/sys/fs/resctrl";
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::transaction::{recover, undo_kept};
 use ringfence_resctrl::{
     Error, Group, GroupId, Mode, Options, Resctrl, Schemata, State, Step, Thread, Transaction,
 };
+use ringfence_sysfs::root::FsRoot;
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const MOMENT: &str = "RINGFENCE_MOMENT";

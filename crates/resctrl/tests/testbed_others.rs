@@ -7,11 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::transaction::{left, recover};
 use ringfence_resctrl::{
     Absent, Error, Group, GroupId, Mode, MountOptions, Options, Resctrl, Schemata, State, Step, Transaction,
 };
+use ringfence_sysfs::root::FsRoot;
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const NOBODY: u32 = 65534;

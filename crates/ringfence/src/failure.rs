@@ -3,10 +3,10 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use ringfence_lab::dataset::DatasetError;
-use ringfence_lab::engine::EngineError;
-use ringfence_lab::experiment::ExperimentError;
-use ringfence_lab::prove::Verdict;
+use ringfence_dataset::DatasetError;
+use ringfence_experiment::ExperimentError;
+use ringfence_studies::StudyError;
+use ringfence_studies::prove::Verdict;
 
 /// How the program ends; the number is the exit code. The one table of them: help and errors follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +113,12 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
         match error {
-            EngineError::Usage(text) => Failure::Usage(text),
-            EngineError::Failed(text) => Failure::Failed(text),
-            EngineError::Interrupted | EngineError::OutOfTime => Failure::Failed(error.to_string()),
+            StudyError::Usage(text) => Failure::Usage(text),
+            StudyError::Failed(text) => Failure::Failed(text),
+            StudyError::Interrupted | StudyError::OutOfTime => Failure::Failed(error.to_string()),
         }
     }
 }

@@ -16,7 +16,7 @@ const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
     // Workers and their guardian are this program too.
-    ringfence_lab::engine::guardian::enter_hidden_role();
+    ringfence_engine::guardian::enter_hidden_role();
     // Reading a command line takes more stack than a small 'ulimit -s' leaves the first thread.
     let verb = std::thread::Builder::new().name("ringfence".into()).stack_size(STACK);
     match verb.spawn(verb_of_the_command_line).map(std::thread::JoinHandle::join) {

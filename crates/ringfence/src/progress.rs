@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ringfence_lab::runner::Progress;
-use ringfence_lab::survey::Watch;
+use ringfence_engine::runner::Progress;
+use ringfence_studies::survey::Watch;
 
 /// Shows how measuring comes along.
 pub struct Show {

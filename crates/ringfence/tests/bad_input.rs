@@ -163,7 +163,7 @@ fn command_lines() {
 fn a_victim_that_shows_no_progress_is_sent_to_flags() {
     let folder = Folder::new();
     let (program, arguments) = ("sleep 100", ["neighbours", "--victim", "sleep 100", "--aggressor", "alu"]);
-    if ringfence_lab::workload::command::instructions_are_counted() {
+    if ringfence_engine::program::instructions_are_counted() {
         return skip("the kernel counts instructions here, by which any program shows progress");
     }
     refused_in_a_line(&folder, &arguments, "--victim-progress lines or counter, or --victim-run");

@@ -5,8 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ringfence_lab::dataset::Dataset;
-use ringfence_lab::runner::Ended;
+use ringfence_dataset::Dataset;
+use ringfence_experiment::ended::Ended;
+
 use support::{Folder, Output, Running, cpus, kill, marked, ringfence_in, skip, wait_for, wait_for_steps};
 
 const ARGS: [&str; 17] = [

@@ -5,6 +5,7 @@ mod support;
 use ringfence_machine::fixtures::{self, FixtureTree, ResctrlSpec};
 use ringfence_resctrl::Resctrl;
 use serde_json::Value;
+
 use support::{Folder, Output, cpus, ringfence, ringfence_in, skip};
 
 fn run(tree: &FixtureTree, args: &[&str]) -> Output {
@@ -126,7 +127,7 @@ fn without_resctrl_the_malloc_rows_run_and_the_rest_says_why_not() {
     // What this processor lacks is not run.
     let absent = |arm: &&str| {
         let flush = arm.rsplit(", ").next().unwrap();
-        !["clflush", "clflushopt", "clwb"].contains(&flush) || ringfence_lab::lock::has(flush)
+        !["clflush", "clflushopt", "clwb"].contains(&flush) || ringfence_studies::lock::has(flush)
     };
     expected.retain(absent);
     assert_eq!(counted, expected);

@@ -6,8 +6,9 @@ mod support;
 use std::fs;
 use std::process::Command;
 
-use ringfence_lab::workload::mcf::timetable;
+use ringfence_workloads::mcf::timetable;
 use serde_json::Value;
+
 use support::{Folder, cpus, figure, ringfence_in, skip};
 
 fn has(program: &str, package: &str) -> bool {

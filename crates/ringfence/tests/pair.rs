@@ -4,7 +4,8 @@ mod support;
 
 use std::path::Path;
 
-use ringfence_lab::dataset::Dataset;
+use ringfence_dataset::Dataset;
+
 use support::{Folder, Output, Running, cpus, ringfence_in, skip, wait_for_steps};
 
 const ARGS: [&str; 13] = [

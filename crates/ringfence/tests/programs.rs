@@ -4,7 +4,8 @@ mod support;
 
 use std::fs;
 
-use ringfence_lab::dataset::Dataset;
+use ringfence_dataset::Dataset;
+
 use support::{Folder, Output, Running, cpus, ringfence_in, skip};
 
 fn run(folder: &Folder, measure: &str, victim: &str, aggressor: &str) -> Output {

@@ -5,8 +5,9 @@ mod support;
 
 use std::fs;
 
-use ringfence_lab::dataset::Dataset;
-use ringfence_lab::latency;
+use ringfence_analysis::latency;
+use ringfence_dataset::Dataset;
+
 use support::{Folder, cpus, ringfence_in, skip};
 
 const READS: u64 = 512;

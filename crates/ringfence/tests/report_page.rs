@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringfence_lab::fixtures::survey_in;
-use ringfence_lab::task::Instruction;
+use ringfence_experiment::task::Instruction;
+use ringfence_studies::fixtures::survey_in;
 use serde_json::Value;
+
 use support::{Folder, Output, Running, ringfence_in, skip};
 
 const LARGEST: u64 = 2_000_000;

@@ -72,7 +72,7 @@ fn the_experiments_with_other_peoples_programs_run() {
         ("stress-ng", "how-much-do-cache-stressors-slow-a-pointer-chase", 4),
         ("fio", "how-much-does-fio-slow-a-pointer-chase", 4),
     ] {
-        if !ringfence_lab::plan::can_be_started(program) || cpus().len() < 2 {
+        if !ringfence_engine::available::can_be_started(program) || cpus().len() < 2 {
             skip(&format!("{program} is not installed, or there is one CPU only"));
             continue;
         }

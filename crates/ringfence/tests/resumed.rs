@@ -6,9 +6,11 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use ringfence_lab::dataset::{Dataset, State};
-use ringfence_lab::results;
-use ringfence_lab::runner::{Earlier, Ended};
+use ringfence_analysis::results;
+use ringfence_dataset::{Dataset, State};
+use ringfence_engine::runner::Earlier;
+use ringfence_experiment::ended::Ended;
+
 use support::{Folder, Running, cpus, ringfence_in, skip, wait_for};
 
 const BEGIN: [&str; 16] = [

@@ -5,9 +5,10 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use ringfence_lab::dataset::Dataset;
+use ringfence_dataset::Dataset;
 use ringfence_machine::topology::Topology;
 use serde_json::Value;
+
 use support::{Folder, cpus, ringfence, ringfence_in, skip};
 
 const TINY: [&str; 8] = ["--lives", "4", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];

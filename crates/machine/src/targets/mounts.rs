@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
-use ringfence_kernel::mounts::{self, Mount};
+use ringfence_sysfs::mounts::{self, Mount};
 
 use crate::root::FsRoot;
 use crate::units::Bytes;

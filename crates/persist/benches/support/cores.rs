@@ -6,7 +6,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{pin, ping_pong};
 
 /// How far apart two cores were during a window, from a ping-pong before it and one after; the bounds are the
-/// project's (`ringfence_lab::estimate::Class`).
+/// project's (`ringfence_experiment::class::Class`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// They share a last-level cache: round trips below 250 ns.

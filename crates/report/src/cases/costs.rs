@@ -1,7 +1,7 @@
 //! Cases without a baseline: the time of a unit of work, and the throughput where that is bytes.
 
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::CaseResult;
+use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::plan::Plan;
 
 use super::labels::{Labels, one};
 use super::notes::Notes;

@@ -1,7 +1,7 @@
 //! What sets cases apart: a column for each parameter that varied.
 
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::CaseResult;
+use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::plan::Plan;
 
 use crate::table::{Cell, Column};
 

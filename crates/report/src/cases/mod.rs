@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 pub(crate) use labels::{one, words};
 pub(crate) use not_run::refusals;
 
-use ringfence_lab::estimate::Class;
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::CaseResult;
+use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan::Plan;
 
 use crate::classes::classes_legend;
 use crate::style::Style;

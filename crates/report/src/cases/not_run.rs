@@ -1,6 +1,6 @@
 //! Cases that this machine could not hold.
 
-use ringfence_lab::plan::Plan;
+use ringfence_experiment::plan::Plan;
 
 use super::labels::words;
 use crate::style::Style;

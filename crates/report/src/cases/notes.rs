@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use ringfence_lab::estimate::NotEstimable;
+use ringfence_analysis::estimate::NotEstimable;
 
 use crate::style::Style;
 use crate::text::hanging;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_lab::estimate::{Estimate, Interval};
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::CaseResult;
+use ringfence_analysis::estimate::{Estimate, Interval};
+use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::plan::Plan;
 
 use super::labels::one;
 use super::slowdowns::figures;

@@ -1,8 +1,8 @@
 //! Cases with a baseline: the slowdown, what it says, each class of pairs, and what the others
 //! achieved meanwhile.
 
-use ringfence_lab::estimate::{ClassEstimate, Estimate, Finding, Verdict, WouldSettle};
-use ringfence_lab::results::{CaseResult, CoRunner, Effect};
+use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Verdict, WouldSettle};
+use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 
 use super::labels::Labels;
 use super::notes::Notes;

@@ -1,10 +1,10 @@
 //! The first screen: what was asked, and the answer in words.
 
-use ringfence_lab::estimate::Verdict;
-use ringfence_lab::frontier::Frontier;
-use ringfence_lab::results::CaseResult;
-use ringfence_lab::survey::answer::{ForBlock, Seen};
-use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey, advice};
+use ringfence_analysis::estimate::Verdict;
+use ringfence_analysis::frontier::Frontier;
+use ringfence_analysis::results::CaseResult;
+use ringfence_studies::survey::answer::{ForBlock, Seen};
+use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey, advice};
 
 use super::frontier::{self, color};
 use super::slowdowns::verdict;

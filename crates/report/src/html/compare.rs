@@ -1,8 +1,8 @@
 //! Comparisons: what changed between two measurements of one experiment.
 
 use maud::html;
-use ringfence_lab::compare::{Cell, Comparison};
-use ringfence_lab::estimate::Verdict;
+use ringfence_analysis::estimate::Verdict;
+use ringfence_studies::compare::{Cell, Comparison};
 
 use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
 use super::table::{Align, table};

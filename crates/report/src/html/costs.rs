@@ -1,12 +1,13 @@
 //! What writing costs: the heat map of instruction and block where these varied, else a row per case.
 
 use maud::{Markup, html};
-use ringfence_lab::estimate::Estimate;
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::CaseResult;
-use ringfence_lab::survey::{CostRow, Survey, instruction_name, parts::Part};
-use ringfence_lab::task::{FenceAt, Instruction, LineState, Task, Write};
+use ringfence_analysis::estimate::Estimate;
+use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::survey::parts::Part;
+use ringfence_studies::survey::{CostRow, Survey, instruction_name};
 
 use super::Section;
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};

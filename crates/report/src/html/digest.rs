@@ -1,15 +1,15 @@
 //! What a page needs of a dataset: its figures without its samples, so that a page over many datasets
 //! holds one of them at a time.
 
-use ringfence_lab::dataset::{Dataset, Manifest};
-use ringfence_lab::estimate::{AaSummary, Estimate};
-use ringfence_lab::frontier::{self, Frontier};
-use ringfence_lab::latency::{self, CaseLatencies};
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::{self, CaseResult};
-use ringfence_lab::sensitivity::{self, Sensitivity};
-use ringfence_lab::timeline::{self, Timeline};
+use ringfence_analysis::estimate::{AaSummary, Estimate};
+use ringfence_analysis::frontier::{self, Frontier};
+use ringfence_analysis::latency::{self, CaseLatencies};
+use ringfence_analysis::results::{self, CaseResult};
+use ringfence_analysis::timeline::{self, Timeline};
+use ringfence_dataset::{Dataset, Manifest};
+use ringfence_experiment::plan::Plan;
 use ringfence_machine::Machine;
+use ringfence_studies::sensitivity::{self, Sensitivity};
 
 /// Points that a time line is thinned to: about as many as a screen has room for.
 const MOST_POINTS: usize = 700;

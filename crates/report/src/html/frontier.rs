@@ -1,8 +1,8 @@
 //! The frontier: what is written against whom it slows down.
 
 use maud::{Markup, html};
-use ringfence_lab::frontier::{Frontier, Point, Reached, Standing, Writer};
-use ringfence_lab::survey::instruction_name;
+use ringfence_analysis::frontier::{Frontier, Point, Reached, Standing, Writer};
+use ringfence_studies::survey::instruction_name;
 use serde::Serialize;
 
 use super::Section;

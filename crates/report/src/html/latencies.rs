@@ -1,7 +1,7 @@
 //! Latencies of single operations: a table of the cases, and a figure for each on a logarithmic axis.
 
 use maud::html;
-use ringfence_lab::latency::CaseLatencies;
+use ringfence_analysis::latency::CaseLatencies;
 use serde::Serialize;
 
 use super::figure::{Chart, Figure};

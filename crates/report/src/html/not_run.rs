@@ -1,7 +1,7 @@
 //! What the machine could not hold, each with its reason.
 
 use maud::html;
-use ringfence_lab::plan::Plan;
+use ringfence_experiment::plan::Plan;
 
 use super::Section;
 use crate::cases::refusals;

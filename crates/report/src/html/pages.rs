@@ -1,10 +1,10 @@
 //! The kinds of pages.
 
-use ringfence_lab::frontier::{self, Frontier};
-use ringfence_lab::pair::Outcome;
-use ringfence_lab::prove::Proof;
-use ringfence_lab::survey::Survey;
+use ringfence_analysis::frontier::{self, Frontier};
 use ringfence_machine::Machine;
+use ringfence_studies::pair::Outcome;
+use ringfence_studies::prove::Proof;
+use ringfence_studies::survey::Survey;
 
 use super::{Answer, Digest, Group, Page, Section};
 use super::{

@@ -1,8 +1,8 @@
 //! Pairs: how each task fares beside each other one, and who should run beside whom.
 
 use maud::html;
-use ringfence_lab::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict};
-use ringfence_lab::pair::{Assignment, Outcome, PairEntry, letter};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict};
+use ringfence_studies::pair::{Assignment, Outcome, PairEntry, letter};
 
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
 use super::slowdowns::{borne_out, verdict};
@@ -79,7 +79,7 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         }
         Some(confirmed) => {
             let (value, note) = figure(&confirmed.gain);
-            let color = (outcome.verdict == ringfence_lab::pair::Verdict::Change).then_some("nt");
+            let color = (outcome.verdict == ringfence_studies::pair::Verdict::Change).then_some("nt");
             let lives = confirmed.gain.as_ref().map_or(String::new(), |gain| {
                 format!("{note} of total progress, on {} fresh lives", gain.lives)
             });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use ringfence_lab::plan::Plan;
+use ringfence_experiment::plan::Plan;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 

@@ -1,8 +1,8 @@
 //! The machine as it was probed: latency over footprint, what each cache holds, and round trips.
 
 use maud::{Markup, html};
-use ringfence_lab::survey::Survey;
 use ringfence_machine::probe::Reload;
+use ringfence_studies::survey::Survey;
 use serde::Serialize;
 
 use super::Section;

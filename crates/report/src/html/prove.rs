@@ -1,9 +1,9 @@
 //! A proof: the verdict, and every lever with what it does to the victim and what it costs.
 
 use maud::html;
-use ringfence_lab::estimate::{Estimate, Interval};
-use ringfence_lab::prove::{Price, Proof, Verdict};
-use ringfence_lab::task::text as task_text;
+use ringfence_analysis::estimate::{Estimate, Interval};
+use ringfence_experiment::task::text as task_text;
+use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
 use super::table::{Align, table};

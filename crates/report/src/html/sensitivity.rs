@@ -1,7 +1,7 @@
 //! Sensitivity: the slowdown of a victim over the footprint of who pollutes its cache.
 
-use ringfence_lab::estimate::Verdict;
-use ringfence_lab::sensitivity::{Curve, Point, Sensitivity};
+use ringfence_analysis::estimate::Verdict;
+use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
 use serde::Serialize;
 
 use super::figure::{Chart, Figure, Tip, legend};

@@ -1,10 +1,10 @@
 //! Whom co-runners slow down: the matrix of a survey, and a row per case of any experiment.
 
 use maud::{Markup, html};
-use ringfence_lab::estimate::{Finding, Verdict, WouldSettle};
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::{CaseResult, CoRunner};
-use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey};
+use ringfence_analysis::estimate::{Finding, Verdict, WouldSettle};
+use ringfence_analysis::results::{CaseResult, CoRunner};
+use ringfence_experiment::plan::Plan;
+use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
 
 use super::Section;
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};

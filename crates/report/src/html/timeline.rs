@@ -1,9 +1,9 @@
 //! The experiment over time.
 
 use maud::{Markup, html};
-use ringfence_lab::estimate::Class;
-use ringfence_lab::plan::Plan;
-use ringfence_lab::timeline::{Point, Timeline};
+use ringfence_analysis::timeline::{Point, Timeline};
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan::Plan;
 use serde::Serialize;
 
 use super::figure::{Chart, Figure, legend};

@@ -11,7 +11,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_lab::estimate::{Difference, Estimate, Interval};
+use ringfence_analysis::estimate::{Difference, Estimate, Interval};
 
 use digits::{decimals, number, rounded, scientific, signed};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_lab::estimate::{Interval, NotEstimable};
+use ringfence_analysis::estimate::{Interval, NotEstimable};
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! The cost table and what the costs are made of.
 
-use ringfence_lab::survey::parts::Part;
-use ringfence_lab::survey::{CostRow, Survey, instruction_name};
-use ringfence_lab::task::{FenceAt, Instruction, LineState};
+use ringfence_experiment::task::{FenceAt, Instruction, LineState};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::survey::parts::Part;
+use ringfence_studies::survey::{CostRow, Survey, instruction_name};
 
 use crate::numbers;
 use crate::style::{Paint, Style};

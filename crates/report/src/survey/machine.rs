@@ -1,9 +1,9 @@
 //! The machine in a few lines: what it says of itself beside what was probed.
 
-use ringfence_lab::survey::Survey;
 use ringfence_machine::Machine;
 use ringfence_machine::probe::{Capacity, Footprints, PingPong};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::survey::Survey;
 
 use crate::numbers;
 use crate::style::{Paint, Style};

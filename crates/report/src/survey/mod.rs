@@ -4,7 +4,7 @@ mod costs;
 mod machine;
 mod neighbours;
 
-use ringfence_lab::survey::Survey;
+use ringfence_studies::survey::Survey;
 
 use crate::numbers;
 use crate::style::Style;

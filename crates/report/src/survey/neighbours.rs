@@ -1,9 +1,9 @@
 //! Whom writers disturb: a table per victim.
 
-use ringfence_lab::estimate::Verdict;
-use ringfence_lab::survey::answer::Seen;
-use ringfence_lab::survey::{NeighbourRow, Neighbours, Survey};
-use ringfence_lab::task::Task;
+use ringfence_analysis::estimate::Verdict;
+use ringfence_experiment::task::Task;
+use ringfence_studies::survey::answer::Seen;
+use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
 
 use crate::numbers;
 use crate::style::{Paint, Style};

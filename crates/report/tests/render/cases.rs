@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_lab::estimate::{
-    ByClass, Class, ClassEstimate, Estimate, Finding, Interval, NotEstimable, diagnostics,
+use ringfence_analysis::estimate::{
+    ByClass, ClassEstimate, Estimate, Finding, Interval, NotEstimable, diagnostics,
 };
-use ringfence_lab::experiment::Experiment;
-use ringfence_lab::plan::{NotRun, Plan};
-use ringfence_lab::results::{CaseResult, CoRunner, Effect};
+use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan::{NotRun, Plan};
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 
@@ -20,7 +21,7 @@ fn plan(roles_and_arms: &str) -> Plan {
     let head = "schema = 1\nname = 'x'\nmetric = 'victim'\nmeasure = { looks = [20] }\n";
     let experiment = Experiment::parse(&format!("{head}{roles_and_arms}")).unwrap();
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
-    let mut plan = Plan::new(&experiment, &topology).unwrap();
+    let mut plan = Plan::new(&experiment, &topology, None).unwrap();
     plan.not_run.clear();
     plan
 }

@@ -1,7 +1,7 @@
 //! A hand-made comparison.
 
-use ringfence_lab::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
-use ringfence_lab::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 
 use crate::golden::check;
 

@@ -3,21 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfence_lab::dataset::{Dataset, Recorder};
-use ringfence_lab::estimate::Class;
-use ringfence_lab::experiment::Experiment;
-use ringfence_lab::fixtures::survey_in;
-use ringfence_lab::latency::CaseLatencies;
-use ringfence_lab::plan::{self, Plan};
-use ringfence_lab::runner::Ended;
-use ringfence_lab::sample::Sample;
-use ringfence_lab::survey::Survey;
-use ringfence_lab::task::Instruction;
+use ringfence_analysis::latency::CaseLatencies;
+use ringfence_dataset::{Dataset, Recorder};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::class::Class;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::{self, Plan};
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::Instruction;
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::{Finding, Severity};
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 use ringfence_report::html::{self, Digest, Page};
+use ringfence_studies::fixtures::survey_in;
+use ringfence_studies::survey::Survey;
 
 pub const HOSTILE: &str = "</script><img src=x onerror=\"document.title='hit'\">&<!--\u{202e}";
 
@@ -158,7 +158,7 @@ fn datasets_one_by_one_and_together() {
 /// An experiment whose every life is one pair, measured as told by `units`.
 pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> PathBuf {
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
-    let mut plan = Plan::new(&Experiment::parse(text).unwrap(), &topology).unwrap();
+    let mut plan = Plan::new(&Experiment::parse(text).unwrap(), &topology, None).unwrap();
     plan.not_run.clear();
     let machine = serde_json::to_value(Machine::examine(&fixtures::vm_2cpu().root()).unwrap()).unwrap();
     let folder = dir.join("made");

@@ -1,6 +1,8 @@
 //! Latencies of made-up cases.
 
-use ringfence_lab::latency::{CaseLatencies, Histogram, MissShare, Scale};
+use ringfence_analysis::latency::{CaseLatencies, MissShare};
+use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::scale::Scale;
 
 use crate::golden::check;
 

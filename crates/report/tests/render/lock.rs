@@ -1,10 +1,11 @@
 //! Regions that are locked into caches, and how reads of them fared.
 
-use ringfence_lab::latency::{CaseLatencies, Histogram, MissShare};
-use ringfence_lab::lock::{Misses, Region};
+use ringfence_analysis::latency::{CaseLatencies, MissShare};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_resctrl::pseudo::RegionPlan;
 use ringfence_resctrl::{GroupId, Mask, Mode, Step};
+use ringfence_studies::lock::{Misses, Region};
 
 use crate::golden::check;
 

@@ -1,18 +1,20 @@
 //! Pages of answers that rest on several datasets, and of comparisons.
 
-use ringfence_lab::dataset::Dataset;
-use ringfence_lab::engine::Used;
-use ringfence_lab::estimate::{Estimate, Interval, NotEstimable};
-use ringfence_lab::experiment::{Measure, PlacementKind};
-use ringfence_lab::pair::{self, Outcome};
-use ringfence_lab::prove::lever::Offer;
-use ringfence_lab::prove::{Confirmation, Control, Price, Proof, Question, Record, Tried, Verdict, Worked};
-use ringfence_lab::sensitivity::{self, Polluter};
-use ringfence_lab::task::text;
-use ringfence_lab::units::Share;
+use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
+use ringfence_dataset::Dataset;
+use ringfence_engine::Used;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::units::Bytes;
 use ringfence_report::Style;
 use ringfence_report::html::{self, Compared};
+use ringfence_studies::pair::{self, Outcome};
+use ringfence_studies::prove::lever::Offer;
+use ringfence_studies::prove::{
+    Confirmation, Control, Price, Proof, Question, Record, Tried, Verdict, Worked,
+};
+use ringfence_studies::sensitivity::{self, Polluter};
 
 use crate::compare::comparison;
 use crate::html::{HOSTILE, check, digest, measured};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_lab::estimate::{Class, Estimate, Finding, Interval, NotEstimable};
-use ringfence_lab::pair::{Advice, Assignment, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_experiment::class::Class;
+use ringfence_studies::pair::{Advice, Assignment, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict};
 
 use crate::golden::check;
 

@@ -1,8 +1,8 @@
 //! Curves of made-up victims.
 
-use ringfence_lab::estimate::{Estimate, Finding, Interval, NotEstimable};
-use ringfence_lab::sensitivity::{Curve, Point, Sensitivity};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
 
 use crate::golden::check;
 

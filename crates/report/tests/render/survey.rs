@@ -1,10 +1,10 @@
 //! The survey, and what an A/A experiment says.
 
-use ringfence_lab::estimate::{AaSummary, Estimate, Finding, Interval, NotEstimable};
-use ringfence_lab::fixtures::survey;
-use ringfence_lab::survey::answer::Seen;
-use ringfence_lab::task::Instruction;
+use ringfence_analysis::estimate::{AaSummary, Estimate, Finding, Interval, NotEstimable};
+use ringfence_experiment::task::Instruction;
 use ringfence_report::{Style, html};
+use ringfence_studies::fixtures::survey;
+use ringfence_studies::survey::answer::Seen;
 
 use crate::golden::check;
 

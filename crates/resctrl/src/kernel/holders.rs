@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ringfence_kernel::root::FsRoot;
+use ringfence_sysfs::root::FsRoot;
 
 // The first PID namespace, which has every process of the machine: `PROC_PID_INIT_INO` of
 // include/linux/proc_ns.h, the same since Linux 3.8.
@@ -87,7 +87,7 @@ fn device(path: &Path) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_kernel::fixture::FixtureTree;
+    use ringfence_sysfs::fixture::FixtureTree;
     use std::os::unix::fs::symlink;
 
     fn tree(namespace: &str) -> FixtureTree {

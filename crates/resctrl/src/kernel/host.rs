@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_kernel::cpulist::CpuSet;
-use ringfence_kernel::root::{FsRoot, field};
+use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_sysfs::root::{FsRoot, field};
 
 use super::{Held, Identity, Kernel, WriteError, holders};
 use crate::transaction::lock;

@@ -8,7 +8,7 @@ pub mod model;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostKernel;

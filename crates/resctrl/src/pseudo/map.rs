@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 
 use crate::error::{Error, Refused};
 use crate::group::{Group, Mode};

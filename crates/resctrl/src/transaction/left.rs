@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_kernel::root::FsRoot;
+use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{self, Journal, Record};

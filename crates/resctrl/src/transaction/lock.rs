@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_kernel::root::FsRoot;
+use ringfence_sysfs::root::FsRoot;
 
 use super::{journal, place};
 use crate::error::{Error, Refused};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 
 use super::journal::Record;
 use super::step::Step;

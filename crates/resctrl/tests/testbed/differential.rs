@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::Resctrl;
 use ringfence_resctrl::kernel::Kernel;
 use ringfence_resctrl::kernel::model::{Hardware, Model};
+use ringfence_sysfs::root::FsRoot;
 
 use crate::env::{Env, Guest};
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::kernel::model::{Hardware, Model};
 use ringfence_resctrl::{Error, Group, Mode, Resctrl, Schemata, State};
+use ringfence_sysfs::root::FsRoot;
 
 pub trait Env {
     fn fs(&self) -> Resctrl;

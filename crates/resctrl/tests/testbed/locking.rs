@@ -1,10 +1,10 @@
 //! Pseudo-locking: everything that stands in its way, and what a region keeps others from.
 
 use libc::{E2BIG, EACCES, EINVAL};
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::pseudo::{Cache, RegionPlan};
 use ringfence_resctrl::transaction::Options;
 use ringfence_resctrl::{Group, GroupId, Mode, Resource, State, Transaction};
+use ringfence_sysfs::root::FsRoot;
 
 use crate::env::{Env, refused, set};
 

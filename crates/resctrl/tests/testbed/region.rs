@@ -1,9 +1,9 @@
 //! What only a real kernel does: mapping, measuring, mounting.
 
 use libc::EINVAL;
-use ringfence_kernel::root::FsRoot;
 use ringfence_resctrl::pseudo::{Mapped, Measured, Support, What, measure, support};
 use ringfence_resctrl::{Absent, Error, Group, Mode, MountOptions, Resctrl};
+use ringfence_sysfs::root::FsRoot;
 
 use crate::env::{Env, refused, set};
 

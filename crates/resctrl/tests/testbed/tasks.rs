@@ -1,8 +1,8 @@
 //! Tasks, CPUs, counters, permissions, and groups that are not there.
 
 use libc::{EACCES, EEXIST, EINVAL, ENOENT, EPERM, ESRCH};
-use ringfence_kernel::cpulist::CpuSet;
 use ringfence_resctrl::{Error, GroupId, Mode};
+use ringfence_sysfs::cpulist::CpuSet;
 
 use crate::env::{Env, refused, set};
 

@@ -1,7 +1,7 @@
 //! `aa`: a task against itself, to learn what this machine's noise looks like.
 
-use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
-use ringfence_lab::task::text;
+use ringfence_experiment::task::text;
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
 use super::experiment;
 use crate::args::Aa;

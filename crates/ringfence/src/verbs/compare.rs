@@ -1,8 +1,8 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
-use ringfence_lab::compare::{self, Comparison, Match, Side};
-use ringfence_lab::dataset::{self, Dataset};
+use ringfence_dataset::Dataset;
 use ringfence_report::html::{self, Compared, Page};
+use ringfence_studies::compare::{self, Comparison, Match, Side};
 use serde_json::json;
 
 use crate::args::Compare;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output;
 
 pub fn run(args: &Compare) -> Result<(), Failure> {
-    let (before, after) = (dataset::list(&args.before)?, dataset::list(&args.after)?);
+    let (before, after) = (ringfence_dataset::list(&args.before)?, ringfence_dataset::list(&args.after)?);
     let matched = compare::match_folders((&args.before, &before), (&args.after, &after))
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let alone = matched.alone;

@@ -4,23 +4,24 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
-use ringfence_lab::engine::EngineError;
-use ringfence_lab::experiment::{Experiment, OneOrMany, PlacementKind};
-use ringfence_lab::latency::{self, CaseLatencies, Scale};
-use ringfence_lab::lock;
-use ringfence_lab::measure::{self, Measurement};
-use ringfence_lab::plan::Plan;
-use ringfence_lab::results::{self, CaseResult};
-use ringfence_lab::runner::{Ended, Progress};
-use ringfence_lab::sample::Sample;
-use ringfence_lab::sensitivity::{self, Sensitivity};
-use ringfence_lab::shell;
-use ringfence_lab::start::unlike_the_others;
-use ringfence_lab::text_file;
-use ringfence_lab::units::{Share, Span};
+use ringfence_analysis::latency::{self, CaseLatencies};
+use ringfence_analysis::results::{self, CaseResult};
+use ringfence_dataset::text_file;
+use ringfence_engine::runner::Progress;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::scale::Scale;
+use ringfence_experiment::shell;
+use ringfence_experiment::start::unlike_the_others;
+use ringfence_experiment::units::{Share, Span};
+use ringfence_experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
+use ringfence_studies::StudyError;
+use ringfence_studies::lock;
+use ringfence_studies::measure::{self, Measurement};
+use ringfence_studies::sensitivity::{self, Sensitivity};
 use serde_json::{Value, json};
 
 use crate::args::{Measuring, Placement, Run};
@@ -60,15 +61,15 @@ pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure>
     experiment.check()?;
     let machine = super::examine()?;
     // Refuses what cannot be planned before a file is written or anything runs.
-    let plan = Plan::new(&experiment, &machine.topology)?;
+    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     // It may be saved for a machine that can hold it.
     if let Some(path) = &flags.save {
         save(&experiment, path)?;
         let again = command(&["run"], path);
         return output::print(&format!("saved {}; run it with: {again}", path.display()));
     }
-    let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir(&experiment.name));
-    dataset::Recorder::check(&dir)?;
+    let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
+    ringfence_dataset::Recorder::check(&dir)?;
     refuse_nothing(&plan)?;
     let measure =
         |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
@@ -92,7 +93,7 @@ pub fn carry_out(
     dir: &Path,
     machine: &Machine,
     flags: &Measuring,
-    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, EngineError>,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let done = watch(name, flags, measure)?;
@@ -112,7 +113,7 @@ pub fn carry_out(
 pub fn watch(
     name: &str,
     flags: &Measuring,
-    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, EngineError>,
+    measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<Measurement, Failure> {
     let stop = super::stop_on_signals()?;
     // Held open until the end of the measurement; the kernel lets go when it is closed.

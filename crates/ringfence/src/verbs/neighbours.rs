@@ -1,7 +1,7 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
-use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
-use ringfence_lab::task::text;
+use ringfence_experiment::task::text;
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
 use super::experiment::{self, one_or_many};
 use crate::args::Neighbours;

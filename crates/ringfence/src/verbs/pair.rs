@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfence_lab::dataset;
-use ringfence_lab::experiment::{Measure, PlacementKind};
-use ringfence_lab::pair::{self, Outcome, Question};
-use ringfence_lab::units::{Share, Span};
+use ringfence_experiment::units::{Share, Span};
+use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
+use ringfence_studies::pair::{self, Outcome, Question};
 use serde_json::json;
 
 use super::{experiment, resume};
@@ -34,7 +33,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
                 experiment::command(&["run"], path)
             ));
         }
-        let dir = flags.output.out.clone().unwrap_or_else(|| dataset::default_dir("pair"));
+        let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
         return measure(&question, &dir, &machine, flags);
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringfence_lab::dataset::{self, Dataset};
-use ringfence_lab::estimate::FEWEST_LIVES;
-use ringfence_lab::experiment::Measure;
-use ringfence_lab::prove::{self, Files, Proof, Question};
-use ringfence_lab::task::text;
-use ringfence_lab::units::Span;
+use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_dataset::Dataset;
+use ringfence_experiment::Measure;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
+use ringfence_studies::prove::{self, Files, Proof, Question};
 use serde_json::json;
 use toml::{Table, Value};
 
@@ -25,14 +25,14 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     let (question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
-            let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("prove"));
+            let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("prove"));
             (question(args)?, dir)
         }
     };
     let plan = prove::plan_of_look(&question, &machine)?;
     if args.resume.is_none() {
         prove::check_time(&question, &plan)?;
-        dataset::Recorder::check(&dir)?;
+        ringfence_dataset::Recorder::check(&dir)?;
     }
     if let Some(precision) = prove::precision(&question, &plan).filter(|_| !args.output.quiet) {
         // Where nobody reads it, nothing is lost.
@@ -146,7 +146,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     set_some(&mut time, "time", args.time.as_deref())?;
-    let mut budget = ringfence_lab::units::Share(0.02);
+    let mut budget = ringfence_experiment::units::Share(0.02);
     set_budget(&mut budget, Some(&args.budget))?;
     // Fewer than a figure takes still try every lever.
     if let Some(lives) = args.lives.filter(|lives| *lives < 2) {

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_lab::dataset::{self, Dataset};
-use ringfence_lab::pair;
-use ringfence_lab::survey::Survey;
+use ringfence_dataset::Dataset;
 use ringfence_report::html::{self, Digest, Page};
+use ringfence_studies::pair;
+use ringfence_studies::survey::Survey;
 
 use crate::args::Report;
 use crate::failure::Failure;
@@ -59,8 +59,8 @@ fn page(dir: &Path) -> Result<Page, Failure> {
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     // A proof that its control has refused has no dataset.
     let folders = match &proof {
-        Some(_) => dataset::list(dir).unwrap_or_default(),
-        None => dataset::list(dir)?,
+        Some(_) => ringfence_dataset::list(dir).unwrap_or_default(),
+        None => ringfence_dataset::list(dir)?,
     };
     for folder in folders {
         // One at a time: a dataset may hold a million samples, its digest a few hundred figures.

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
-use ringfence_lab::experiment::{Experiment, nearest};
-use ringfence_lab::measure;
-use ringfence_lab::plan::{Plan, can_be_started, least_window};
-use ringfence_lab::reproduce::{self, Published, Row};
-use ringfence_lab::runner::Ended;
-use ringfence_lab::sample::Sample;
-use ringfence_lab::units::Span;
+use ringfence_engine::available::can_be_started;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::{Plan, least_window};
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
+use ringfence_studies::measure;
+use ringfence_studies::reproduce::{self, Published, Row};
 use serde_json::json;
 
 use super::experiment;
@@ -36,8 +36,8 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         return save(&chosen, dir);
     }
     let machine = super::examine()?;
-    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("reproduce"));
-    dataset::Recorder::check(&dir)?;
+    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    ringfence_dataset::Recorder::check(&dir)?;
     let stop = super::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
@@ -50,7 +50,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         measured += plan.measured().len();
         let published = named_here(&published, args);
         let rows =
-            reproduce::rows(&published, &plan, &samples, ringfence_lab::results::level(&plan, &samples))
+            reproduce::rows(&published, &plan, &samples, ringfence_analysis::results::level(&plan, &samples))
                 .map_err(Failure::Failed)?;
         if args.output.json {
             json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": rows }));
@@ -88,7 +88,7 @@ fn measure_or_not(
     stop: &std::sync::atomic::AtomicBool,
     show: &mut Show,
 ) -> Result<(Plan, Vec<Sample>, Ended), Failure> {
-    let plan = Plan::without_missing(experiment, machine, &can_be_started)?;
+    let plan = ringfence_engine::available::plan_for(experiment, machine, &can_be_started)?;
     if plan.measured().is_empty() {
         return Ok((plan, Vec::new(), Ended::Complete));
     }
@@ -113,8 +113,11 @@ fn section(
     }
     text += "\n";
     if rows.is_empty() {
-        let results =
-            ringfence_lab::results::results(plan, samples, ringfence_lab::results::level(plan, samples));
+        let results = ringfence_analysis::results::results(
+            plan,
+            samples,
+            ringfence_analysis::results::level(plan, samples),
+        );
         text += &ringfence_report::cases(plan, &results, style);
         text += "\n";
     }
@@ -190,7 +193,7 @@ fn list(published: &[Published]) -> Result<(), Failure> {
 }
 
 fn save(experiments: &[Experiment], dir: &Path) -> Result<(), Failure> {
-    dataset::Recorder::check(dir)?;
+    ringfence_dataset::Recorder::check(dir)?;
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
     for one in experiments {

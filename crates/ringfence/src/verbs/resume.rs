@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use ringfence_lab::dataset::Dataset;
-use ringfence_lab::measure;
-use ringfence_lab::runner::Ended;
+use ringfence_dataset::Dataset;
+use ringfence_experiment::ended::Ended;
+use ringfence_studies::measure;
 
 use super::experiment;
 use crate::args::{Measuring, Output, Show};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use ringfence_lab::experiment::{Experiment, Measure, PlacementKind};
-use ringfence_lab::sensitivity::{self, Polluter};
-use ringfence_lab::task::text;
-use ringfence_lab::units::Span;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, Measure, PlacementKind};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
+use ringfence_studies::sensitivity::{self, Polluter};
 
 use super::experiment;
 use crate::args::{PolluterArg, Sensitivity};

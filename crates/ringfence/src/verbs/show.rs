@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use ringfence_lab::dataset::{self, Dataset};
-use ringfence_lab::pair;
-use ringfence_lab::results;
-use ringfence_lab::survey::Survey;
-use ringfence_lab::text_file;
+use ringfence_analysis::results;
+use ringfence_dataset::Dataset;
+use ringfence_dataset::text_file;
+use ringfence_studies::pair;
+use ringfence_studies::survey::Survey;
 use serde_json::json;
 
 use super::experiment;
@@ -36,7 +36,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     }
     let mut text = String::new();
     let mut all = Vec::new();
-    for dir in dataset::list(&args.dataset)? {
+    for dir in ringfence_dataset::list(&args.dataset)? {
         let dataset = Dataset::open(&dir)?;
         let plan = &dataset.plan;
         let results = results::results(plan, &dataset.samples, results::level(plan, &dataset.samples));

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringfence_lab::dataset;
-use ringfence_lab::survey::{self, Depth, Options};
+use ringfence_studies::survey::{self, Depth, Options};
 
 use super::experiment;
 use crate::args::Survey;
@@ -18,7 +17,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     if let Some(dir) = &args.save {
         return save(depth, args.seed, &machine, dir);
     }
-    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("survey"));
+    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("survey"));
     empty_or_absent(&dir)?;
     let stop = super::stop_on_signals()?;
     let started = Instant::now();
@@ -46,7 +45,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
 
 // The same folders that a dataset refuses, before anything is probed.
 fn empty_or_absent(dir: &Path) -> Result<(), Failure> {
-    dataset::Recorder::check(dir).map_err(Failure::from)
+    ringfence_dataset::Recorder::check(dir).map_err(Failure::from)
 }
 
 fn save(depth: Depth, seed: u64, machine: &ringfence_machine::Machine, dir: &PathBuf) -> Result<(), Failure> {

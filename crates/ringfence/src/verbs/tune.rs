@@ -5,11 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringfence_lab::dataset;
-use ringfence_lab::task::text;
-use ringfence_lab::tune::{self, Question, Tuned};
-use ringfence_lab::units::Share;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
+use ringfence_studies::tune::{self, Question, Tuned};
 use serde_json::json;
 
 use super::experiment::{set, set_budget};
@@ -24,8 +23,8 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let path = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
     refuse_existing(&path)?;
     tune::check(&question, &machine)?;
-    let dir = args.output.out.clone().unwrap_or_else(|| dataset::default_dir("tune"));
-    dataset::Recorder::check(&dir)?;
+    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("tune"));
+    ringfence_dataset::Recorder::check(&dir)?;
     let stop = super::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);

@@ -1,8 +1,8 @@
 //! `write`: what durable writes cost, over any combination of ways to write.
 
-use ringfence_lab::experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
-use ringfence_lab::task::text;
-use ringfence_lab::units::Span;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Span;
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 use toml::{Table, Value};
 
 use super::experiment::{self, one_or_many};

@@ -1,6 +1,6 @@
 //! What a modelled machine has.
 
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 
 use crate::fs::MountOptions;
 use crate::schemata::{Domain, Mask};

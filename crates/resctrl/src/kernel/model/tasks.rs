@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libc::{EINVAL, EOVERFLOW, EPERM, ERANGE, ESRCH};
-use ringfence_kernel::cpulist::CpuSet;
+use ringfence_sysfs::cpulist::CpuSet;
 
 use super::machine::{Machine, Place};
 use crate::group::Mode;

@@ -4,20 +4,18 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ringfence_lab::dataset;
-use ringfence_lab::experiment::Experiment;
-use ringfence_lab::lock::{self, Offer, Question};
-use ringfence_lab::measure;
-use ringfence_lab::plan::Plan;
-use ringfence_lab::task::text;
-use ringfence_lab::units::Span;
+use ringfence_experiment::Experiment;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
-
+use ringfence_studies::lock::{self, Offer, Question};
+use ringfence_studies::measure;
 use serde_json::{Value, json};
 
 use crate::args::{LockMeasure, Measuring};
@@ -36,7 +34,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
     let draft = lock::experiment(&question, &Offer::default())?;
-    let placed = Plan::new(&draft, &machine.topology)?.placed;
+    let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
     let cpu = placed.cpus[0].first().copied();
     let cpu = cpu.ok_or_else(|| Failure::Usage("there is no CPU for the reader here".into()))?;
     question.cpu = Some(cpu);
@@ -59,7 +57,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     }
     let mut said = Said { notes, experiments: Vec::new(), json: asked.measuring.output.json };
     said.begin()?;
-    let dir = asked.measuring.output.out.clone().unwrap_or_else(|| dataset::default_dir(&wanted.name));
+    let dir =
+        asked.measuring.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
     go_on()?;
     said.measure(wanted, &dir, &machine, &asked.measuring)?;
     let flushes = if held.is_some() { &lock::FLUSHES[..] } else { &[] };
@@ -126,7 +125,7 @@ impl Said {
     ) -> Result<(), Failure> {
         experiment::apply(&mut wanted, flags)?;
         wanted.check()?;
-        experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology)?)?;
+        experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?)?;
         let started = Instant::now();
         let done = experiment::watch(&wanted.name, flags, &|stop, show| {
             measure::measure(&wanted, machine, dir, stop, show)

@@ -4,11 +4,11 @@ mod measure;
 
 use std::sync::atomic::Ordering;
 
-use ringfence_lab::lock;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::{Domain, Error, Options, Resctrl};
+use ringfence_studies::lock;
 use serde_json::json;
 
 use crate::args::{Lock, LockAction, LockCreate, LockList, LockMisses, LockRemove, Place, WhichCache};

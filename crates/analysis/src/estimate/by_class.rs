@@ -1,0 +1,86 @@
+//! Estimates per class of the CPUs in use, beside the one over all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringfence_experiment::class::Class;
+use serde::Serialize;
+
+use super::slowdown::slowdown_of;
+use super::{Estimate, Pair, serialize_estimate};
+
+/// A slowdown for every class that occurred and one over all pairs; each pair is in both.
+///
+/// Each interval holds at its own level: reading several of them as one claim takes a stricter level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ByClass {
+    /// Over all pairs, whatever their class.
+    pub all: ClassEstimate,
+    /// Per class that occurred.
+    pub classes: BTreeMap<Class, ClassEstimate>,
+}
+
+/// The slowdown over some of the pairs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassEstimate {
+    /// Pairs that it rests on.
+    pub pairs: u32,
+    /// Lives with at least one such pair.
+    pub lives: u32,
+    /// The slowdown over those lives, from those pairs alone.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub slowdown: Estimate,
+}
+
+/// Estimates the slowdown per class and over all, at the confidence `level`.
+pub fn by_class(pairs: &[Pair], level: f64) -> ByClass {
+    let classes: BTreeSet<Class> = pairs.iter().map(|pair| pair.class).collect();
+    ByClass {
+        all: over(pairs, level, |_| true),
+        classes: classes.into_iter().map(|class| (class, over(pairs, level, |p| p.class == class))).collect(),
+    }
+}
+
+fn over(pairs: &[Pair], level: f64, keep: impl Fn(&Pair) -> bool) -> ClassEstimate {
+    let kept = || pairs.iter().filter(|pair| keep(pair));
+    ClassEstimate {
+        pairs: kept().count() as u32,
+        lives: kept().map(|pair| pair.life).collect::<BTreeSet<_>>().len() as u32,
+        slowdown: slowdown_of(kept(), level),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::{NotEstimable, Window};
+
+    fn pair(life: u32, class: Class, slowdown: f64) -> Pair {
+        let window = |ns| Window { units: 1.0, ns };
+        Pair { life, class, baseline: window(1.0), arm: window(slowdown) }
+    }
+
+    #[test]
+    fn every_pair_counts_in_its_class_and_over_all() {
+        let mut pairs = vec![pair(7, Class::Mixed, 5.0)];
+        for life in 0..4 {
+            pairs.push(pair(life, Class::Sharing, 12.0));
+            pairs.push(pair(life + 2, Class::Apart, 1.0));
+        }
+        let estimates = by_class(&pairs, 0.95);
+        let found = |class| &estimates.classes[&class];
+        assert_eq!((found(Class::Sharing).pairs, found(Class::Sharing).lives), (4, 4));
+        assert!((found(Class::Sharing).slowdown.unwrap().value - 12.0).abs() < 1e-12);
+        assert!((found(Class::Apart).slowdown.unwrap().value - 1.0).abs() < 1e-12);
+        assert_eq!(found(Class::Mixed).slowdown, Err(NotEstimable::TooFewLives { lives: 1 }));
+        assert_eq!((estimates.all.pairs, estimates.all.lives), (9, 7));
+        assert!(!estimates.classes.contains_key(&Class::Unclear));
+        assert_eq!(estimates.classes.values().map(|class| class.pairs).sum::<u32>(), estimates.all.pairs);
+    }
+
+    #[test]
+    fn json_names_classes_and_reasons() {
+        let json = serde_json::to_value(by_class(&[pair(1, Class::Apart, 1.0)], 0.95)).unwrap();
+        assert_eq!(json["classes"]["apart"]["slowdown"]["reason"], "too_few_lives");
+        assert_eq!(json["classes"]["apart"]["slowdown"]["lives"], 1);
+    }
+}

@@ -1,0 +1,270 @@
+//! Student's t over lives on the log scale, and the reasons for which there is none.
+
+use serde::{Deserialize, Serialize, Serializer};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::told;
+
+/// An estimate with its interval, or why there is none.
+pub type Estimate = Result<Interval, NotEstimable>;
+
+/// A positive figure with the interval that holds it at the stated level.
+///
+/// The figure is a geometric mean over lives, the interval symmetric on the log scale. All fields are finite,
+/// and `0 < low <= value <= high`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The point estimate.
+    pub value: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+    /// Confidence level of the two bounds, such as 0.95.
+    pub level: f64,
+    /// Lives that it rests on.
+    pub lives: u32,
+    /// Standard deviation of the log figure from life to life.
+    pub spread: f64,
+}
+
+/// Why a figure cannot be had from these samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum NotEstimable {
+    /// There are no samples.
+    #[error("nothing was measured")]
+    NothingMeasured,
+    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES).
+    #[error("too few lives: {lives}, and a figure takes at least {}", super::FEWEST_LIVES)]
+    TooFewLives {
+        /// Lives there were.
+        lives: u32,
+    },
+    /// The interval reaches beyond a factor of [`WIDEST`](super::WIDEST).
+    #[error(
+        "not known: the {lives} lives differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
+        super::WIDEST,
+        needed.map_or("no sensible number of lives".into(), |needed| format!("about {needed} lives"))
+    )]
+    TooWide {
+        /// Lives there were.
+        lives: u32,
+        /// Lives, in all, that would bring it within that factor if they keep differing as they do; none when
+        /// absurdly many.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        needed: Option<u32>,
+    },
+    /// Whole lives without any work on one side: their ratio is zero, unbounded or undefined.
+    #[error("no work was done in whole lives: baseline stalled in {baseline}, arm in {arm} of {of} lives")]
+    Stalled {
+        /// Lives in which the baseline did no work.
+        baseline: u32,
+        /// Lives in which the arm did no work.
+        arm: u32,
+        /// All lives.
+        of: u32,
+    },
+    /// Whole lives without any work, where there is only one side.
+    #[error("no work was done in {lives} of {of} lives")]
+    NoWork {
+        /// Lives without work.
+        lives: u32,
+        /// All lives.
+        of: u32,
+    },
+    /// A window has no length, negative work, or a number that is none.
+    #[error("life {life} holds a window that is no measurement (no length, negative work, or not a number)")]
+    InvalidWindow {
+        /// The first such life.
+        life: u32,
+    },
+    /// The figure or a bound of it exceeds what a 64-bit number holds.
+    #[error("the lives differ too much for the interval to be expressed")]
+    OutOfRange,
+    /// The confidence level is not strictly between 0 and 1.
+    #[error("the confidence level must lie strictly between 0 and 1")]
+    InvalidLevel,
+}
+
+impl Interval {
+    /// The same of a figure that is so many times as large; the factor must be positive and finite.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
+    }
+
+    /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
+    ///
+    /// # Errors
+    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES) lives, an interval wider than
+    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, lives too far apart to be expressed.
+    pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
+        told::told(Self::student(logs, level)?)
+    }
+
+    // From two lives on, however wide.
+    fn student(logs: &[f64], level: f64) -> Estimate {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(NotEstimable::InvalidLevel);
+        }
+        let lives = u32::try_from(logs.len()).map_err(|_| NotEstimable::OutOfRange)?;
+        match lives {
+            0 => return Err(NotEstimable::NothingMeasured),
+            1 => return Err(NotEstimable::TooFewLives { lives }),
+            _ => {}
+        }
+        let n = f64::from(lives);
+        let mean = logs.iter().sum::<f64>() / n;
+        let spread = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let half = t_two_sided(level, lives) * spread / n.sqrt();
+        let bounds = [mean - half, mean, mean + half].map(f64::exp);
+        if bounds.iter().any(|x| !x.is_normal()) || !spread.is_finite() {
+            return Err(NotEstimable::OutOfRange);
+        }
+        let [low, value, high] = bounds;
+        Ok(Self { value, low, high, level, lives, spread })
+    }
+
+    /// The probability that the figure is above 1, given these lives: Student's t of the log figure, which is
+    /// its posterior where nothing is known beforehand of mean and spread (Jeffreys' prior).
+    pub fn probability_above_one(&self) -> f64 {
+        if self.spread <= 0.0 {
+            return if self.value > 1.0 {
+                1.0
+            } else if self.value < 1.0 {
+                0.0
+            } else {
+                0.5
+            };
+        }
+        let n = f64::from(self.lives);
+        let t = self.value.ln() / (self.spread / n.sqrt());
+        StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
+    }
+
+    /// Half the interval's width on the log scale: 0.01 is close to +-1 %.
+    pub fn log_half_width(&self) -> f64 {
+        (self.high.ln() - self.low.ln()) / 2.0
+    }
+
+    /// Whether the interval holds this figure.
+    pub fn contains(&self, figure: f64) -> bool {
+        self.low <= figure && figure <= self.high
+    }
+
+    /// Whether the interval lies in `1 - margin ..= 1 + margin`.
+    pub fn within_margin(&self, margin: f64) -> bool {
+        1.0 - margin <= self.low && self.high <= 1.0 + margin
+    }
+}
+
+/// The quantile of Student's t that leaves `level` between itself and its negative, for this many lives (>=
+/// 2).
+pub(crate) fn t_two_sided(level: f64, lives: u32) -> f64 {
+    t_quantile(0.5 + level / 2.0, lives)
+}
+
+/// Quantile of Student's t with `lives - 1` degrees of freedom.
+pub(super) fn t_quantile(p: f64, lives: u32) -> f64 {
+    t_quantile_at(p, f64::from(lives.max(2) - 1))
+}
+
+/// Quantile of Student's t with so many degrees of freedom, above zero and not always whole.
+pub(super) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).expect("scale and freedom are positive").inverse_cdf(p)
+}
+
+/// Writes the interval's fields, or those of the reason: readers tell them apart by the field `reason`.
+/// As a table of its figures, or the reason why there are none.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
+    match estimate {
+        Ok(interval) => interval.serialize(to),
+        Err(reason) => reason.serialize(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64, tolerance: f64) -> bool {
+        (a - b).abs() <= tolerance
+    }
+
+    // Two-sided critical values as printed in any t table (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
+    #[test]
+    fn quantiles_match_the_printed_table() {
+        for (level, lives, t) in [
+            (0.95, 2, 12.706),
+            (0.95, 3, 4.303),
+            (0.95, 10, 2.262),
+            (0.99, 10, 3.250),
+            (0.95, 20, 2.093),
+            (0.95, 41, 2.021),
+            (0.90, 31, 1.697),
+            (0.998, 101, 3.174),
+        ] {
+            assert!(
+                close(t_two_sided(level, lives), t, 6e-4),
+                "{level} {lives} {}",
+                t_two_sided(level, lives)
+            );
+        }
+    }
+
+    // One degree of freedom is Cauchy: tan(pi (p - 1/2)). Two: (2p - 1) / sqrt(2p (1 - p)).
+    #[test]
+    fn far_tails_match_the_closed_forms() {
+        for level in [0.01, 0.5, 0.95, 0.9999] {
+            let p = 0.5 + level / 2.0;
+            let cauchy = (std::f64::consts::PI * level / 2.0).tan();
+            let two = level / (2.0 * p * (1.0 - p)).sqrt();
+            assert!(close(t_two_sided(level, 2) / cauchy, 1.0, 1e-6), "{level}");
+            assert!(close(t_two_sided(level, 3) / two, 1.0, 1e-6), "{level}");
+        }
+    }
+
+    // Logs 0.1, 0.2, 0.3: mean 0.2, sd 0.1, half-width 4.302653 * 0.1 / sqrt(3) = 0.2484138.
+    #[test]
+    fn three_lives_by_hand() {
+        let interval = Interval::student(&[0.1, 0.2, 0.3], 0.95).unwrap();
+        assert!(close(interval.value, 0.2f64.exp(), 1e-12));
+        assert!(close(interval.low, (-0.048_413_8f64).exp(), 1e-6));
+        assert!(close(interval.high, 0.448_413_8f64.exp(), 1e-6));
+        assert!(close(interval.spread, 0.1, 1e-12));
+        assert!(close(interval.log_half_width(), 0.248_413_8, 1e-6));
+        assert_eq!(interval.lives, 3);
+    }
+
+    // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t = 1.
+    #[test]
+    fn a_probability_by_hand() {
+        let above = |logs: &[f64]| Interval::student(logs, 0.95).unwrap().probability_above_one();
+        assert!(close(above(&[0.0, 0.2]), 0.75, 1e-9));
+        assert!(close(above(&[0.0, -0.2]), 0.25, 1e-9));
+        assert!(close(above(&[0.1, -0.1]), 0.5, 1e-9));
+        assert_eq!([above(&[0.1, 0.1]), above(&[-0.1, -0.1]), above(&[0.0, 0.0])], [1.0, 0.0, 0.5]);
+        // The lower bound of a 95 % interval at 1 leaves 2.5 % below it.
+        let logs = [0.1, 0.2, 0.3].map(|log| log - 0.2 + 0.248_413_8);
+        assert!(close(above(&logs), 0.975, 1e-6));
+    }
+
+    #[test]
+    fn too_little_is_a_reason() {
+        assert_eq!(Interval::over_lives(&[], 0.95), Err(NotEstimable::NothingMeasured));
+        assert_eq!(Interval::over_lives(&[0.1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
+        for level in [0.0, 1.0, -1.0, f64::NAN] {
+            assert_eq!(Interval::over_lives(&[0.1, 0.2], level), Err(NotEstimable::InvalidLevel));
+        }
+        assert_eq!(Interval::over_lives(&[-700.0, 700.0, 700.0, 700.0], 0.95), Err(NotEstimable::OutOfRange));
+    }
+
+    #[test]
+    fn equal_lives_give_a_point() {
+        let interval = Interval::over_lives(&[0.0; 4], 0.95).unwrap();
+        assert_eq!((interval.low, interval.value, interval.high), (1.0, 1.0, 1.0));
+    }
+}

@@ -1,0 +1,65 @@
+//! From samples to figures with intervals: pure functions, no clock, no machine.
+//!
+//! # What is estimated
+//!
+//! An experiment has *lives* (one start of the victim each); a life has pairs of adjacent windows, one alone
+//! (the *baseline*) and one beside the co-runner (the *arm*), in random order. The primary figure is
+//!
+//! ```text
+//! slowdown = (baseline's units / baseline's ns) / (arm's units / arm's ns)
+//! ```
+//!
+//! that is, the time that a unit of work takes beside, over the time that it takes alone: 1.00 is unchanged,
+//! 12.0 twelve times slower, 0.9 faster. *Slower by x %* means that the time per unit grew by x %
+//! (x = 100 (slowdown - 1)), *faster by x %* that it fell by x %. Every percentage follows from this formula.
+//!
+//! # Where the interval comes from
+//!
+//! Windows of one life share its memory layout and the machine's drift, so they are no independent
+//! observations; lives are. Each life gives one log-ratio of *total* work per time (a trimmed mean would
+//! throw away the stalls in which a neighbour's harm often lies), and Student's t over lives gives the
+//! interval (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the highest
+//! level that varies). Its target is the geometric mean, over the lives that could have been started, of a
+//! life's slowdown.
+//!
+//! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
+//! interval at [`Looks::level_after`] so many lives, whichever look was the last one.
+//!
+//! The same figure of two datasets is compared by [`ratio_between`]: their lives have nothing to do with each
+//! other, so it is Welch's t over both groups of lives.
+//!
+//! A figure that cannot be had, or that says nothing (of fewer than [`FEWEST_LIVES`] lives, or with an interval
+//! beyond a factor of [`WIDEST`] to either side), is a [`NotEstimable`] with its reason and what it would take;
+//! no function here returns NaN or infinity.
+
+mod aa;
+mod between;
+mod by_class;
+
+mod diagnostics;
+mod difference;
+mod interval;
+mod looks;
+mod modes;
+mod rate;
+mod sentence;
+mod slowdown;
+mod told;
+mod verdict;
+mod window;
+
+pub use aa::{AaSummary, POWER, Proportion, most_spread};
+pub use between::ratio_between;
+pub use by_class::{ByClass, ClassEstimate, by_class};
+pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
+pub use difference::{Difference, arithmetic_rate, difference};
+pub use interval::serialize_estimate;
+pub(crate) use interval::t_two_sided;
+pub use interval::{Estimate, Interval, NotEstimable};
+pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
+pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
+pub use rate::{rate, rate_logs, rate_ratio};
+pub use slowdown::{slowdown, slowdown_logs};
+pub use told::{FEWEST_LIVES, WIDEST, WouldSettle};
+pub use verdict::{Finding, MOST_LIVES, Verdict, lives_needed};
+pub use window::{Pair, Window};

@@ -1,0 +1,264 @@
+//! The frontier: for every way of writing, flushed bytes a second against the victim's slowdown. A pure
+//! function of a plan and its samples.
+//!
+//! A way of writing is a case in which roles with the workload `write` run: beside a victim, whose
+//! slowdown is the case's, or as the metric itself, which costs something but has nobody to disturb.
+//! Where a case has several writers, their bytes are added up.
+//!
+//! A way is *fenced* when its bytes have left the caches before the writer goes on: by a flush instruction
+//! or non-temporal stores with a fence, or by `msync`. Only fenced ways are compared with each other: a
+//! writer that does not wait is fast, and has promised nothing.
+//!
+//! Among them the *efficient* ones are marked: no other writes more and disturbs less (Pareto). Where two
+//! slowdowns cannot be told apart, noise would make a slow way look gentle: it counts as gentler only where
+//! the intervals say so.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::{FenceAt, Instruction, Target, Task, Write};
+use serde::Serialize;
+
+use crate::estimate::{self, Estimate, Interval, Window};
+use crate::results;
+
+/// All ways of writing of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Frontier {
+    /// The role that is disturbed; none where every way is a cost alone.
+    pub victim: Option<String>,
+    /// What bytes are when a fenced way goes on.
+    pub reached: Reached,
+    /// The ways, in the order of their cases.
+    pub points: Vec<Point>,
+}
+
+/// How far fenced bytes have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reached {
+    /// Out of the caches: nothing survives a power cut in memory that forgets.
+    Flushed,
+    /// Every target is persistent memory, mapped as such.
+    Durable,
+}
+
+/// One way of writing and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// The case's number.
+    pub case: usize,
+    /// What sets it apart, in the plan's words; the arm where nothing does.
+    pub label: String,
+    /// Who writes, and how.
+    pub writers: Vec<Writer>,
+    /// Bytes a second, all instances of all writers together.
+    #[serde(serialize_with = "estimate::serialize_estimate")]
+    pub bytes_per_s: Estimate,
+    /// The victim's slowdown; none where the case has no baseline.
+    #[serde(serialize_with = "serialize_slowdown")]
+    pub slowdown: Option<Estimate>,
+    /// Where it stands among the others.
+    pub standing: Standing,
+}
+
+/// A role that writes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Writer {
+    /// Its name.
+    pub role: String,
+    /// Its instances.
+    pub count: u32,
+    /// How it writes.
+    pub write: Write,
+}
+
+/// Where a way stands among the fenced ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// The fastest, or gentler than every faster one beyond both intervals.
+    Efficient,
+    /// Some way writes more, and the intervals do not bear out that this one is gentler.
+    Close,
+    /// Some way writes more and disturbs less, one of the two beyond both intervals.
+    Beaten,
+    /// Nothing is promised when it goes on: compared with nobody.
+    Unfenced,
+    /// One of the two figures is missing.
+    Incomplete,
+}
+
+impl Writer {
+    /// Whether its bytes have left the caches before it goes on.
+    pub fn fenced(&self) -> bool {
+        match self.write.instruction {
+            Instruction::None => false,
+            Instruction::Msync => true,
+            Instruction::Clflush | Instruction::Clflushopt | Instruction::Clwb | Instruction::Nt => {
+                self.write.fence_at != FenceAt::None
+            }
+        }
+    }
+
+    fn persistent(&self) -> bool {
+        matches!(self.write.target, Target::Dax(_) | Target::DevDax(_))
+    }
+}
+
+impl Point {
+    /// Whether all its writers are fenced.
+    pub fn fenced(&self) -> bool {
+        self.writers.iter().all(Writer::fenced)
+    }
+
+    /// Whether one of its writers is held to a rate.
+    pub fn paced(&self) -> bool {
+        self.writers.iter().any(|writer| writer.write.pace.is_some())
+    }
+
+    fn figures(&self) -> Option<(Interval, Interval)> {
+        Some((self.bytes_per_s.ok()?, self.slowdown?.ok()?))
+    }
+}
+
+/// The ways of writing of an experiment, every interval at `level`.
+pub fn frontier(plan: &Plan, samples: &[Sample], level: f64) -> Frontier {
+    let rates = rates(plan, samples);
+    let estimates = results::main_estimates(plan, samples, level);
+    let mut points: Vec<Point> = Vec::new();
+    for (case, main) in plan.measured().into_iter().zip(estimates) {
+        let what = &plan.cases[case];
+        let writers = writers(plan, case, what.baseline.is_some());
+        if writers.is_empty() {
+            continue;
+        }
+        let windows = rates.get(&case).map_or(&[][..], Vec::as_slice);
+        points.push(Point {
+            case,
+            label: if what.label.is_empty() { what.arm.clone() } else { what.label.clone() },
+            writers: writers.into_iter().map(|(_, writer)| writer).collect(),
+            bytes_per_s: estimate::rate(windows, level).map(per_second),
+            slowdown: what.baseline.map(|_| main),
+            standing: Standing::Incomplete,
+        });
+    }
+    judge(&mut points);
+    let durable = !points.is_empty() && points.iter().flat_map(|p| &p.writers).all(Writer::persistent);
+    let victim = points.iter().any(|point| point.slowdown.is_some()).then(|| plan.experiment.metric.clone());
+    Frontier { victim, reached: if durable { Reached::Durable } else { Reached::Flushed }, points }
+}
+
+/// One frontier of several experiments with the same victim, such as one at full rate and one paced.
+/// None of none.
+pub fn merged(several: &[&Frontier]) -> Option<Frontier> {
+    let first = several.first()?;
+    let mut points: Vec<Point> = several.iter().flat_map(|one| one.points.clone()).collect();
+    judge(&mut points);
+    let durable = several.iter().all(|one| one.reached == Reached::Durable);
+    let victim = several.iter().find_map(|one| one.victim.clone());
+    let reached = if durable { first.reached } else { Reached::Flushed };
+    Some(Frontier { victim, reached, points })
+}
+
+/// Says of each point where it stands among all given; they may come from several experiments that
+/// measured the same victim.
+pub fn judge(points: &mut [Point]) {
+    let fenced: Vec<(Interval, Interval)> =
+        points.iter().filter(|point| point.fenced()).filter_map(Point::figures).collect();
+    for point in points {
+        point.standing = match point.figures() {
+            _ if !point.fenced() => Standing::Unfenced,
+            None => Standing::Incomplete,
+            Some(own) => standing(own, &fenced),
+        };
+    }
+}
+
+fn standing((rate, slowdown): (Interval, Interval), all: &[(Interval, Interval)]) -> Standing {
+    let more = |r: &Interval, s: &Interval| {
+        r.value > rate.value || (r.value == rate.value && s.value < slowdown.value)
+    };
+    let faster: Vec<&(Interval, Interval)> = all.iter().filter(|(r, s)| more(r, s)).collect();
+    let beats = |(r, s): &&&(Interval, Interval)| {
+        s.value <= slowdown.value && (r.low > rate.high || s.high < slowdown.low)
+    };
+    if faster.iter().any(|other| beats(&other)) {
+        Standing::Beaten
+    } else if faster.iter().all(|(_, s)| slowdown.high < s.low) {
+        Standing::Efficient
+    } else {
+        Standing::Close
+    }
+}
+
+// Who writes in a case, by role; the metric only where it is no victim.
+fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
+    let active = plan.cases[case].active.iter().filter(|active| !(has_victim && active.role == plan.metric));
+    active
+        .filter_map(|active| match &plan.variants[active.role][active.variant].task {
+            Task::Write(write) => Some((
+                active.role,
+                Writer {
+                    role: plan.experiment.roles[active.role].name.clone(),
+                    count: active.count,
+                    write: write.clone(),
+                },
+            )),
+            _ => None,
+        })
+        .collect()
+}
+
+// Per case and window the bytes of all its writers, in one pass over the samples.
+fn rates(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<(u32, Window)>> {
+    let roles: BTreeMap<&str, usize> =
+        plan.experiment.roles.iter().enumerate().map(|(number, role)| (role.name.as_str(), number)).collect();
+    let counts: Vec<BTreeMap<usize, u32>> = (0..plan.cases.len())
+        .map(|case| {
+            let writers = writers(plan, case, plan.cases[case].baseline.is_some());
+            writers.into_iter().map(|(role, writer)| (role, writer.count)).collect()
+        })
+        .collect();
+    // Instances run side by side: their bytes add up, their time does not.
+    let mut bytes: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+        let case = sample.case as usize;
+        let Some(role) = roles.get(&*sample.role) else { continue };
+        let Some(count) = counts.get(case).and_then(|of| of.get(role)) else { continue };
+        // What a writer prepares untimed is part of nobody's rate, but of its neighbour's window.
+        let ns = if *role == plan.metric { sample.busy_ns } else { sample.length_ns };
+        let (sum, times) = bytes.entry((case, sample.life)).or_default();
+        *sum += sample.units as f64 * 64.0;
+        *times.entry(*role).or_default() += ns as f64 / f64::from(*count);
+    }
+    let mut all: BTreeMap<usize, Vec<(u32, Window)>> = BTreeMap::new();
+    for ((case, life), (sum, times)) in bytes {
+        let ns = times.values().copied().fold(0.0, f64::max);
+        all.entry(case).or_default().push((life, Window { units: sum, ns }));
+    }
+    all
+}
+
+fn per_second(ns_per_byte: Interval) -> Interval {
+    Interval {
+        value: 1e9 / ns_per_byte.value,
+        low: 1e9 / ns_per_byte.high,
+        high: 1e9 / ns_per_byte.low,
+        ..ns_per_byte
+    }
+}
+
+fn serialize_slowdown<S: serde::Serializer>(
+    slowdown: &Option<Estimate>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match slowdown {
+        Some(slowdown) => estimate::serialize_estimate(slowdown, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The latencies of each case, and what share of them are misses.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::scale::Scale;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::estimate::t_two_sided;
+
+/// What one role counted in all windows of one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseLatencies {
+    /// The case's number.
+    pub case: usize,
+    /// Its arm.
+    pub arm: String,
+    /// What sets it apart, in words.
+    pub label: String,
+    /// The role.
+    pub role: String,
+    /// What one latency is that of, in the plural.
+    pub unit: &'static str,
+    /// All windows together, all instances.
+    pub histogram: Histogram,
+    /// The share of misses, where latencies tell them from hits.
+    pub misses: Option<MissShare>,
+    /// Last-level cache misses per unit, by the processor's own counter, in the same windows; `None` where
+    /// there is no counter. What the task does besides its timed work is counted as well.
+    pub counted_misses: Option<f64>,
+}
+
+/// The share of operations that took at least as long as a miss.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MissShare {
+    /// The mean over lives of each life's share.
+    pub value: f64,
+    /// Lower bound, at least 0; `None` where one life gives no interval.
+    pub low: Option<f64>,
+    /// Upper bound, at most 1.
+    pub high: Option<f64>,
+    /// Confidence level of the two bounds.
+    pub level: f64,
+    /// Lives that it rests on.
+    pub lives: u32,
+    /// The least latency that counts as a miss, ns.
+    pub from_ns: u64,
+}
+
+/// The latencies of each case and role that counted any, in order, intervals at `level`. A case's windows as
+/// others' baseline count as well.
+pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64) -> Vec<CaseLatencies> {
+    let from_ns = scale.and_then(Scale::threshold_ns);
+    let mut counted: BTreeMap<(usize, usize), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.latencies.is_some()) {
+        let role = plan.experiment.roles.iter().position(|role| *role.name == *sample.role);
+        let Some(role) = role.filter(|_| (sample.case as usize) < plan.cases.len()) else { continue };
+        counted.entry((sample.case as usize, role)).or_default().push(sample);
+    }
+    let of_one = |((case, role), samples): ((usize, usize), Vec<&Sample>)| {
+        let planned = &plan.cases[case];
+        let active = planned.active.iter().find(|active| active.role == role)?;
+        let all = samples.iter().filter_map(|sample| sample.latencies.as_ref());
+        Some(CaseLatencies {
+            case,
+            arm: planned.arm.clone(),
+            label: planned.label.clone(),
+            role: plan.experiment.roles[role].name.clone(),
+            unit: plan.variants[role].get(active.variant)?.task.unit(),
+            histogram: Histogram::sum(all),
+            misses: from_ns.and_then(|from_ns| misses(&samples, from_ns, level)),
+            counted_misses: per_unit(&samples),
+        })
+    };
+    counted.into_iter().filter_map(of_one).collect()
+}
+
+fn misses(samples: &[&Sample], from_ns: u64, level: f64) -> Option<MissShare> {
+    let mut lives: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for sample in samples {
+        let latencies = sample.latencies.as_ref()?;
+        let life = lives.entry(sample.life).or_default();
+        life.0 = life.0.saturating_add(latencies.from_floor(from_ns));
+        life.1 = life.1.saturating_add(latencies.total());
+    }
+    let lives: Vec<(f64, f64)> = lives
+        .into_values()
+        .filter(|(_, total)| *total > 0)
+        .map(|(misses, total)| (misses as f64, total as f64))
+        .collect();
+    share(&lives, from_ns, level)
+}
+
+// Student's t over lives, each of which is one share; but never narrower than what the count of operations
+// alone leaves open (Wilson, 1927): lives without any miss are no proof that there are none.
+fn share(lives: &[(f64, f64)], from_ns: u64, level: f64) -> Option<MissShare> {
+    let count = u32::try_from(lives.len()).ok().filter(|count| *count > 0)?;
+    let n = f64::from(count);
+    let value = lives.iter().map(|(misses, total)| misses / total).sum::<f64>() / n;
+    let bounds = (count >= 2 && level > 0.0 && level < 1.0).then(|| {
+        let squares: f64 = lives.iter().map(|(misses, total)| (misses / total - value).powi(2)).sum();
+        let half = t_two_sided(level, count) * (squares / (n - 1.0) / n).sqrt();
+        let total: f64 = lives.iter().map(|(_, total)| total).sum();
+        let z = Normal::standard().inverse_cdf(0.5 + level / 2.0);
+        let middle = (value + z * z / (2.0 * total)) / (1.0 + z * z / total);
+        let wilson =
+            z / (1.0 + z * z / total) * (value * (1.0 - value) / total + (z / (2.0 * total)).powi(2)).sqrt();
+        let low = (value - half).min(middle - wilson).max(0.0);
+        (low, (value + half).max(middle + wilson).min(1.0))
+    });
+    let (low, high) = bounds.unzip();
+    Some(MissShare { value, low, high, level, lives: count, from_ns })
+}
+
+fn per_unit(samples: &[&Sample]) -> Option<f64> {
+    let counts: Vec<u64> = samples.iter().filter_map(|sample| sample.llc_misses).collect();
+    let units: u64 = samples.iter().map(|sample| sample.units).sum();
+    (counts.len() == samples.len() && units > 0)
+        .then(|| counts.iter().map(|count| *count as f64).sum::<f64>() / units as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::Experiment;
+    use ringfence_experiment::class::Class;
+    use ringfence_machine::fixtures;
+    use ringfence_machine::topology::Topology;
+
+    const SCALE: Scale =
+        Scale { clock_ns: 20.0, hit_ns: 22.0, hit_high_ns: 28.0, miss_ns: 110.0, miss_low_ns: 96.0 };
+
+    fn plan() -> Plan {
+        let text = "schema = 1\nname = 'x'\nmetric = 'reader'\nmeasure = { window = '3s' }\n\
+            [[role]]\nname = 'reader'\ntask = { workload = 'read' }\n\
+            [[role]]\nname = 'noise'\ntask = { workload = 'stream' }\n\
+            [[arm]]\nname = 'idle'\nactive = ['reader']\n\
+            [[arm]]\nname = 'noisy'\nactive = ['reader', 'noise']\nbaseline = 'idle'\n";
+        let experiment = Experiment::parse(text).unwrap();
+        Plan::new(&experiment, &Topology::read(&fixtures::vm_2cpu().root()).unwrap(), None).unwrap()
+    }
+
+    fn sample(life: u32, case: u32, buckets: &[(u64, u64)]) -> Sample {
+        let latencies = Histogram::from(buckets.to_vec());
+        Sample {
+            life,
+            block: 0,
+            step: 0,
+            position: case,
+            step_case: 1,
+            case,
+            role: "reader".into(),
+            instance: 0,
+            cpu: 0,
+            class: Class::Sharing,
+            ping_before_ns: None,
+            ping_after_ns: None,
+            start_ns: 0,
+            length_ns: 1000,
+            busy_ns: 1000,
+            units: latencies.total(),
+            cycles: None,
+            instructions: None,
+            llc_misses: Some(5),
+            latencies: Some(latencies),
+        }
+    }
+
+    #[test]
+    fn cases_are_kept_apart_and_lives_put_together() {
+        let mut samples = vec![
+            sample(0, 0, &[(24, 100)]),
+            sample(0, 1, &[(24, 50), (96, 50)]),
+            sample(1, 0, &[(24, 98), (88, 2)]),
+            sample(1, 1, &[(24, 70), (112, 30)]),
+        ];
+        let noise = Sample { role: "noise".into(), latencies: None, ..samples[1].clone() };
+        samples.insert(2, noise);
+        let found = cases(&plan(), &samples, Some(&SCALE), 0.95);
+        assert_eq!(found.len(), 2);
+        let [idle, noisy] = [&found[0], &found[1]];
+        assert_eq!((idle.arm.as_str(), idle.role.as_str(), idle.unit), ("idle", "reader", "reads"));
+        assert_eq!(idle.histogram.buckets(), [(24, 198), (88, 2)]);
+        assert_eq!(noisy.histogram.buckets(), [(24, 120), (96, 50), (112, 30)]);
+        // 96 ns is the threshold: what is faster than any miss is a hit.
+        let misses = idle.misses.unwrap();
+        assert_eq!((misses.value, misses.low, misses.lives, misses.from_ns), (0.0, Some(0.0), 2, 96));
+        assert!(
+            misses.high.unwrap() > 0.01 && misses.high.unwrap() < 0.02,
+            "200 reads show no less: {misses:?}"
+        );
+        let misses = noisy.misses.unwrap();
+        assert!((misses.value - 0.4).abs() < 1e-12);
+        // Two lives: t = 12.7, half the distance of 0.2 is 0.1.
+        assert_eq!((misses.low, misses.high), (Some(0.0), Some(1.0)));
+        assert_eq!(noisy.counted_misses, Some(0.05));
+    }
+
+    #[test]
+    fn the_interval_is_students_where_lives_differ() {
+        let lives: Vec<(f64, f64)> = [0.2, 0.3, 0.4].iter().map(|share| (share * 1e6, 1e6)).collect();
+        let found = share(&lives, 96, 0.95).unwrap();
+        // t with two degrees of freedom 4.3027, standard error 0.1 / sqrt(3).
+        let half = 4.302_652_7 * 0.1 / 3f64.sqrt();
+        assert!((found.low.unwrap() - (0.3 - half)).abs() < 1e-6, "{found:?}");
+        assert!((found.high.unwrap() - (0.3 + half)).abs() < 1e-6, "{found:?}");
+        let one = share(&lives[..1], 96, 0.95).unwrap();
+        assert_eq!((one.value, one.low, one.high, one.lives), (0.2, None, None, 1));
+        assert_eq!(share(&[], 96, 0.95), None);
+    }
+
+    #[test]
+    fn without_a_scale_or_counters_nothing_is_said_of_misses() {
+        let uncounted = Sample { llc_misses: None, ..sample(0, 0, &[(24, 100)]) };
+        let samples = [sample(0, 0, &[(24, 100)]), uncounted];
+        let found = cases(&plan(), &samples, None, 0.95);
+        assert_eq!((found[0].misses, found[0].counted_misses), (None, None));
+        assert_eq!(found[0].histogram.total(), 200);
+        assert_eq!(cases(&plan(), &[], Some(&SCALE), 0.95), []);
+    }
+}

@@ -1,0 +1,9 @@
+//! From samples to figures with intervals: pure functions, no clock, no machine.
+
+#![forbid(unsafe_code)]
+
+pub mod estimate;
+pub mod frontier;
+pub mod latency;
+pub mod results;
+pub mod timeline;

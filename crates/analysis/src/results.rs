@@ -1,0 +1,289 @@
+//! From samples to figures: a pure function of a plan and its samples.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use serde::Serialize;
+
+use crate::estimate::{self, AaSummary, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
+
+/// What is known of one case.
+#[derive(Debug, Clone, Serialize)]
+pub struct CaseResult {
+    /// The case's number.
+    pub case: usize,
+    /// Its arm.
+    pub arm: String,
+    /// What sets it apart, in words.
+    pub label: String,
+    /// The same as (role.parameter, value).
+    pub params: Vec<(String, String)>,
+    /// What the metric's work is counted in.
+    pub unit: &'static str,
+    /// Nanoseconds per unit of the metric's work in this case, over its own windows.
+    pub ns_per_unit: Estimate,
+    /// The slowdown against the baseline; absent where the case has none.
+    pub effect: Option<Effect>,
+    /// What the other roles achieved meanwhile.
+    pub co_runners: Vec<CoRunner>,
+    /// Windows by class.
+    pub classes: BTreeMap<Class, usize>,
+}
+
+/// A case against its baseline.
+#[derive(Debug, Clone, Serialize)]
+pub struct Effect {
+    /// The verdict, over all classes.
+    pub finding: Finding,
+    /// The verdict in a sentence.
+    pub sentence: String,
+    /// The slowdown over all and in each class.
+    pub by_class: ByClass,
+    /// How single pairs are spread.
+    pub diagnostics: Diagnostics,
+}
+
+/// What another role achieved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CoRunner {
+    /// The role.
+    pub role: String,
+    /// What its work is counted in.
+    pub unit: &'static str,
+    /// Units a second, all its instances together, over all windows of the case.
+    pub units_per_s: f64,
+    /// Bytes a second, where its work is moving bytes.
+    pub bytes_per_s: Option<f64>,
+}
+
+// The metric's work in one window, its instances together.
+#[derive(Debug, Clone)]
+struct MetricWindow {
+    life: u32,
+    // The block and the step in it.
+    step: (u32, u32),
+    class: Class,
+    case: usize,
+    window: Window,
+}
+
+/// The level of each interval of a measurement, such that all its looks together have the experiment's
+/// confidence; that of the look which was the last one, or at which it stands.
+pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
+    let measure = &plan.experiment.measure;
+    let lives = samples.iter().map(|sample| sample.life + 1).max().unwrap_or(0);
+    estimate::Looks::of(measure).map_or(measure.confidence.0, |looks| looks.level_after(lives))
+}
+
+/// All measured cases, in order, every interval at `level`.
+pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
+    let windows = metric_windows(plan, samples);
+    let work = work(plan, samples);
+    let mut all = Vec::new();
+    for number in plan.measured() {
+        let case = &plan.cases[number];
+        let mut classes = BTreeMap::new();
+        for window in &windows[number] {
+            *classes.entry(window.class).or_default() += 1;
+        }
+        let effect = case.baseline.map(|_| {
+            let pairs = pairs(&windows, number);
+            let by_class = estimate::by_class(&pairs, level);
+            let finding = Finding::new(&by_class.all.slowdown, plan.experiment.measure.margin.0);
+            let sentence = finding.to_string();
+            Effect { finding, sentence, by_class, diagnostics: estimate::diagnostics(&pairs) }
+        });
+        all.push(CaseResult {
+            case: number,
+            arm: case.arm.clone(),
+            label: case.label.clone(),
+            params: case.params.clone(),
+            unit: plan.metric_task(number).unit(),
+            ns_per_unit: rate(&windows, number, level),
+            effect,
+            co_runners: co_runners(plan, &work, number),
+            classes,
+        });
+    }
+    all
+}
+
+/// The pairs of windows of each measured case that has a baseline, by the case's number.
+pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<Pair>> {
+    let windows = metric_windows(plan, samples);
+    let compared = plan.measured().into_iter().filter(|case| plan.cases[*case].baseline.is_some());
+    compared.map(|case| (case, pairs(&windows, case))).collect()
+}
+
+/// The main figure of each measured case: the slowdown where it has a baseline, else the cost.
+pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estimate> {
+    let windows = metric_windows(plan, samples);
+    let estimate = |case: usize| match plan.cases[case].baseline {
+        Some(_) => estimate::slowdown(&pairs(&windows, case), level),
+        None => rate(&windows, case, level),
+    };
+    plan.measured().into_iter().map(estimate).collect()
+}
+
+/// How much slower everybody but the metric's role is in one case than in another, life by life. Both
+/// must be measured cases of the same lives.
+pub fn co_runners_slowdown(
+    plan: &Plan,
+    samples: &[Sample],
+    case: usize,
+    than: usize,
+    level: f64,
+) -> Estimate {
+    let metric = plan.experiment.metric.as_str();
+    let mut lives: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| *sample.role != *metric && sample.case == sample.step_case) {
+        let side = match sample.case as usize {
+            number if number == than => 0,
+            number if number == case => 1,
+            _ => continue,
+        };
+        let nothing = [Window { units: 0.0, ns: 0.0 }; 2];
+        let window = &mut lives.entry(sample.life).or_insert(nothing)[side];
+        window.units += sample.units as f64;
+        window.ns += sample.busy_ns as f64;
+    }
+    // A life that was cut short may lack one side.
+    let both = lives.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
+    let pairs: Vec<Pair> =
+        both.map(|(life, [baseline, arm])| Pair { life, class: Class::Unprobed, baseline, arm }).collect();
+    estimate::slowdown(&pairs, level)
+}
+
+/// What [`main_estimates`] rests on, for each measured case by number: the log of every life's figure.
+pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
+    let windows = metric_windows(plan, samples);
+    let logs = |case: usize| match plan.cases[case].baseline {
+        Some(_) => estimate::slowdown_logs(&pairs(&windows, case)),
+        None => estimate::rate_logs(&own(&windows, case)),
+    };
+    plan.measured().into_iter().map(|case| (case, logs(case))).collect()
+}
+
+/// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
+/// ratio of both costs, life by life, over the lives that have both. Where both move bytes it is the time
+/// per byte, for units of several sizes.
+pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
+    let windows = metric_windows(plan, samples);
+    let per_unit = match plan.cases[case].baseline {
+        Some(baseline) if baseline == against => estimate::slowdown(&pairs(&windows, case), level),
+        _ => estimate::rate_ratio(&own(&windows, case), &own(&windows, against), level),
+    };
+    let bytes = [case, against].map(|case| plan.metric_task(case).bytes_per_unit());
+    match bytes {
+        [Some(own), Some(other)] if own != other => {
+            per_unit.map(|ratio| ratio.times(other as f64 / own as f64))
+        }
+        _ => per_unit,
+    }
+}
+
+/// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
+pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
+    let level = plan.experiment.measure.confidence.0;
+    Some(AaSummary::new(&aa_estimates(plan, samples)?, level))
+}
+
+/// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.
+pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
+    let lives = plan.experiment.aa?;
+    let level = plan.experiment.measure.confidence.0;
+    let windows = metric_windows(plan, samples);
+    let mut estimates = Vec::new();
+    for case in plan.measured() {
+        let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
+        for pair in pairs(&windows, case) {
+            experiments.entry(pair.life / lives).or_default().push(pair);
+        }
+        // An experiment cut short by an interruption has fewer lives and is left out.
+        let whole = |pairs: &&Vec<Pair>| {
+            pairs.iter().map(|pair| pair.life).collect::<std::collections::BTreeSet<_>>().len()
+                == lives as usize
+        };
+        estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
+    }
+    Some(estimates)
+}
+
+// Windows by the case that their step measures, in the order of measurement. Samples lie in that order
+// already; only references are kept, since there may be millions.
+fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
+    let metric = plan.experiment.metric.as_str();
+    let place = |sample: &&Sample| (sample.life, sample.block, sample.step, sample.position);
+    let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
+    if !own.is_sorted_by_key(place) {
+        own.sort_by_key(place);
+    }
+    let mut by_case = vec![Vec::new(); plan.cases.len()];
+    for together in own.chunk_by(|a, b| place(a) == place(b)) {
+        let first = together[0];
+        let units: u64 = together.iter().map(|sample| sample.units).sum();
+        let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
+        by_case[first.step_case as usize].push(MetricWindow {
+            life: first.life,
+            step: (first.block, first.step),
+            class: first.class,
+            case: first.case as usize,
+            window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
+        });
+    }
+    by_case
+}
+
+// Complete pairs of a case: an interrupted step has only one window and is left out.
+fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
+    windows[case]
+        .chunk_by(|a, b| (a.life, a.step) == (b.life, b.step))
+        .filter_map(|step| {
+            let [a, b] = step else { return None };
+            let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
+            Some(Pair { life: arm.life, class: arm.class, baseline: baseline.window, arm: arm.window })
+        })
+        .collect()
+}
+
+fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
+    estimate::rate(&own(windows, case), level)
+}
+
+fn own(windows: &[Vec<MetricWindow>], case: usize) -> Vec<(u32, Window)> {
+    let own = windows[case].iter().filter(|window| window.case == case);
+    own.map(|window| (window.life, window.window)).collect()
+}
+
+// What every role but the metric did, by case and role, in one pass.
+fn work(plan: &Plan, samples: &[Sample]) -> BTreeMap<(usize, usize), (u64, u64)> {
+    let roles = &plan.experiment.roles;
+    let mut work = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+        let Some(role) = roles.iter().position(|role| *role.name == *sample.role) else { continue };
+        let (units, ns) = work.entry((sample.case as usize, role)).or_insert((0, 0));
+        *units += sample.units;
+        *ns += sample.length_ns;
+    }
+    work
+}
+
+fn co_runners(plan: &Plan, work: &BTreeMap<(usize, usize), (u64, u64)>, case: usize) -> Vec<CoRunner> {
+    let others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
+    others
+        .filter_map(|active| {
+            let task = &plan.variants[active.role][active.variant].task;
+            let (units, ns) = work.get(&(case, active.role)).copied()?;
+            // All instances together: the sum of units over the time of one of them.
+            let ns = ns as f64 / f64::from(active.count);
+            (ns > 0.0).then(|| {
+                let units_per_s = units as f64 / ns * 1e9;
+                let bytes_per_s = task.bytes_per_unit().map(|bytes| units_per_s * bytes as f64);
+                let role = plan.experiment.roles[active.role].name.clone();
+                CoRunner { role, unit: task.unit(), units_per_s, bytes_per_s }
+            })
+        })
+        .collect()
+}

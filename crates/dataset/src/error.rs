@@ -1,0 +1,84 @@
+//! Why a dataset cannot be written or read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringfence_machine::text::printable;
+
+/// Why a dataset cannot be written or read, with what was tried and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// The folder named is not one that can be used: a usage error.
+    #[error("{}: {problem}", path.display())]
+    Usage {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it, and the remedy.
+        problem: String,
+    },
+    /// The system refused.
+    #[error("cannot {tried} {}: {source}; {}", path.display(), remedy(tried, source))]
+    Io {
+        /// What was tried: a verb.
+        tried: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the dataset does not hold what it should.
+    #[error("{}: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and the remedy.
+        problem: String,
+    },
+}
+
+impl DatasetError {
+    /// Whether it is about a folder that cannot be used as asked, rather than about something that went
+    /// wrong while it was.
+    pub fn is_usage(&self) -> bool {
+        use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+        match self {
+            Self::Usage { .. } => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem)
+            }
+            Self::Damaged { .. } => false,
+        }
+    }
+
+    /// For `map_err`: an error of the file system, with what was tried, such as `write`, and where.
+    pub fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { tried, path: path.into(), source }
+    }
+
+    /// A folder that cannot be used as asked, and why.
+    pub fn usage(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Usage { path: path.into(), problem: problem.into() }
+    }
+
+    /// A file that does not hold what it should.
+    pub fn damaged(path: &Path, problem: impl Into<String>) -> Self {
+        // It may quote what a damaged file says.
+        Self::Damaged { path: path.into(), problem: printable(&problem.into()).into_owned() }
+    }
+}
+
+fn remedy(tried: &str, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or name a folder on another file system"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "name a folder where this user may do so"
+        }
+        io::ErrorKind::NotFound if tried == "make the folder" => "name a folder that can be made",
+        io::ErrorKind::NotFound => "copy the dataset's folder again, complete",
+        io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+        io::ErrorKind::InvalidData => "restore it as it was written",
+        _ => "look at the file system (dmesg says what it met), or name another folder",
+    }
+}

@@ -1,0 +1,52 @@
+//! Datasets: what was measured, kept in a folder that other tools read without this program.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `samples.parquet` | the samples, one column per field of [`Sample`](ringfence_experiment::sample::Sample) |
+//! | `manifest.json` | [`Manifest`]: what the case numbers mean, the placement, who measured, how it ended |
+//! | `experiment.toml` | the experiment, complete: it reruns |
+//! | `machine.json` | what the machine is |
+//! | `latencies.parquet` | the latencies that tasks counted in each window, where any did: [`Sample::latencies`](ringfence_experiment::sample::Sample::latencies) |
+//! | `samples.journal` | the samples, while measuring and after the program was killed |
+//!
+//! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program
+//! loses nothing that it had recorded; a system that loses power may lose the last seconds. At the end
+//! the journal becomes the Parquet file, and only then is the manifest changed to say so: at any
+//! instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`] goes the same way back.
+//!
+//! In `latencies.parquet` a row is a bucket that holds anything: `sample` (u64, the row in `samples.parquet`,
+//! from 0), `life`, `case` (u32) and `role` as there, `floor_ns` (u64, the least latency of the bucket, which
+//! reaches up to the next of eight boundaries in every power of two) and `count` (u64). The counts of a window
+//! add up to its `units`. What reading the clock, a hit and a miss take is in the manifest, as `scale`.
+//!
+//! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
+
+mod columns;
+mod date;
+mod error;
+pub mod files;
+mod folder;
+mod journal;
+mod lock;
+mod manifest;
+mod open;
+mod parquet_file;
+mod recorder;
+pub mod text_file;
+
+pub use error::DatasetError;
+pub use folder::{default_dir, is_dataset, list};
+pub use lock::Lock;
+pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
+pub use open::Dataset;
+pub use recorder::Recorder;
+
+/// The version of the folder's format that this program writes, and the newest that it reads.
+pub const SCHEMA: u32 = 1;
+
+const SAMPLES: &str = "samples.parquet";
+const MANIFEST: &str = "manifest.json";
+const EXPERIMENT: &str = "experiment.toml";
+const MACHINE: &str = "machine.json";
+const JOURNAL: &str = "samples.journal";
+const LATENCIES: &str = "latencies.parquet";

@@ -1,0 +1,234 @@
+//! Reading the table.
+
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parquet::basic::Type as Physical;
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+use ringfence_experiment::class::Class;
+use ringfence_experiment::sample::Sample;
+use twox_hash::XxHash64;
+
+use super::{SCHEMA_KEY, digest};
+use crate::columns::{CLASSES, COLUMNS, Column, Kind, Known};
+use crate::{DatasetError, SCHEMA, SamplesFile, files};
+
+// Samples filled at a time: few enough to stay in a core's own cache.
+const BATCH: usize = 1 << 12;
+
+/// Reads the file, which must be the one that the manifest describes.
+pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sample>, DatasetError> {
+    open_checked(path, expected, "samples", |file| parse(file, expected.count, known))
+}
+
+/// Hands a file to a parser if it is the one that the manifest describes: a table of `what`.
+pub fn open_checked<T>(
+    path: &Path,
+    expected: &SamplesFile,
+    what: &str,
+    parse: impl FnOnce(File) -> Result<T, String>,
+) -> Result<T, DatasetError> {
+    let mut file = files::open(path)?;
+    let (bytes, xxh64) = checksum(&mut file).map_err(DatasetError::io("read", path))?;
+    if bytes != expected.bytes || xxh64 != expected.xxh64 {
+        let problem = format!(
+            "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} with {} in the manifest): restore both",
+            expected.bytes, expected.xxh64
+        );
+        return Err(DatasetError::damaged(path, problem));
+    }
+    // The parser asserts some of what it reads; the checksum lets nothing get there but a forgery.
+    let parsed = catch_unwind(AssertUnwindSafe(|| parse(file)));
+    parsed.unwrap_or_else(|_| Err("it contradicts itself".into())).map_err(|problem| {
+        DatasetError::damaged(
+            path,
+            format!("this is no table of {what} ({problem}): restore it as it was written"),
+        )
+    })
+}
+
+fn checksum(file: &mut File) -> io::Result<(u64, String)> {
+    let mut hasher = XxHash64::with_seed(0);
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((bytes, digest(&hasher))),
+            Ok(length) => {
+                hasher.write(&buffer[..length]);
+                bytes += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Checks that a file is of this version and has so many rows.
+pub fn rows_of(reader: &SerializedFileReader<File>, count: u64) -> Result<(), String> {
+    let metadata = reader.metadata().file_metadata();
+    let version =
+        metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
+    if version.and_then(|entry| entry.value.as_deref()) != Some(&*SCHEMA.to_string()) {
+        return Err(format!("its {SCHEMA_KEY} is not {SCHEMA}"));
+    }
+    if u64::try_from(metadata.num_rows()).ok() != Some(count) {
+        return Err(format!("it has {} rows, not {count}", metadata.num_rows()));
+    }
+    Ok(())
+}
+
+fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
+    let reader = SerializedFileReader::new(file).map_err(text)?;
+    rows_of(&reader, count)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let place = |column: &'static Column| {
+        let index = schema.columns().iter().position(|descriptor| descriptor.name() == column.name);
+        let index = index.filter(|index| fits(&schema.column(*index), &column.kind));
+        index
+            .map(|index| (column, index))
+            .ok_or_else(|| format!("column {} is missing or of another type", column.name))
+    };
+    let places = COLUMNS.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+
+    let blank = blank(known)?;
+    let mut samples = Vec::with_capacity(usize::try_from(count).map_err(|error| error.to_string())?);
+    for number in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(number).map_err(text)?;
+        let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        let first = samples.len();
+        // The sum may not exceed what the file as a whole declares.
+        if rows as u64 > count - first as u64 {
+            return Err("its row groups have more rows than the file".into());
+        }
+        samples.resize(first + rows, blank.clone());
+        let mut fillers = Vec::new();
+        for (column, index) in &places {
+            let reader = group.get_column_reader(*index).map_err(text)?;
+            fillers.push((column.name, filler(reader, &column.kind, known)));
+        }
+        // Batch by batch rather than column by column: a batch stays in the cache until it is complete.
+        for batch in samples[first..].chunks_mut(BATCH) {
+            for (name, fill) in &mut fillers {
+                fill(batch).map_err(|problem| format!("column {name}: {problem}"))?;
+            }
+        }
+    }
+    if samples.len() as u64 != count {
+        return Err("its row groups have fewer rows than the file".into());
+    }
+    Ok(samples)
+}
+
+fn fits(descriptor: &ColumnDescriptor, kind: &Kind) -> bool {
+    let (physical, levels) = match kind {
+        Kind::U32(..) => (Physical::INT32, 0),
+        Kind::U64(..) => (Physical::INT64, 0),
+        Kind::OptU64(..) => (Physical::INT64, 1),
+        Kind::OptF64(..) => (Physical::DOUBLE, 1),
+        Kind::Role | Kind::Class => (Physical::BYTE_ARRAY, 0),
+    };
+    descriptor.physical_type() == physical
+        && descriptor.max_def_level() == levels
+        && descriptor.max_rep_level() == 0
+        && descriptor.path().parts().len() == 1
+}
+
+type Filler<'a> = Box<dyn FnMut(&mut [Sample]) -> Result<(), String> + 'a>;
+
+fn filler<'a>(reader: ColumnReader, kind: &Kind, known: &'a Known) -> Filler<'a> {
+    match *kind {
+        Kind::U32(_, set) => each::<Int32Type>(reader, move |sample, value| {
+            set(sample, *value as u32);
+            Ok(())
+        }),
+        Kind::U64(_, set) => each::<Int64Type>(reader, move |sample, value| {
+            set(sample, *value as u64);
+            Ok(())
+        }),
+        Kind::OptU64(_, set) => each::<Int64Type>(reader, move |sample, value| {
+            set(sample, Some(*value as u64));
+            Ok(())
+        }),
+        Kind::OptF64(_, set) => each::<DoubleType>(reader, move |sample, value| {
+            set(sample, Some(*value));
+            Ok(())
+        }),
+        Kind::Role => each::<ByteArrayType>(reader, |sample, value| {
+            if sample.role.as_bytes() != value.data() {
+                sample.role = known.role(value.data())?;
+            }
+            Ok(())
+        }),
+        Kind::Class => each::<ByteArrayType>(reader, |sample, value| {
+            sample.class = class(value.data())?;
+            Ok(())
+        }),
+    }
+}
+
+// Reads the next values, one per sample, and hands each that is there to `set`.
+fn each<'a, T: DataType>(
+    reader: ColumnReader,
+    set: impl Fn(&mut Sample, &T::T) -> Result<(), String> + 'a,
+) -> Filler<'a> {
+    let mut reader = get_typed_column_reader::<T>(reader);
+    let (mut values, mut present) = (Vec::new(), Vec::new());
+    Box::new(move |samples| {
+        values.clear();
+        present.clear();
+        let read = reader.read_records(samples.len(), Some(&mut present), None, &mut values);
+        if read.map_err(text)?.0 != samples.len() {
+            return Err("it ends too early".into());
+        }
+        let mut values = values.iter();
+        for (i, sample) in samples.iter_mut().enumerate() {
+            // A column that cannot be null has no levels at all.
+            if present.get(i).is_none_or(|level| *level == 1) {
+                set(sample, values.next().ok_or("it has too few values")?)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn class(name: &[u8]) -> Result<Class, String> {
+    let known = CLASSES.iter().find(|(class, _)| class.as_bytes() == name);
+    known.map(|(_, class)| *class).ok_or_else(|| format!("'{}' is no class", String::from_utf8_lossy(name)))
+}
+
+fn blank(known: &Known) -> Result<Sample, String> {
+    Ok(Sample {
+        life: 0,
+        block: 0,
+        step: 0,
+        position: 0,
+        step_case: 0,
+        case: 0,
+        role: known.roles.first().cloned().ok_or("the experiment has no role")?,
+        instance: 0,
+        cpu: 0,
+        class: Class::Unprobed,
+        ping_before_ns: None,
+        ping_after_ns: None,
+        start_ns: 0,
+        length_ns: 0,
+        busy_ns: 0,
+        units: 0,
+        cycles: None,
+        instructions: None,
+        llc_misses: None,
+        latencies: None,
+    })
+}
+
+pub fn text(error: ParquetError) -> String {
+    error.to_string()
+}

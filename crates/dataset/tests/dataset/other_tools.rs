@@ -1,0 +1,58 @@
+//! DuckDB, polars, pandas and pyarrow read the tables with no help from us.
+//!
+//! `PYTHON` may name an interpreter that has them.
+
+use std::process::Command;
+
+use ringfence_dataset::Recorder;
+use ringfence_experiment::ended::Ended;
+
+use crate::common::{machine, plan, samples, skip};
+
+// A row of the latencies, in the order of the columns.
+#[derive(serde::Serialize)]
+struct Bucket {
+    sample: usize,
+    life: u32,
+    case: u32,
+    role: std::sync::Arc<str>,
+    floor_ns: u64,
+    count: u64,
+}
+
+#[test]
+fn other_tools_read_the_same_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dir.path().join("dataset");
+    let mut recorder = Recorder::create(&dataset, &plan(), &machine()).unwrap();
+    recorder.append(&samples(2000)).unwrap();
+    recorder.finish(&Ended::Complete).unwrap();
+    let (mut rows, mut counted) = (samples(2000), Vec::new());
+    for (number, sample) in rows.iter_mut().enumerate() {
+        let (life, case, role) = (sample.life, sample.case, sample.role.clone());
+        for (floor_ns, count) in sample.latencies.take().iter().flat_map(|latencies| latencies.buckets()) {
+            let role = role.clone();
+            counted.push(Bucket { sample: number, life, case, role, floor_ns: *floor_ns, count: *count });
+        }
+    }
+    assert!(!counted.is_empty());
+    let tables =
+        [("samples.parquet", serde_json::to_vec(&rows)), ("latencies.parquet", serde_json::to_vec(&counted))];
+    let expected = dir.path().join("expected.json");
+
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
+    for tool in ["pyarrow", "duckdb", "polars", "pandas"] {
+        let has = Command::new(&python).args(["-c", &format!("import {tool}")]).output();
+        if !has.is_ok_and(|output| output.status.success()) {
+            skip(&format!("{python} cannot import {tool}"));
+            continue;
+        }
+        for (name, rows) in &tables {
+            std::fs::write(&expected, rows.as_ref().unwrap()).unwrap();
+            let mut check = Command::new(&python);
+            check.args(["-c", include_str!("other_tools.py"), tool]);
+            let output = check.arg(dataset.join(name)).arg(&expected).output().unwrap();
+            assert!(output.status.success(), "{tool}, {name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}

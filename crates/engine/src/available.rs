@@ -1,0 +1,232 @@
+//! Whether a plan can be run on a machine: what a task wants besides CPUs, which is memory targets and programs.
+
+use std::path::Path;
+
+use ringfence_experiment::nearest;
+use ringfence_experiment::plan::{NotRun, Plan};
+use ringfence_experiment::task::text::{self, WORKLOADS};
+use ringfence_experiment::task::{Memory, Read, Target, Task};
+use ringfence_experiment::{Experiment, ExperimentError};
+use ringfence_machine::Machine;
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::targets::TargetKind;
+use ringfence_machine::topology::Topology;
+use ringfence_resctrl::pseudo::{self, Support};
+use toml::Table;
+
+use crate::fenced;
+
+/// The plan of an experiment for a machine. Cases whose memory target or program it does not have are not
+/// run; `has_program` says whether a program's name can be started.
+///
+/// # Errors
+/// As [`Plan::new`].
+pub fn plan_for(
+    experiment: &Experiment,
+    machine: &Machine,
+    has_program: &dyn Fn(&str) -> bool,
+) -> Result<Plan, ExperimentError> {
+    let mut plan = Plan::new(experiment, &machine.topology, machine.features.as_ref())?;
+    for (case, what) in plan.cases.iter().enumerate() {
+        if plan.not_run.iter().any(|known| known.case == case) {
+            continue;
+        }
+        let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
+        let fenced = arm.is_some_and(|arm| !arm.resctrl.is_empty());
+        let reason = what
+            .active
+            .iter()
+            .find_map(|active| lacks(&plan.variants[active.role][active.variant].task, machine, has_program))
+            .or_else(|| fenced.then(fenced::missing).flatten());
+        plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
+    }
+    Ok(plan)
+}
+
+/// As [`plan_for`] with the programs of this machine; but where nothing would be left to measure, the plan
+/// is that of [`Plan::new`]: whoever asked for just that is told by the failure what is wrong.
+///
+/// # Errors
+/// As [`Plan::new`].
+pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, ExperimentError> {
+    let plan = plan_for(experiment, machine, &can_be_started)?;
+    if plan.measured().is_empty() {
+        return Plan::new(experiment, &machine.topology, machine.features.as_ref());
+    }
+    Ok(plan)
+}
+
+/// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
+/// trying, such as room or permissions, is not looked at.
+pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool) -> Option<String> {
+    match task {
+        Task::Write(write) => lacks_target(&write.target, machine),
+        Task::Ring(ring) => lacks_target(&ring.target, machine),
+        Task::Command(command) => {
+            let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
+            let missing = wanted.find(|program| !has_program(program))?;
+            Some(format!("there is no program '{missing}' here"))
+        }
+        Task::Read(Read { memory: Memory::Locked(device), .. }) => lacks_region(device),
+        _ => None,
+    }
+}
+
+// Where regions can be locked at all, this one is yet to be made.
+fn lacks_region(device: &Path) -> Option<String> {
+    if device.exists() {
+        return None;
+    }
+    Some(match pseudo::support(&FsRoot::host()) {
+        Support::Cannot(why) => why,
+        Support::Can(_) => format!(
+            "there is no pseudo-locked region {}: 'ringfence lock create' makes one",
+            device.display()
+        ),
+    })
+}
+
+fn lacks_target(target: &Target, machine: &Machine) -> Option<String> {
+    let of_kind = |kind: TargetKind| {
+        let known = machine.targets.iter().filter(move |known| known.kind == kind);
+        known.filter_map(|known| known.name.split_once(':').map(|(_, path)| Path::new(path)))
+    };
+    match target {
+        Target::Dax(path) if !of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount)) => {
+            Some(format!("no file system is mounted with DAX at {}", path.display()))
+        }
+        Target::DevDax(path) if !of_kind(TargetKind::Devdax).any(|device| device == path) => {
+            Some(format!("there is no device {}", path.display()))
+        }
+        Target::Node(node) => lacks_node(&machine.topology, *node),
+        _ => None,
+    }
+}
+
+fn lacks_node(topology: &Topology, node: u32) -> Option<String> {
+    // Where the kernel tells of no nodes, all memory is one.
+    let there = topology.node(node).is_some() || (topology.nodes.is_empty() && node == 0);
+    (!there).then(|| format!("this machine has no NUMA node {node}"))
+}
+
+/// As [`text::parse`], beside the programs of this machine.
+///
+/// # Errors
+/// As [`text::parse`].
+pub fn parse_task(text: &str) -> Result<Table, String> {
+    text::parse_beside(text, &|program| !program.contains('/') && can_be_started(program))
+}
+
+/// That a task names a program which is not there, with the nearest name that is.
+pub fn no_such_program(program: &str) -> String {
+    let near = match program.contains('/') {
+        true => None,
+        false => nearest::nearest(program, &WORKLOADS).map(str::to_owned).or_else(|| on_path_like(program)),
+    };
+    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    format!("'{program}' cannot be started: there is no such program, and no such workload{near}")
+}
+
+// Programs are many, so only one that is very much alike is meant.
+fn on_path_like(program: &str) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let entries = std::env::split_paths(&path).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let alike = names.map(|name| (strsim::jaro_winkler(program, &name), name));
+    let best = alike.filter(|(likeness, _)| *likeness > 0.9).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name)
+}
+
+/// Whether a program of that name, or at that path, is there and may be executed.
+pub fn can_be_started(program: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let executable = |path: &Path| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_machine::fixtures;
+
+    #[test]
+    fn targets_and_programs_are_looked_up_on_the_machine() {
+        let machine = |tree: fixtures::FixtureTree| Machine::examine(&tree.root()).unwrap();
+        let (xeon, vm, cxl) =
+            (machine(fixtures::xeon_2s64t()), machine(fixtures::vm_2cpu()), machine(fixtures::cxl_node()));
+        let task = |workload: &str, target: &str| {
+            let table = format!("workload = '{workload}'\ntarget = '{target}'");
+            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+        };
+        let lacks = |target: &str, machine: &Machine| {
+            let [lacking, same] =
+                ["write", "ring"].map(|name| lacks(&task(name, target), machine, &|_| true));
+            assert_eq!(lacking, same);
+            lacking
+        };
+        for target in
+            ["dram", "tmpfs:/dev/shm", "file:/nowhere", "dax:/mnt/pmem0/x", "devdax:/dev/dax1.0", "node:1"]
+        {
+            assert_eq!(lacks(target, &xeon), None, "{target}");
+        }
+        assert_eq!(lacks("node:2", &cxl), None);
+        for (target, why) in [
+            ("dax:/mnt/pmem0", "no file system is mounted with DAX at /mnt/pmem0"),
+            ("devdax:/dev/dax1.0", "there is no device /dev/dax1.0"),
+            ("node:1", "this machine has no NUMA node 1"),
+        ] {
+            assert_eq!(lacks(target, &vm).as_deref(), Some(why));
+        }
+        assert!(lacks("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
+    }
+
+    #[test]
+    fn a_region_that_is_not_there_is_said_to_be_missing() {
+        let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let task = |device: &str| {
+            let table = format!("workload = 'read'\nmemory = 'locked:{device}'");
+            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+        };
+        // What is there is tried; whether it is a region is known then.
+        assert_eq!(lacks(&task("/dev/null"), &vm, &|_| true), None);
+        let why = lacks(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
+        assert!(why.contains("lock"), "{why}");
+    }
+
+    #[test]
+    fn programs_that_are_not_there_are_named_with_what_is_like_them() {
+        let said = no_such_program("nosuchprogram-xyz");
+        assert!(
+            said.starts_with("'nosuchprogram-xyz' cannot be started: there is no such program"),
+            "{said}"
+        );
+        assert!(no_such_program("chasse").ends_with("did you mean 'chase'?"));
+        assert!(!no_such_program("./chasse").contains("did you mean"));
+    }
+
+    #[test]
+    fn programs_are_found_by_name_and_by_path() {
+        assert!(can_be_started("sh") && can_be_started("/bin/sh"));
+        assert!(!can_be_started("no-such-program") && !can_be_started("/etc/passwd") && !can_be_started("/"));
+    }
+
+    #[test]
+    fn what_is_lacking_is_not_run_unless_it_is_all_there_was() {
+        let text = "schema = 1\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = ['w']\n";
+        let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let plan = |targets: &str| {
+            let experiment = Experiment::parse(&text.replace("TARGETS", targets)).unwrap();
+            plan_here(&experiment, &vm).unwrap()
+        };
+        let some = plan("['dram', 'dax:/mnt/pmem0']");
+        assert_eq!(some.measured(), [0]);
+        assert!(some.refusal(1).unwrap().contains("mounted with DAX"));
+        assert_eq!(plan("['dax:/mnt/pmem0']").refusal(0), None, "its failure says what is wrong");
+    }
+}

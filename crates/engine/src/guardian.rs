@@ -1,0 +1,323 @@
+//! The guardian: the process that starts workers and outlives the supervisor just long enough to end
+//! them.
+//!
+//! The supervisor holds the other end of its standard input. However the supervisor dies, the kernel
+//! closes that pipe; the guardian reads its end, ends every descendant, stopped ones included, and
+//! then itself. It is a child subreaper (`prctl(2)`), so nothing that a worker's program leaves behind
+//! escapes it, and it leads a session of its own, so a Ctrl-C at the terminal reaches the supervisor
+//! alone. Should the guardian itself be killed, its workers die with it, and what they had started
+//! falls to the supervisor, which is a child subreaper too and ends it.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::RawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::task::Task;
+use ringfence_machine::root::FsRoot;
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::{self, Cgroup};
+use super::worker::Spec;
+use super::{fenced, process};
+
+/// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
+pub const GUARDIAN: &str = "__guardian";
+/// The same for a worker.
+pub const WORKER: &str = "__worker";
+
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// What the supervisor tells the guardian, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    Start(Spec),
+    End { slot: usize },
+}
+
+/// What the guardian tells the supervisor, a line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The worker of a slot runs.
+    Started {
+        /// The slot.
+        slot: usize,
+        /// Its process id.
+        pid: i32,
+    },
+    /// The worker of a slot and everything it started are gone.
+    Ended {
+        /// The slot.
+        slot: usize,
+        /// How it ended, in words.
+        how: String,
+    },
+}
+
+/// Runs the hidden part of the program that its first arguments name, if they do; it does not return
+/// then. To be called first in `main` of every program that uses [`super::host::HostEngine`].
+pub fn enter_hidden_role() {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(role), Some(fd)) = (arguments.next(), arguments.next()) else { return };
+    let Ok(fd) = fd.parse::<RawFd>() else { return };
+    match role.as_str() {
+        GUARDIAN => main(fd),
+        WORKER => super::worker::main(fd),
+        _ => {}
+    }
+}
+
+type Workers = Arc<(Mutex<HashMap<i32, usize>>, Condvar)>;
+
+fn main(fd: RawFd) -> ! {
+    // SAFETY: process attributes; no memory is touched.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+    adopt_orphans();
+    let workers: Workers = Arc::default();
+    let collector = workers.clone();
+    std::thread::spawn(move || collect(&collector));
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        match serde_json::from_str(&line) {
+            Ok(Message::Start(spec)) => start(spec, fd, &workers),
+            Ok(Message::End { slot }) => end(slot, &workers),
+            Err(_) => break,
+        }
+    }
+    process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
+    cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
+    // What fails is left to the next run.
+    let _ = fenced::recover(Duration::ZERO);
+    std::process::exit(0);
+}
+
+fn own_pid() -> i32 {
+    std::process::id() as i32
+}
+
+fn tell(event: &Event) {
+    let mut line = serde_json::to_string(event).unwrap_or_default();
+    line.push('\n');
+    // A supervisor that is gone hears nothing; the end of standard input says so too.
+    let _ = std::io::stdout().lock().write_all(line.as_bytes());
+}
+
+fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
+    limit(&mut spec);
+    // Held until the worker is entered, so that its end is not collected before.
+    let mut known = workers.0.lock().unwrap();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("ringfence-worker").args([WORKER, &fd.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    // SAFETY: `signal` is async-signal-safe. What this process ignores, a worker's program must not.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
+    match command.spawn() {
+        Ok(mut child) => {
+            let pid = child.id() as i32;
+            known.insert(pid, spec.slot);
+            let text = serde_json::to_string(&spec).unwrap_or_default();
+            if let Some(mut stdin) = child.stdin.take() {
+                let _ = stdin.write_all(text.as_bytes());
+            }
+            tell(&Event::Started { slot: spec.slot, pid });
+            workers.1.notify_all();
+        }
+        Err(error) => {
+            tell(&Event::Ended { slot: spec.slot, how: format!("cannot be started: {error}") });
+        }
+    }
+}
+
+// A program with a quota runs in a group that has it, where one can be made. Programs have a worker
+// each. The group of the life before may still be there.
+fn limit(spec: &mut Spec) {
+    let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
+        Task::Command(_) => assigned.quota,
+        _ => None,
+    });
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    if number == 0 {
+        cgroup::sweep(&FsRoot::host(), None);
+    }
+    spec.cgroup = quota.and_then(|quota| Cgroup::make(&FsRoot::host(), std::process::id(), number, quota));
+}
+
+fn end(slot: usize, workers: &Workers) {
+    let pid = workers.0.lock().unwrap().iter().find(|(_, s)| **s == slot).map(|(pid, _)| *pid);
+    if let Some(pid) = pid {
+        // What it started first: once it is gone, they would be this process's children.
+        process::end_descendants(&FsRoot::host(), pid, END_LIMIT);
+        process::signal(pid, libc::SIGKILL);
+    }
+}
+
+// Collects children as they end: workers are reported, adopted orphans are ended.
+fn collect(workers: &Workers) {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is a plain out-parameter.
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
+        if pid < 0 {
+            let known = workers.0.lock().unwrap();
+            if known.is_empty() {
+                drop(workers.1.wait(known));
+            }
+            continue;
+        }
+        let slot = workers.0.lock().unwrap().remove(&pid);
+        if let Some(slot) = slot {
+            end_orphans(|| workers.0.lock().unwrap().keys().copied().collect());
+            tell(&Event::Ended { slot, how: ExitStatus::from_raw(status).to_string() });
+        }
+    }
+}
+
+// Ends the children of this process but for the spared ones, with everything below them.
+fn end_orphans(spared: impl Fn() -> Vec<i32>) {
+    let root = FsRoot::host();
+    let begun = Instant::now();
+    while begun.elapsed() < END_LIMIT {
+        let (spared, below) = (spared(), process::descendants(&root, own_pid()));
+        let orphans = below.iter().filter(|process| {
+            process.parent == own_pid() && !spared.contains(&process.pid) && process.state != 'Z'
+        });
+        let mut any = false;
+        for orphan in orphans {
+            any = true;
+            process::end_descendants(&root, orphan.pid, END_LIMIT);
+            process::signal(orphan.pid, libc::SIGKILL);
+        }
+        if !any {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn collect_zombies(spared: &[i32]) {
+    for process in process::descendants(&FsRoot::host(), own_pid()) {
+        if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
+            // SAFETY: waits for one process of ours that has ended; no status is asked for.
+            unsafe { libc::waitpid(process.pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+    }
+}
+
+fn adopt_orphans() {
+    // SAFETY: a process attribute; no memory is touched.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+/// The supervisor's end of a guardian.
+pub struct Guardian {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    events: Receiver<Event>,
+    // What else this process had started before.
+    others: Vec<i32>,
+}
+
+impl Guardian {
+    /// Starts a guardian of this very program, which must call [`enter_hidden_role`]. From then on this
+    /// process is a child subreaper (`prctl(2)`): should the guardian be killed, every child that this
+    /// process did not have before is ended when the value is dropped.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    pub fn start(fd: RawFd) -> std::io::Result<Self> {
+        adopt_orphans();
+        let below = process::descendants(&FsRoot::host(), own_pid());
+        let others =
+            below.iter().filter(|process| process.parent == own_pid()).map(|process| process.pid).collect();
+        let mut child = Command::new("/proc/self/exe")
+            .arg0("ringfence-guardian")
+            .args([GUARDIAN, &fd.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("it is piped");
+        let (sender, events) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let Ok(event) = serde_json::from_str(&line) else { break };
+                if sender.send(event).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { child, stdin, events, others })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    fn send(&mut self, message: &Message) -> std::io::Result<()> {
+        let mut line = serde_json::to_string(message)?;
+        line.push('\n');
+        self.stdin.as_mut().expect("open until drop").write_all(line.as_bytes())
+    }
+
+    /// Has a worker started.
+    ///
+    /// # Errors
+    /// Where the guardian is gone.
+    pub fn start_worker(&mut self, spec: Spec) -> std::io::Result<()> {
+        self.send(&Message::Start(spec))
+    }
+
+    /// Has a worker and everything it started ended.
+    ///
+    /// # Errors
+    /// Where the guardian is gone.
+    pub fn end_worker(&mut self, slot: usize) -> std::io::Result<()> {
+        self.send(&Message::End { slot })
+    }
+
+    /// The next event, if one comes in time. `Err` where the guardian is gone.
+    pub fn event(&self, limit: Duration) -> Result<Option<Event>, GuardianGone> {
+        match self.events.recv_timeout(limit) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(GuardianGone),
+        }
+    }
+}
+
+/// The guardian has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the guardian process has ended, and the tasks with it; was it killed, for want of memory perhaps?")]
+pub struct GuardianGone;
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let in_order = self.child.wait().is_ok_and(|status| status.success());
+        // What the guardian had ended but not yet collected falls to this process.
+        collect_zombies(&self.others);
+        if !in_order {
+            end_orphans(|| self.others.clone());
+            cgroup::sweep(&FsRoot::host(), Some(self.child.id()));
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The engine of this machine: a process per task, pinned, and a ping-pong between them.
+
+mod control;
+mod drift;
+mod windows;
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::start::Start;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::task::axes::Variant;
+use ringfence_machine::clock::Clock;
+use ringfence_machine::counters::Counters;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::probe;
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::topology::Topology;
+
+use super::crew::{self, Worker};
+use super::guardian::{Event, Guardian};
+use super::shm::{Shared, Slot, order, state};
+use super::worker::{Alone, Assigned, Failure, Spec};
+use super::{Engine, EngineError, Measured, Used, process};
+
+// Mapping and touching a large target on a slow medium takes its time.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const SWITCH_LIMIT: Duration = Duration::from_secs(20);
+// How often a worker that is waited for is looked after.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs tasks on this machine.
+pub struct HostEngine<'a> {
+    plan: Plan,
+    stop: &'a AtomicBool,
+    shared: Shared,
+    guardian: Guardian,
+    workers: Vec<Worker>,
+    clock: &'static Clock,
+    origin: u64,
+    started: Instant,
+    give_up_at: Option<Duration>,
+    halved: bool,
+    // By role.
+    used: Vec<Used>,
+    life: Option<u32>,
+    drifting: bool,
+    starts: Vec<Start>,
+}
+
+impl<'a> HostEngine<'a> {
+    /// Prepares an engine for a plan; nothing runs yet. The program must call
+    /// [`super::guardian::enter_hidden_role`] first in its `main`. Setting `stop` ends runs that are
+    /// timed whole; shorter windows are finished first.
+    ///
+    /// # Errors
+    /// Where the guardian cannot be started.
+    pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+        let workers = crew::workers(plan);
+        let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
+        let shared =
+            Shared::create(workers.len().max(1)).map_err(|e| failed("making shared memory failed", e))?;
+        let guardian =
+            Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
+        crew::step_aside(topology, &workers);
+        let clock = Clock::host();
+        let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
+        Ok(Self {
+            plan,
+            stop,
+            shared,
+            guardian,
+            workers,
+            clock,
+            origin: clock.now(),
+            started: Instant::now(),
+            give_up_at: None,
+            halved: false,
+            used: vec![Used::default(); roles],
+            life: None,
+            drifting: false,
+            starts: Vec::new(),
+        })
+    }
+
+    /// The processes of a role that run now: its workers, and whatever they have started.
+    pub fn processes(&self, role: usize) -> Vec<u32> {
+        let workers = self.workers.iter().filter(|worker| worker.role == role);
+        let mut all = Vec::new();
+        for pid in workers.filter_map(|worker| worker.pid) {
+            all.push(pid);
+            all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
+        }
+        all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    /// The processes that run now which a role's program has started and left, so that nobody knows whose they
+    /// are: the guardian has them.
+    pub fn orphans(&self) -> Vec<u32> {
+        let guardian = self.guardian.pid();
+        let below = process::descendants(&FsRoot::host(), guardian);
+        let workers: Vec<i32> = self.workers.iter().filter_map(|worker| worker.pid).collect();
+        let orphan = |process: &&process::Process| {
+            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
+        };
+        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
+    }
+
+    /// Something was changed that takes effect slowly: before the next window the tasks run until their
+    /// rates stand still.
+    pub fn let_drift(&mut self) {
+        self.drifting = true;
+    }
+
+    fn slot(&self, worker: usize) -> &Slot {
+        self.shared.slot(self.workers[worker].slot)
+    }
+
+    fn name(&self, worker: usize) -> String {
+        let worker = &self.workers[worker];
+        let role = &self.plan.experiment.roles[worker.role].name;
+        format!("{role} {} on CPU {}", worker.instance, worker.home)
+    }
+
+    // What went wrong with a worker that did not do as ordered.
+    fn explain(&mut self, worker: usize, otherwise: &str) -> EngineError {
+        let name = self.name(worker);
+        if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
+            let text = format!("{name}: {}", failure.text);
+            return if failure.usage { EngineError::Usage(failure.text) } else { EngineError::Failed(text) };
+        }
+        match self.ended(worker, Duration::from_millis(50)) {
+            Err(error) => error,
+            Ok(Some(how)) => EngineError::Failed(format!("{name} ended: {how}")),
+            Ok(None) => EngineError::Failed(format!("{name} {otherwise}")),
+        }
+    }
+
+    // Takes in what the guardian reports, waiting up to `limit` for the first of it.
+    fn listen(&mut self, limit: Duration) -> Result<(), EngineError> {
+        let mut limit = limit;
+        while let Some(event) =
+            self.guardian.event(limit).map_err(|gone| EngineError::Failed(gone.to_string()))?
+        {
+            limit = Duration::ZERO;
+            let (Event::Started { slot, .. } | Event::Ended { slot, .. }) = event;
+            let Some(worker) = self.workers.iter_mut().find(|worker| worker.slot == slot) else { continue };
+            match event {
+                Event::Started { pid, .. } => worker.pid = Some(pid),
+                Event::Ended { how, .. } => (worker.pid, worker.ended) = (None, Some(how)),
+            }
+        }
+        Ok(())
+    }
+
+    // How a worker ended, if it does within the limit.
+    fn ended(&mut self, worker: usize, limit: Duration) -> Result<Option<String>, EngineError> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            self.listen(left)?;
+            if self.workers[worker].ended.is_some() || left.is_zero() {
+                return Ok(self.workers[worker].ended.clone());
+            }
+        }
+    }
+
+    // An error where one of these has ended: what it reported last says nothing of the present.
+    fn all_live(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        self.listen(Duration::ZERO)?;
+        match workers.iter().find(|worker| self.workers[**worker].ended.is_some()) {
+            Some(&worker) => Err(self.explain(worker, "has ended")),
+            None => Ok(()),
+        }
+    }
+
+    // Waits, looking now and then whether the worker still lives.
+    fn wait(
+        &mut self,
+        worker: usize,
+        limit: Duration,
+        otherwise: &str,
+        done: impl Fn(&Slot) -> bool,
+    ) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        while !done(self.slot(worker)) {
+            let failed = self.slot(worker).state() == state::FAILED;
+            if failed || self.ended(worker, Duration::ZERO)?.is_some() || begun.elapsed() > limit {
+                return Err(self.explain(worker, otherwise));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, workers: &[usize], life: u32) -> Result<(), EngineError> {
+        for &worker in workers {
+            self.slot(worker).reset();
+            let Worker { slot, role, instance, ref home, ref variants, .. } = self.workers[worker];
+            let assigned = |variant: &Variant| Assigned { task: variant.task.clone(), quota: variant.quota };
+            let tasks: Vec<Option<Assigned>> = self.plan.variants[role]
+                .iter()
+                .enumerate()
+                .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
+                .collect();
+            let seed = (self.plan.experiment.seed << 24) ^ (u64::from(life) << 8) ^ u64::from(instance);
+            let spec = Spec { slot, home: home.clone(), seed, tasks, cgroup: None };
+            self.guardian.start_worker(spec).map_err(|error| {
+                EngineError::Failed(format!("the guardian process does not answer: {error}"))
+            })?;
+            (self.workers[worker].ordered, self.workers[worker].ended) = (order::PAUSE, None);
+        }
+        for &worker in workers {
+            self.wait(worker, START_LIMIT, "is not ready after 120 s", |slot| {
+                slot.wait_state(state::PAUSED, LOOK)
+            })?;
+            self.note_start(worker, life);
+            // By now its process id has been reported. Without counters the samples have none, and
+            // `doctor` says why.
+            self.listen(Duration::ZERO)?;
+            let this = &mut self.workers[worker];
+            this.counters =
+                this.pid.filter(|_| !this.on_demand && !this.program).and_then(|pid| Counters::of(pid).ok());
+            if let Some(counters) = &mut this.counters
+                && counters.start().is_err()
+            {
+                this.counters = None;
+            }
+        }
+        Ok(())
+    }
+
+    // What a victim has measured of itself before it said that it is ready.
+    fn note_start(&mut self, worker: usize, life: u32) {
+        let Worker { role, instance, .. } = self.workers[worker];
+        let alone: Vec<Alone> = serde_json::from_str(&self.slot(worker).message()).unwrap_or_default();
+        if role == self.plan.metric {
+            self.starts.extend(alone.iter().map(|Alone { variant, ns }| Start {
+                life,
+                instance,
+                variant: *variant,
+                ns: *ns,
+            }));
+        }
+    }
+
+    fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        for &worker in workers {
+            let slot = self.workers[worker].slot;
+            self.guardian.end_worker(slot).map_err(|error| {
+                EngineError::Failed(format!("the guardian process does not answer: {error}"))
+            })?;
+        }
+        for &worker in workers {
+            if self.ended(worker, SWITCH_LIMIT)?.is_none() && self.workers[worker].pid.is_some() {
+                return Err(EngineError::Failed(format!("{} cannot be ended", self.name(worker))));
+            }
+        }
+        Ok(())
+    }
+
+    // Gives every worker the order that a set of active tasks means for it, and waits until it obeys.
+    fn switch(&mut self, active: &[Active]) -> Result<(), EngineError> {
+        let wanted: Vec<u32> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                let runs = |a: &&Active| a.role == worker.role && worker.instance < a.count;
+                match active.iter().find(runs) {
+                    Some(a) if worker.variants.contains(&a.variant) => order::RUN + a.variant as u32,
+                    _ => order::PAUSE,
+                }
+            })
+            .collect();
+        // Whoever pauses does so before anybody else goes on.
+        for pausing in [true, false] {
+            let changed: Vec<usize> = (0..wanted.len())
+                .filter(|&w| wanted[w] != self.workers[w].ordered && (wanted[w] == order::PAUSE) == pausing)
+                .collect();
+            for &worker in &changed {
+                self.slot(worker).give(wanted[worker]);
+                self.workers[worker].ordered = wanted[worker];
+            }
+            for &worker in &changed {
+                let state = match wanted[worker] {
+                    order::PAUSE => state::PAUSED,
+                    run => state::RUNNING + (run - order::RUN),
+                };
+                self.wait(worker, SWITCH_LIMIT, "does not pause or run as ordered", |slot| {
+                    slot.wait_state(state, LOOK)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    // Whether the task that a worker is ordered to run counts latencies.
+    fn counts_latencies(&self, worker: usize) -> bool {
+        let Worker { role, ordered, .. } = self.workers[worker];
+        let variant =
+            ordered.checked_sub(order::RUN).map(|variant| &self.plan.variants[role][variant as usize]);
+        variant.is_some_and(|variant| variant.task.counts_latencies())
+    }
+
+    fn running(&self) -> Vec<usize> {
+        (0..self.workers.len()).filter(|&worker| self.workers[worker].ordered != order::PAUSE).collect()
+    }
+}
+
+impl Engine for HostEngine<'_> {
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        self.give_up_at = at;
+    }
+
+    fn stop_half_of_the_time(&mut self, stop: bool) {
+        self.halved = stop;
+    }
+
+    fn used(&self, role: usize) -> Used {
+        self.used[role]
+    }
+
+    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+        let metric = self.plan.metric;
+        self.switch(&[])?;
+        let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
+            .filter(|&worker| self.life.is_none() || self.workers[worker].role == metric)
+            .partition(|_| self.life.is_some());
+        self.end(&again)?;
+        let (victims, others): (Vec<usize>, Vec<usize>) =
+            [again, first].concat().into_iter().partition(|&worker| self.workers[worker].role == metric);
+        self.start(&others, life)?;
+        if self.plan.variants[metric].iter().any(|variant| matches!(variant.task, Task::Chase(_))) {
+            // One by one, so that each is alone while it measures itself.
+            for victim in victims {
+                self.start(&[victim], life)?;
+            }
+        } else {
+            self.start(&victims, life)?;
+        }
+        self.life = Some(life);
+        Ok(())
+    }
+
+    fn starts(&mut self) -> Vec<Start> {
+        std::mem::take(&mut self.starts)
+    }
+
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        let length = self.plan.experiment.measure.probe.0;
+        let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
+        if others.is_empty() || length.is_zero() {
+            return Ok(None);
+        }
+        self.switch(&[])?;
+        let share = length / others.len() as u32;
+        let mut longest: Option<f64> = None;
+        for &other in others {
+            // A probe that fails twice leaves the pair unprobed, which its class says.
+            let mut tries = (0..2).map(|_| probe::ping_pong(home, other, share));
+            if let Some(round) = tries.find_map(Result::ok) {
+                longest = Some(longest.map_or(round.median_ns, |longest| longest.max(round.median_ns)));
+            }
+        }
+        Ok(longest)
+    }
+
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        let metric = self.plan.metric;
+        let whole = active.iter().any(|active| {
+            active.role == metric
+                && ringfence_experiment::plan::is_whole_run(&self.plan.variants[metric][active.variant].task)
+        });
+        if whole { self.whole_run(active) } else { self.timed_window(active) }
+    }
+}

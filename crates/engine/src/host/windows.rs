@@ -1,0 +1,217 @@
+//! How windows are measured: settling, reports at both ends, and runs from start to end.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::plan::Active;
+
+use super::super::settle::Settling;
+use super::super::shm::{Report, state};
+use super::super::{Counts, EngineError, Measured};
+use super::HostEngine;
+use super::{LOOK, SWITCH_LIMIT};
+
+// A window is held open so long for a task that has reported nothing in it.
+const STALL_LIMIT: Duration = Duration::from_secs(2);
+// A task that asks for longer to settle is measured unsettled: the window shows what it does then.
+const SETTLE_LIMIT: Duration = Duration::from_millis(200);
+// How often a run is looked after; its end is timed by the worker.
+const POLL: Duration = Duration::from_millis(2);
+
+/// What a worker had done at an end of a window.
+pub(super) struct Point {
+    /// The number of its last report.
+    number: u64,
+    pub(super) report: Report,
+    /// The latencies of all units until then, where it counts them.
+    latencies: Option<[u64; BUCKETS]>,
+}
+
+impl HostEngine<'_> {
+    /// A window of the experiment's length.
+    pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        self.switch(active)?;
+        let running = self.running();
+        self.settle(&running)?;
+        self.wait_out_drift(&running)?;
+        let (used, since) = (self.uses(&running), Instant::now());
+        let halved = self.begin_halving();
+        let counts_before = self.counts(&running);
+        let begun = self.reports(&running)?;
+        let begun_at = self.clock.now();
+        std::thread::sleep(self.plan.experiment.measure.window.0);
+        let opened = Instant::now();
+        let mut ended = self.reports(&running)?;
+        while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
+            && opened.elapsed() < STALL_LIMIT
+        {
+            std::thread::sleep(Duration::from_millis(1));
+            self.all_live(&running)?;
+            ended = self.reports(&running)?;
+        }
+        let ended_at = self.clock.now();
+        let counts_after = self.counts(&running);
+        drop(halved);
+        self.all_live(&running)?;
+        self.add_uses(&running, &used, since.elapsed());
+        let counts = counted_since(counts_before, counts_after);
+        Ok(self.measured(&running, &begun, &ended, (begun_at, ended_at), counts))
+    }
+
+    /// A window from the start to the end of a run of the metric's role, with everybody else under way
+    /// before.
+    pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        let metric = self.plan.metric;
+        let others: Vec<Active> = active.iter().copied().filter(|active| active.role != metric).collect();
+        self.switch(&others)?;
+        let beside = self.running();
+        self.settle(&beside)?;
+        self.wait_out_drift(&beside)?;
+        let (used, since) = (self.uses(&beside), Instant::now());
+        let counts_before = self.counts(&beside);
+        let begun = self.reports(&beside)?;
+        let begun_at = self.clock.now();
+        self.switch(active)?;
+        let halved = self.begin_halving();
+        let runs: Vec<usize> =
+            self.running().into_iter().filter(|&worker| self.workers[worker].role == metric).collect();
+        for &worker in &runs {
+            while self.slot(worker).latest().1.units == 0 {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(EngineError::Interrupted);
+                }
+                if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
+                    return Err(EngineError::OutOfTime);
+                }
+                std::thread::sleep(POLL);
+                if self.slot(worker).state() == state::FAILED {
+                    return Err(self.explain(worker, "has failed"));
+                }
+                self.all_live(&beside)?;
+                self.all_live(&runs)?;
+            }
+        }
+        let ended = self.reports(&beside)?;
+        let ended_at = self.clock.now();
+        let counts = counted_since(counts_before, self.counts(&beside));
+        drop(halved);
+        self.all_live(&beside)?;
+        self.add_uses(&beside, &used, since.elapsed());
+        let span = (begun_at, ended_at);
+        let mut all = self.measured(&beside, &begun, &ended, span, counts);
+        // A run's report carries its start besides its end.
+        let of_run = |&worker: &usize| {
+            let (number, report) = self.slot(worker).latest();
+            let started = Report { ticks: report.untimed, ..Report::default() };
+            let point = |number, report| Point { number, report, latencies: None };
+            (point(0, started), point(number, Report { untimed: 0, ..report }))
+        };
+        let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
+        all.extend(self.measured(&runs, &started, &finished, span, vec![None; runs.len()]));
+        Ok(all)
+    }
+
+    fn measured(
+        &self,
+        workers: &[usize],
+        begun: &[Point],
+        ended: &[Point],
+        span: (u64, u64),
+        counts: Vec<Option<Counts>>,
+    ) -> Vec<Measured> {
+        let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
+        let tasks = workers.iter().zip(begun.iter().zip(ended)).zip(counts);
+        let measured = tasks.map(|((&worker, (begun, ended)), counts)| {
+            let worker = &self.workers[worker];
+            // A task that reported nothing did nothing in all that time.
+            let (from, to) = match begun.number == ended.number {
+                true => span,
+                false => (begun.report.ticks, ended.report.ticks),
+            };
+            let counted = begun.latencies.as_ref().zip(ended.latencies.as_ref());
+            let latencies = counted.map(|(begun, ended)| {
+                Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
+            });
+            let latencies = latencies.filter(|latencies| latencies.total() > 0);
+            let (begun, ended) = (begun.report, ended.report);
+            let length = to.saturating_sub(from);
+            Measured {
+                role: worker.role,
+                instance: worker.instance,
+                cpu: worker.cpu,
+                start_ns: ns(from.saturating_sub(self.origin)),
+                length_ns: ns(length),
+                busy_ns: ns(length.saturating_sub(ended.untimed - begun.untimed)),
+                units: ended.units - begun.units,
+                counts,
+                latencies,
+            }
+        });
+        measured.collect()
+    }
+
+    // The present report of each worker; those that report on demand are asked first, and so are those
+    // that count latencies, since these must be those of the report's units.
+    pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
+        let is_asked = |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
+        let asked: Vec<Option<u32>> =
+            workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect();
+        for (&worker, number) in workers.iter().zip(asked) {
+            self.wait(worker, SWITCH_LIMIT, "does not report", |slot| {
+                slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
+            })?;
+        }
+        let point = |&worker: &usize| {
+            let (number, report) = self.slot(worker).latest();
+            if !self.counts_latencies(worker) {
+                return Point { number, report, latencies: None };
+            }
+            let (report, latencies) = self.slot(worker).marked();
+            Point { number, report, latencies: Some(latencies) }
+        };
+        Ok(workers.iter().map(point).collect())
+    }
+
+    fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
+        let read = |worker: &usize| {
+            let counts = self.workers[*worker].counters.as_mut()?.read().ok()?;
+            Some(Counts {
+                cycles: counts.cycles,
+                instructions: counts.instructions,
+                llc_misses: counts.llc_load_misses.or(counts.cache_misses),
+            })
+        };
+        workers.iter().map(read).collect()
+    }
+
+    fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
+        let begun = Instant::now();
+        let least = self.plan.experiment.measure.settle.0;
+        let follow = |&worker: &usize| {
+            let slot = self.slot(worker);
+            (worker, Settling::new(slot.settle_units(), slot.latest().1))
+        };
+        let mut tasks: Vec<(usize, Settling)> = running.iter().map(follow).collect();
+        let limit = SETTLE_LIMIT.max(least);
+        loop {
+            tasks.retain_mut(|(worker, settling)| !settling.settled(self.slot(*worker).latest().1));
+            let left = if tasks.is_empty() { least } else { limit }.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            let step = if tasks.is_empty() { left } else { left.min(Duration::from_millis(1)) };
+            std::thread::sleep(step);
+        }
+    }
+}
+
+fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
+    let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+    let of_one = |before: Counts, after: Counts| Counts {
+        cycles: minus(after.cycles, before.cycles),
+        instructions: minus(after.instructions, before.instructions),
+        llc_misses: minus(after.llc_misses, before.llc_misses),
+    };
+    before.into_iter().zip(after).map(|(before, after)| Some(of_one(before?, after?))).collect()
+}

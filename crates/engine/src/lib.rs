@@ -1,0 +1,138 @@
+//! What runs a plan: an engine starts lives, pauses and resumes tasks, and measures windows.
+//!
+//! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
+//! runner included, sees only [`Engine`], so that scheduling is tested without time.
+
+pub mod available;
+mod cgroup;
+mod crew;
+pub mod fenced;
+pub mod guardian;
+pub mod host;
+mod process;
+pub mod program;
+pub mod runner;
+pub mod scale;
+mod settle;
+mod shm;
+mod used;
+pub mod worker;
+
+use std::time::Duration;
+
+use ringfence_machine::cpulist::CpuId;
+
+pub use used::Used;
+
+use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::plan::Active;
+use ringfence_experiment::start::Start;
+
+/// What one task did in one window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// The role's index.
+    pub role: usize,
+    /// The instance, from 0.
+    pub instance: u32,
+    /// The CPU it is pinned to.
+    pub cpu: u32,
+    /// Start of the window, ns since the engine's start.
+    pub start_ns: u64,
+    /// Length of the window, ns.
+    pub length_ns: u64,
+    /// The part of it that counts as work, ns.
+    pub busy_ns: u64,
+    /// Units of work done.
+    pub units: u64,
+    /// Hardware counters, where there are any.
+    pub counts: Option<Counts>,
+    /// Latencies of single units, where the task counts them and there were any: as many as `units`.
+    pub latencies: Option<Histogram>,
+}
+
+/// Hardware counters of one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Core cycles.
+    pub cycles: Option<u64>,
+    /// Instructions retired.
+    pub instructions: Option<u64>,
+    /// Last-level cache misses.
+    pub llc_misses: Option<u64>,
+}
+
+/// Why an engine cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// What was asked for cannot be had on this machine as it is: a usage error.
+    #[error("{0}")]
+    Usage(String),
+    /// Something ended or failed while it was measured.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody asked for an end while something long was under way.
+    #[error("interrupted")]
+    Interrupted,
+    /// A window was given up, since the time for it was over.
+    #[error("the time was over before a window had ended")]
+    OutOfTime,
+}
+
+/// Runs tasks and measures them.
+pub trait Engine {
+    /// How long it is since the engine's start: the clock by which budgets of time are kept.
+    fn elapsed(&self) -> Duration;
+
+    /// When a window that is under way is given up, by [`Engine::elapsed`], with
+    /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last as
+    /// long as a run does cannot be foreseen.
+    fn give_up_at(&mut self, at: Option<Duration>) {
+        let _ = at;
+    }
+
+    /// From now on the metric's programs are stopped half of the time in their windows, in turns, or no
+    /// longer.
+    fn stop_half_of_the_time(&mut self, stop: bool) {
+        let _ = stop;
+    }
+
+    /// What a role's processes, other than the metric's, have used in all windows so far.
+    fn used(&self, role: usize) -> Used {
+        let _ = role;
+        Used::default()
+    }
+
+    /// Starts the metric's role anew, and everybody else if they do not run yet; all are paused.
+    ///
+    /// # Errors
+    /// Where a task cannot be started.
+    fn begin_life(&mut self, life: u32) -> Result<(), EngineError>;
+
+    /// What the victims that have just been started measured of themselves meanwhile; each is told once.
+    fn starts(&mut self) -> Vec<Start> {
+        Vec::new()
+    }
+
+    /// Pauses everybody and measures the round trip between the first of these CPUs and the others, in
+    /// ns; the largest where there are several. `None` where there is but one CPU or no probe is wanted.
+    ///
+    /// # Errors
+    /// Where a task does not pause.
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
+
+    /// Arranges what a case wants besides its tasks, before its window.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        let _ = case;
+        Ok(())
+    }
+
+    /// Runs exactly the tasks given, lets them settle, and measures one window.
+    ///
+    /// # Errors
+    /// Where a task ends or does not run.
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError>;
+}

@@ -1,0 +1,95 @@
+//! A program that is timed from its start to its end, once per order to run.
+
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::task::Command;
+use ringfence_machine::clock::Clock;
+use ringfence_machine::root::FsRoot;
+
+use super::meter::Meter;
+use super::{Launcher, adopt_orphans, collect_orphans, lasting, own_pid};
+use crate::process;
+use crate::shm::Slot;
+
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// A program that runs on order.
+pub struct WholeRun {
+    launcher: Launcher,
+    meter: Meter,
+    slot: &'static Slot,
+    run: Option<Run>,
+}
+
+struct Run {
+    child: Child,
+    started: Instant,
+    /// The clock at its end, ticks; 0 before.
+    ended: Arc<AtomicU64>,
+}
+
+impl WholeRun {
+    /// A program that does not run yet.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn new(command: &Command, slot: &Slot) -> Result<Self, String> {
+        adopt_orphans();
+        let (launcher, meter) = (Launcher::new(command, None)?, Meter::new(command.unit)?);
+        Ok(Self { launcher, meter, slot: lasting(slot), run: None })
+    }
+
+    /// Starts it. It inherits this process's CPU.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn start(&mut self) -> Result<(), String> {
+        let started = Instant::now();
+        let child = self.launcher.launch(&mut self.meter)?;
+        let ended = Arc::new(AtomicU64::new(0));
+        let (pid, slot, at_end) = (child.id(), self.slot, ended.clone());
+        // Waits for this child alone and leaves it to be collected.
+        std::thread::spawn(move || {
+            // SAFETY: an all-zero siginfo is a valid out-parameter.
+            unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                while libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT) != 0
+                    && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+                {}
+            }
+            at_end.store(Clock::host().now(), Ordering::Release);
+            slot.ring();
+        });
+        self.run = Some(Run { child, started, ended });
+        Ok(())
+    }
+
+    /// The clock when the run that was started last ended well, in ticks; `None` while it runs.
+    ///
+    /// # Errors
+    /// One sentence where it has failed.
+    pub fn end_of_run(&mut self) -> Result<Option<u64>, String> {
+        let Some(run) = &mut self.run else { return Ok(None) };
+        let ticks = run.ended.load(Ordering::Acquire);
+        if ticks == 0 {
+            return Ok(None);
+        }
+        let status =
+            run.child.wait().map_err(|error| format!("waiting for '{}': {error}", self.launcher.shown))?;
+        let after = run.started.elapsed();
+        self.run = None;
+        if status.success() { Ok(Some(ticks)) } else { Err(self.launcher.epitaph(status, after)) }
+    }
+
+    /// Ends what still runs of it.
+    pub fn end(&mut self) {
+        process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
+        if let Some(mut run) = self.run.take() {
+            let _ = run.child.wait();
+        }
+        collect_orphans(0);
+    }
+}

@@ -1,0 +1,277 @@
+//! Runs a plan on an engine: lives, blocks, steps, looks, and when to stop.
+//!
+//! A measurement that was cut short goes on where it stopped: its steps come in an order that the plan
+//! alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
+
+mod earlier;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringfence_analysis::estimate::{Decision, Estimate, Goal, Looks};
+use ringfence_analysis::results;
+use ringfence_experiment::class::{self, Class};
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::{self, Plan};
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::start::Start;
+use ringfence_machine::cpulist::CpuId;
+
+use crate::{Engine, EngineError, Measured};
+
+pub use earlier::Earlier;
+
+/// How far measuring has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Steps done.
+    pub done: u64,
+    /// Steps there will be at most.
+    pub most: u64,
+    /// Since the beginning.
+    pub elapsed: Duration,
+    /// What is left, by the pace so far and the time given.
+    pub left: Duration,
+}
+
+/// Takes what is measured as it comes.
+pub trait Observer {
+    /// A step's samples.
+    ///
+    /// # Errors
+    /// Where they cannot be kept; measuring ends then.
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), String>;
+
+    /// What a victim measured of itself at the start of a life.
+    fn started(&mut self, starts: &[Start]) {
+        let _ = starts;
+    }
+
+    /// How far it has come.
+    fn progress(&mut self, progress: Progress);
+}
+
+/// Measures until the plan, its precision or its time says stop, or `stop` is set.
+///
+/// # Errors
+/// Where the very first life cannot begin, so that nothing has been measured. Later failures end the
+/// measurement and are part of the result.
+pub fn run(
+    plan: &Plan,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Sample>, Ended), EngineError> {
+    go_on(plan, Earlier::default(), engine, stop, observer)
+}
+
+/// As [`run`], after what was measured earlier: measures the steps that are missing, in the plan's
+/// order, and decides at each look what an uninterrupted run would. A life that was cut short begins
+/// again with the step that is missing, so that it has two starts.
+///
+/// The plan's time is that of this part, and progress counts its steps alone. Returned are all
+/// samples; the observer is given the new ones.
+///
+/// # Errors
+/// As [`run`].
+pub fn go_on(
+    plan: &Plan,
+    earlier: Earlier,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Sample>, Ended), EngineError> {
+    let measure = &plan.experiment.measure;
+    let looks = Looks::of(measure).map_err(|error| EngineError::Usage(error.to_string()))?;
+    let started = engine.elapsed();
+    let time = measure.time.map(|time| time.0);
+    let most_lives = *measure.looks.last().expect("checked: there are looks");
+    let steps_per_life = u64::from(measure.blocks) * plan.measured().len() as u64;
+    let Earlier { mut samples, steps: had, offset_ns } = earlier;
+    if steps_per_life == 0 {
+        return Ok((samples, Ended::Complete));
+    }
+    let most = (steps_per_life * u64::from(most_lives)).saturating_sub(had);
+    let first = (had / steps_per_life) as u32;
+    // It may have been killed between a life's last step and the look at it.
+    if had.is_multiple_of(steps_per_life) && first > 0 && stops_after(plan, &samples, &looks, first) {
+        return Ok((samples, Ended::Precise));
+    }
+    let mut done = 0;
+    for life in first..most_lives {
+        // A life that would not fit is not begun: its part would be lost to the estimates. The first has
+        // no other to go by; what is known of the others bounds how far the last may exceed the time.
+        let spent = engine.elapsed().saturating_sub(started);
+        let per_life = if life > first { spent / (life - first) } else { Duration::ZERO };
+        if time.is_some_and(|time| spent >= time || spent + per_life > time) {
+            return Ok((samples, Ended::Time));
+        }
+        let give_up = time.map(|time| started + time + per_life);
+        engine.give_up_at(give_up);
+        if let Err(error) = engine.begin_life(life) {
+            return if samples.is_empty() {
+                Err(error)
+            } else {
+                Ok((samples, Ended::Failed(error.to_string())))
+            };
+        }
+        observer.started(&engine.starts());
+        // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
+        let mut before = None;
+        let skip = had.saturating_sub(u64::from(life) * steps_per_life) as usize;
+        for (place, step) in places(plan, life, offset_ns).skip(skip) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok((samples, Ended::Interrupted));
+            }
+            if give_up.is_some_and(|at| engine.elapsed() > at) {
+                return Ok((samples, Ended::Time));
+            }
+            match measure_step(plan, engine, &step, place, before.take()) {
+                Ok((of_step, after)) => {
+                    before = Some(after);
+                    let kept = observer.samples(&of_step);
+                    samples.extend(of_step);
+                    if let Err(error) = kept {
+                        return Ok((samples, Ended::Failed(error)));
+                    }
+                }
+                Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
+                Err(EngineError::OutOfTime) => return Ok((samples, Ended::Time)),
+                Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+            }
+            done += 1;
+            observer.progress(progress(done, most, engine.elapsed().saturating_sub(started), time));
+        }
+        if stops_after(plan, &samples, &looks, life + 1) {
+            return Ok((samples, Ended::Precise));
+        }
+    }
+    Ok((samples, Ended::Complete))
+}
+
+// The steps of a life and where they stand in it.
+fn places(plan: &Plan, life: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
+    plan::life(plan, life).blocks.into_iter().enumerate().flat_map(move |(block, steps)| {
+        steps.into_iter().enumerate().map(move |(number, step)| {
+            (Place { life, block: block as u32, step: number as u32, offset_ns }, step)
+        })
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    life: u32,
+    block: u32,
+    step: u32,
+    // From the dataset's start to the engine's.
+    offset_ns: u64,
+}
+
+// A round trip, and the CPUs it went between.
+struct Probed {
+    cpus: Vec<CpuId>,
+    round_ns: Option<f64>,
+}
+
+fn measure_step(
+    plan: &Plan,
+    engine: &mut dyn Engine,
+    step: &plan::Step,
+    place: Place,
+    before: Option<Probed>,
+) -> Result<(Vec<Sample>, Probed), EngineError> {
+    let cpus = plan.cpus_between(step.case);
+    let before = match before.filter(|probed| probed.cpus == cpus) {
+        Some(probed) => probed.round_ns,
+        None => engine.probe(&cpus)?,
+    };
+    let mut windows: Vec<(usize, Vec<Measured>)> = Vec::new();
+    for &case in &step.windows {
+        engine.arrange(case)?;
+        windows.push((case, engine.window(&plan.cases[case].active)?));
+    }
+    let after = engine.probe(&cpus)?;
+    let class = class::classify(before, after);
+    let samples = windows
+        .into_iter()
+        .enumerate()
+        .flat_map(|(position, (case, tasks))| tasks.into_iter().map(move |task| (position, case, task)))
+        .map(|(position, case, task)| {
+            sample(plan, place, step.case, position, case, &task, class, before, after)
+        })
+        .collect();
+    Ok((samples, Probed { cpus, round_ns: after }))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn sample(
+    plan: &Plan,
+    place: Place,
+    step_case: usize,
+    position: usize,
+    case: usize,
+    task: &Measured,
+    class: Class,
+    before: Option<f64>,
+    after: Option<f64>,
+) -> Sample {
+    let counts = task.counts.unwrap_or_default();
+    Sample {
+        life: place.life,
+        block: place.block,
+        step: place.step,
+        position: position as u32,
+        step_case: step_case as u32,
+        case: case as u32,
+        role: plan.experiment.roles[task.role].name.as_str().into(),
+        instance: task.instance,
+        cpu: task.cpu,
+        class,
+        ping_before_ns: before,
+        ping_after_ns: after,
+        start_ns: place.offset_ns + task.start_ns,
+        length_ns: task.length_ns,
+        busy_ns: task.busy_ns,
+        units: task.units,
+        cycles: counts.cycles,
+        instructions: counts.instructions,
+        llc_misses: counts.llc_misses,
+        latencies: task.latencies.clone(),
+    }
+}
+
+// Whether there is a look after so many lives, and all is known precisely enough there.
+fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, lives: u32) -> bool {
+    let look = looks.lives().iter().position(|look| *look == lives);
+    let measure = &plan.experiment.measure;
+    (measure.precision.is_some() || measure.decide.is_some())
+        && look.is_some_and(|look| look + 1 < looks.lives().len() && precise(plan, samples, looks, look))
+}
+
+fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
+    let measure = &plan.experiment.measure;
+    let precision = measure.precision.map_or(0.0, |share| share.0);
+    let goal = Goal { margin: measure.margin.0, precision };
+    let estimates = results::main_estimates(plan, samples, looks.level_at(look));
+    if let Some(decide) = &measure.decide {
+        let limit = 1.0 + decide.slowdown.0;
+        let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
+        let decided = |estimate: &Estimate| {
+            estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= limit || slowdown.low > limit)
+        };
+        return plan.measured().into_iter().zip(&estimates).all(|(case, e)| !of_arm(case) || decided(e));
+    }
+    plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
+        Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
+        None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),
+    })
+}
+
+fn progress(done: u64, most: u64, elapsed: Duration, time: Option<Duration>) -> Progress {
+    let by_steps = elapsed.mul_f64((most - done) as f64 / done as f64);
+    let by_time = time.map_or(by_steps, |time| time.saturating_sub(elapsed));
+    Progress { done, most, elapsed, left: by_steps.min(by_time) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Latencies that a worker's tasks count.
+
+use std::cell::Cell;
+
+use ringfence_experiment::histogram::{BUCKETS, bucket_of};
+use ringfence_machine::clock::Clock;
+use ringfence_workloads::Latencies;
+
+use super::super::shm::Slot;
+use super::Tally;
+
+/// The latencies that a worker has counted, all of its variants together. In its own memory, so that
+/// counting disturbs nobody.
+pub struct Counted {
+    counts: [Cell<u64>; BUCKETS],
+    clock: &'static Clock,
+}
+
+impl Counted {
+    /// Nothing yet.
+    pub fn new(clock: &'static Clock) -> Self {
+        Self { counts: std::array::from_fn(|_| Cell::new(0)), clock }
+    }
+
+    /// Answers a question with the last report that was published and all latencies of its units.
+    pub fn answer(&self, slot: &Slot, tally: &Tally) {
+        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts));
+    }
+}
+
+impl Latencies for Counted {
+    #[inline]
+    fn count(&self, ticks: u64) {
+        let count = &self.counts[bucket_of(self.clock.ns(ticks) as u64)];
+        count.set(count.get() + 1);
+    }
+}

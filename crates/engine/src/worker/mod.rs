@@ -1,0 +1,407 @@
+//! A worker: the process that runs one instance of a role, pinned, and reports through its slot.
+//!
+//! It holds every variant of its role ready, runs the one that is ordered, and sleeps on its bell
+//! when paused. It dies with the guardian that started it.
+
+mod counted;
+mod rest;
+
+use std::io::Read;
+use std::os::fd::RawFd;
+
+use ringfence_experiment::task::{ProgramUnit, Task};
+use ringfence_experiment::units::Share;
+use ringfence_machine::clock::Clock;
+use ringfence_machine::cpulist::CpuSet;
+use ringfence_machine::probe::pin;
+use ringfence_workloads::{Regions, Workload};
+use serde::{Deserialize, Serialize};
+
+use self::counted::Counted;
+use self::rest::{Turn, rest};
+use super::cgroup::Cgroup;
+use super::shm::{Report, Shared, Slot, order, state};
+use crate::program::Program;
+use crate::program::whole_run::WholeRun;
+
+/// What a worker is told at its start, as JSON on its standard input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Spec {
+    /// Its slot.
+    pub slot: usize,
+    /// Its CPUs: one, but for programs that may use several.
+    pub home: CpuSet,
+    /// Seed of its memory layout.
+    pub seed: u64,
+    /// The variants of its role; `None` for those that this machine cannot run.
+    pub tasks: Vec<Option<Assigned>>,
+    /// The group in which its program runs, if it has a quota and a group could be made.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// A task and how much CPU time it may use.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assigned {
+    /// The task.
+    pub task: Task,
+    /// The share of a CPU's time; absent: all of it.
+    pub quota: Option<Share>,
+}
+
+/// Why a worker failed, as JSON in its slot's message.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Failure {
+    /// Whether what was asked for cannot be had on this machine as it is.
+    pub usage: bool,
+    /// One sentence.
+    pub text: String,
+}
+
+/// How long a unit of a variant took right after its start, everybody else paused; a list of them is the
+/// slot's message when the worker is ready.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Alone {
+    /// The variant.
+    pub variant: usize,
+    /// ns per unit.
+    pub ns: f64,
+}
+
+// A report at about this interval: short against a window, long against the cost of a report.
+const REPORT_NS: f64 = 20_000.0;
+
+enum Runner {
+    Steady(Box<dyn Workload>, Option<Share>),
+    Program(Program),
+    WholeRun(WholeRun),
+    Idle,
+}
+
+/// Runs a worker to its end, which is its death. `fd` is that of the shared memory.
+pub fn main(fd: RawFd) -> ! {
+    die_with_parent();
+    let mut text = String::new();
+    let read = std::io::stdin().read_to_string(&mut text);
+    let spec: Option<Spec> = serde_json::from_str(&text).ok();
+    if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
+        let slot = shared.slot(spec.slot);
+        let failure = match prepare(&spec, slot) {
+            Ok((runners, seat)) => serve(slot, runners, seat),
+            Err(failure) => failure,
+        };
+        slot.fail(&serde_json::to_string(&failure).unwrap_or_default());
+    }
+    std::process::exit(1);
+}
+
+/// Asks the kernel to end this process with its parent, and ends it if the parent has gone already.
+pub(super) fn die_with_parent() {
+    // SAFETY: prctl and getppid with these arguments touch no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() == 1 {
+            libc::_exit(1);
+        }
+    }
+}
+
+/// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.
+struct Seat {
+    home: CpuSet,
+    anywhere: CpuSet,
+    pinned: Vec<bool>,
+    at_home: bool,
+}
+
+impl Seat {
+    fn of(spec: &Spec) -> Self {
+        let pinned = spec
+            .tasks
+            .iter()
+            .map(|task| task.as_ref().is_none_or(|assigned| assigned.task.pinned()))
+            .collect();
+        // Without an answer nothing but its CPU is known to be allowed.
+        let anywhere = pin::affinity().unwrap_or_else(|_| spec.home.clone());
+        Self { home: spec.home.clone(), anywhere, pinned, at_home: true }
+    }
+
+    fn take(&mut self, variant: usize) -> Result<(), pin::PinError> {
+        let home = self.pinned[variant];
+        if home != self.at_home {
+            if home {
+                pin::set_affinity(&self.home)?
+            } else {
+                pin::set_affinity(&self.anywhere)?
+            }
+            self.at_home = home;
+        }
+        Ok(())
+    }
+}
+
+fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Failure> {
+    let seat = Seat::of(spec);
+    pin::set_affinity(&spec.home)
+        .map_err(|error| Failure { usage: true, text: format!("CPU {}: {error}", spec.home) })?;
+    Clock::host();
+    let mut regions = Regions::default();
+    let mut runners = Vec::new();
+    for assigned in &spec.tasks {
+        let Some(Assigned { task, quota }) = assigned else {
+            runners.push(None);
+            continue;
+        };
+        let failed = |usage: bool, error: &dyn std::fmt::Display| Failure {
+            usage,
+            text: format!("workload {}: {error}", task.name()),
+        };
+        let runner = match task {
+            Task::Command(command) if command.unit == ProgramUnit::WholeRun => {
+                Runner::WholeRun(WholeRun::new(command, slot).map_err(|error| failed(true, &error))?)
+            }
+            Task::Command(command) => {
+                let program = Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot);
+                Runner::Program(program.map_err(|error| failed(true, &error))?)
+            }
+            Task::Idle(_) => Runner::Idle,
+            other => match ringfence_workloads::build(other, spec.seed, &mut regions) {
+                Ok(Some(workload)) => Runner::Steady(workload, *quota),
+                Ok(None) => Runner::Idle,
+                Err(error) => return Err(failed(error.is_usage(), &error)),
+            },
+        };
+        runners.push(Some(runner));
+    }
+    say_alone(&mut runners, slot);
+    Ok((runners, seat))
+}
+
+fn say_alone(runners: &mut [Option<Runner>], slot: &Slot) {
+    let mut alone = Vec::new();
+    for (variant, runner) in runners.iter_mut().enumerate() {
+        if let Some(Runner::Steady(workload, _)) = runner
+            && let Some(ns) = workload.alone_ns()
+        {
+            alone.push(Alone { variant, ns });
+        }
+    }
+    if !alone.is_empty() {
+        slot.say(&serde_json::to_string(&alone).unwrap_or_default());
+    }
+}
+
+/// Units done so far and the number of the last report.
+#[derive(Default)]
+struct Tally {
+    number: u64,
+    report: Report,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn publish(&mut self, slot: &Slot, clock: &Clock) {
+        self.publish_at(slot, clock.now());
+    }
+
+    #[inline(always)]
+    fn publish_at(&mut self, slot: &Slot, ticks: u64) {
+        self.number += 1;
+        self.report.ticks = ticks;
+        slot.publish(self.number, self.report);
+    }
+}
+
+fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failure {
+    let clock = Clock::host();
+    let mut tally = Tally::default();
+    let mut amounts = vec![1u64; runners.len()];
+    let counted = Counted::new(clock);
+    loop {
+        let seen = slot.bell();
+        let ordered = slot.order();
+        if ordered == order::PAUSE {
+            tally.publish(slot, clock);
+            slot.set_state(state::PAUSED);
+            slot.wait_bell(seen, None);
+            continue;
+        }
+        let variant = (ordered - order::RUN) as usize;
+        let Some(Some(runner)) = runners.get_mut(variant) else {
+            return Failure { usage: false, text: format!("there is no variant {variant} to run") };
+        };
+        if let Err(error) = seat.take(variant) {
+            return Failure { usage: false, text: error.to_string() };
+        }
+        // A report of the present, so that no window begins with one from before the pause.
+        match runner {
+            Runner::Steady(workload, quota) => {
+                slot.set_settle_units(workload.settle_units());
+                workload.resumed();
+                tally.publish(slot, clock);
+                slot.set_state(state::RUNNING + variant as u32);
+                let amount = &mut amounts[variant];
+                let workload = workload.as_mut();
+                if let Err(text) = steady(slot, ordered, workload, *quota, amount, &mut tally, &counted) {
+                    return Failure { usage: false, text };
+                }
+            }
+            Runner::WholeRun(program) => {
+                slot.set_settle_units(0);
+                tally.report = Report::default();
+                tally.publish(slot, clock);
+                slot.set_state(state::RUNNING + variant as u32);
+                if let Err(text) = whole_run(slot, ordered, program, &mut tally) {
+                    return Failure { usage: false, text };
+                }
+            }
+            Runner::Program(program) => {
+                slot.set_settle_units(0);
+                program.resume();
+                tally.report.units = program.units();
+                tally.publish(slot, clock);
+                slot.set_state(state::RUNNING + variant as u32);
+                while slot.order() == ordered {
+                    let seen = slot.bell();
+                    if let Err(text) = program.keep_running() {
+                        return Failure { usage: false, text };
+                    }
+                    slot.answer_if_asked(|| {
+                        tally.report.units = program.units();
+                        tally.publish(slot, clock);
+                    });
+                    slot.wait_bell(seen, None);
+                }
+                if let Err(text) = program.pause() {
+                    return Failure { usage: false, text };
+                }
+            }
+            Runner::Idle => {
+                slot.set_settle_units(0);
+                tally.publish(slot, clock);
+                slot.set_state(state::RUNNING + variant as u32);
+                while slot.order() == ordered {
+                    let seen = slot.bell();
+                    slot.answer_if_asked(|| tally.publish(slot, clock));
+                    slot.wait_bell(seen, None);
+                }
+            }
+        }
+    }
+}
+
+// One run, reported at its end with its start in the place of untimed ticks; then nothing until the
+// next order.
+fn whole_run(slot: &Slot, ordered: u32, program: &mut WholeRun, tally: &mut Tally) -> Result<(), String> {
+    let started = Clock::host().now();
+    program.start()?;
+    while slot.order() == ordered {
+        let seen = slot.bell();
+        if let Some(ticks) = program.end_of_run()? {
+            tally.report = Report { units: 1, untimed: started, ..Report::default() };
+            tally.publish_at(slot, ticks);
+        }
+        slot.wait_bell(seen, None);
+    }
+    program.end();
+    Ok(())
+}
+
+// The measured loop: work, report, look at the order. `amount` follows the speed of the work, so
+// that reports come at a steady interval whatever the neighbour does.
+fn steady(
+    slot: &Slot,
+    ordered: u32,
+    workload: &mut dyn Workload,
+    quota: Option<Share>,
+    amount: &mut u64,
+    tally: &mut Tally,
+    counted: &Counted,
+) -> Result<(), String> {
+    let clock = Clock::host();
+    let target = (REPORT_NS / clock.ns_per_tick()) as u64;
+    let mut turn = quota.filter(|quota| quota.0 < 1.0).map(|quota| Turn::new(quota, clock));
+    while slot.order() == ordered {
+        if let Some(until) = workload.rest_until() {
+            rest(slot, ordered, until, clock, tally, counted);
+            if slot.order() != ordered {
+                break;
+            }
+        }
+        let before = tally.report.ticks;
+        let work = workload.work(*amount, counted);
+        if let Some(text) = workload.failure() {
+            return Err(text.into());
+        }
+        tally.report.units += work.units;
+        tally.report.untimed += work.untimed;
+        tally.publish(slot, clock);
+        counted.answer(slot, tally);
+        let took = tally.report.ticks - before;
+        if took < target / 2 {
+            *amount = (*amount * 2).min(1 << 20);
+        } else if took > target * 2 && *amount > 1 {
+            *amount /= 2;
+        }
+        if let Some(turn) = &mut turn
+            && turn.is_over(tally.report.ticks)
+        {
+            turn.rest(slot, ordered, clock, tally, counted);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_workloads::{Latencies, Work};
+
+    struct Breaks(u64);
+    impl Workload for Breaks {
+        fn work(&mut self, _: u64, _: &dyn Latencies) -> Work {
+            self.0 += 1;
+            Work { units: 1, untimed: 0 }
+        }
+        fn failure(&self) -> Option<&str> {
+            (self.0 == 3).then_some("it broke")
+        }
+    }
+
+    #[test]
+    fn work_that_fails_ends_the_task_and_is_not_counted() {
+        let shared = Shared::create(1).unwrap();
+        let slot = shared.slot(0);
+        slot.give(order::RUN);
+        let (mut workload, mut tally, counted) = (Breaks(0), Tally::default(), Counted::new(Clock::host()));
+        let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally, &counted);
+        assert_eq!(ended, Err("it broke".into()));
+        assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
+    }
+
+    #[test]
+    fn only_variants_that_are_not_pinned_leave_their_cpu() {
+        let before = pin::affinity().unwrap();
+        let task = |text: &str| {
+            let table = text.parse().expect("a table");
+            let task = ringfence_experiment::task::axes::expand(&table).expect("a task")[0].task.clone();
+            Some(Assigned { task, quota: None })
+        };
+        let cpu = before.first().expect("this thread runs somewhere");
+        let free = task("workload = 'write'\npinned = false");
+        let ring = task("workload = 'ring'\npinned = false");
+        let spec = Spec {
+            slot: 0,
+            home: CpuSet::single(cpu),
+            seed: 0,
+            tasks: vec![task("workload = 'write'"), free, None, task("workload = 'ring'"), ring],
+            cgroup: None,
+        };
+        let mut seat = Seat::of(&spec);
+        pin::pin_current_thread(cpu).unwrap();
+        let home = CpuSet::single(cpu);
+        for (variant, expected) in [(0, &home), (1, &before), (0, &home), (4, &before), (3, &home)] {
+            seat.take(variant).unwrap();
+            assert_eq!(pin::affinity().unwrap(), *expected, "variant {variant}");
+        }
+    }
+}

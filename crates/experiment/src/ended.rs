@@ -1,0 +1,19 @@
+//! Why measuring ended.
+
+/// Why measuring ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "why", content = "what")]
+pub enum Ended {
+    /// After the last look that was planned.
+    Complete,
+    /// At a look, since everything was known as precisely as asked.
+    Precise,
+    /// The time for it was spent: no other life fits into it, or the one under way exceeded it by more than a
+    /// life takes. Datasets written before it was called so say `budget`.
+    #[serde(alias = "budget")]
+    Time,
+    /// Somebody asked for it.
+    Interrupted,
+    /// Something failed; what was measured before is kept.
+    Failed(String),
+}

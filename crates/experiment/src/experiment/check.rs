@@ -1,0 +1,168 @@
+//! What the types of an experiment cannot rule out.
+
+use ringfence_machine::cpulist::CpuSet;
+
+use super::{Decide, Experiment, Measure, OneOrMany, SCHEMA, fences};
+use crate::nearest;
+use crate::units::Span;
+
+impl Experiment {
+    pub(super) fn problem(&self) -> Option<String> {
+        if self.schema != SCHEMA {
+            return Some(format!("schema = {} is not known: this program reads {SCHEMA}", self.schema));
+        }
+        if self.name.is_empty() || self.name.contains('/') || self.name.starts_with('.') {
+            return Some(format!("name = '{}' cannot be a folder's name: choose another", self.name));
+        }
+        let names: Vec<&str> = self.roles.iter().map(|role| role.name.as_str()).collect();
+        if let Some(twice) = duplicate(&names) {
+            return Some(format!("role '{twice}' is there twice: give each a name of its own"));
+        }
+        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        if let Some(twice) = duplicate(&arms) {
+            return Some(format!("arm '{twice}' is there twice: give each a name of its own"));
+        }
+        if arms.is_empty() {
+            return Some("there is no [[arm]]: at least one is needed".into());
+        }
+        if !names.contains(&self.metric.as_str()) {
+            return Some(format!("metric = '{}' is no role{}", self.metric, hint(&self.metric, &names)));
+        }
+        for arm in &self.arms {
+            if let Some(unknown) = arm.active.iter().find(|name| !names.contains(&name.as_str())) {
+                return Some(format!("arm '{}': '{unknown}' is no role{}", arm.name, hint(unknown, &names)));
+            }
+            if !arm.active.contains(&self.metric) {
+                return Some(format!(
+                    "arm '{}' does not run '{}', whose rate is the figure: add it to active",
+                    arm.name, self.metric
+                ));
+            }
+            if let Some(unknown) = arm.set.keys().find(|name| !arm.active.contains(name)) {
+                return Some(format!(
+                    "arm '{}' sets parameters of '{unknown}', which it does not run",
+                    arm.name
+                ));
+            }
+            if let Some(unknown) = arm.only.keys().find(|name| !arm.active.contains(name)) {
+                return Some(format!(
+                    "arm '{}' picks a task of '{unknown}', which it does not run",
+                    arm.name
+                ));
+            }
+            for role in &self.roles {
+                let tasks = role.task.as_slice().len();
+                let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
+                if let Some(number) = picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
+                {
+                    return Some(format!(
+                        "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
+                        arm.name, role.name
+                    ));
+                }
+            }
+            if let Some(problem) = fences::problem(arm) {
+                return Some(format!("arm '{}': {problem}", arm.name));
+            }
+            let mut values = arm.set.values().flatten();
+            if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
+                return Some(format!(
+                    "arm '{}': set can give {key} one value, not a list, and no other workload",
+                    arm.name
+                ));
+            }
+            match arm.baseline.as_deref() {
+                Some(name) if name == arm.name => {
+                    return Some(format!("arm '{name}' is its own baseline: name another arm"));
+                }
+                Some(name) if !arms.contains(&name) => {
+                    return Some(format!(
+                        "arm '{}': baseline '{name}' is no arm{}",
+                        arm.name,
+                        hint(name, &arms)
+                    ));
+                }
+                _ => {}
+            }
+        }
+        for role in &self.roles {
+            let counts = role.count.as_slice();
+            if counts.is_empty() || counts.contains(&0) {
+                return Some(format!("role '{}': count must be at least 1", role.name));
+            }
+            if role.placement.is_some() && role.name == self.metric {
+                return Some(format!(
+                    "role '{}': placement says how a role lies to the metric's, which this one is: leave it out",
+                    role.name
+                ));
+            }
+            if role.placement.is_some() && role.cpus.is_some() {
+                return Some(format!(
+                    "role '{}': placement and cpus exclude each other: leave one out",
+                    role.name
+                ));
+            }
+            if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+                return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
+            }
+        }
+        if let Some(Decide { arm, .. }) = &self.measure.decide
+            && !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+        {
+            return Some(format!("decide: '{arm}' is no arm with a baseline{}", hint(arm, &arms)));
+        }
+        let most = self.measure.looks.last().copied().unwrap_or(0);
+        if self.aa.is_some_and(|lives| lives < 2 || lives > most) {
+            return Some("aa must be a number of lives, at least 2 and at most that of the last look".into());
+        }
+        self.measure.problem()
+    }
+}
+
+impl Measure {
+    fn problem(&self) -> Option<String> {
+        let increasing = self.looks.windows(2).all(|pair| pair[0] < pair[1]);
+        if self.looks.first().is_none_or(|first| *first < 2) || !increasing {
+            return Some(format!(
+                "looks = {:?} must be numbers of lives, at least 2, each larger than the one before",
+                self.looks
+            ));
+        }
+        if self.looks.last().is_some_and(|last| *last > 100_000) {
+            return Some("looks go up to 100000 lives at most".into());
+        }
+        if self.blocks == 0 {
+            return Some("blocks = 0 measures nothing: use at least 1".into());
+        }
+        if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
+            return Some(format!("window = {} must be between 1ms and 10min", self.window));
+        }
+        if self.fence_settle > Span::ms(600_000) {
+            return Some("fence_settle can be 10min at most".into());
+        }
+        if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
+            return Some("settle can be 10min at most, and probe 10s".into());
+        }
+        if !(0.5..1.0).contains(&self.confidence.0) {
+            return Some(format!("confidence = {} must be at least 50% and below 100%", self.confidence));
+        }
+        if self.last_look.is_some_and(|share| !(share.0 > 0.0 && share.0 < 1.0)) {
+            return Some("last_look must be more than 0% and less than 100% of the permitted error".into());
+        }
+        if self.margin.0 <= 0.0 {
+            return Some("margin = 0% leaves nothing to be equal within: use at least 0.1%".into());
+        }
+        None
+    }
+}
+
+fn hint(word: &str, known: &[&str]) -> String {
+    match nearest::nearest(word, known) {
+        Some(near) => format!("; did you mean '{near}'?"),
+        None => format!("; there are: {}", known.join(", ")),
+    }
+}
+
+fn duplicate<'a>(names: &[&'a str]) -> Option<&'a str> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
+}

@@ -1,0 +1,344 @@
+//! What an experiment file says: roles, the tasks they may run, and the arms that are compared.
+//!
+//! ```toml
+//! schema = 1
+//! name = "chase-beside-clwb"
+//! question = "How much does a clwb writer slow a pointer chase down?"
+//! seed = 1
+//! metric = "victim"
+//!
+//! [measure]
+//! looks = [10, 20]
+//! time = "60s"
+//!
+//! [placement]
+//! kind = "llc"
+//!
+//! [[role]]
+//! name = "victim"
+//! task = { workload = "chase", footprint = "4MiB" }
+//!
+//! [[role]]
+//! name = "aggressor"
+//! task = { workload = "write", instruction = ["clwb", "nt"] }
+//!
+//! [[arm]]
+//! name = "alone"
+//! active = ["victim"]
+//!
+//! [[arm]]
+//! name = "beside"
+//! active = ["victim", "aggressor"]
+//! baseline = "alone"
+//! ```
+//!
+//! Any parameter of a task may be a list; each combination becomes a case of its own. A role may have a
+//! `placement` of its own: with `placement = "smt"` it runs on the victim's SMT sibling while others run
+//! elsewhere.
+
+mod check;
+mod fences;
+
+use std::collections::BTreeMap;
+
+use ringfence_machine::cpulist::CpuSet;
+use ringfence_resctrl::Schemata;
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::nearest;
+use crate::units::{Share, Span};
+
+/// The version of the file format that this program reads and writes.
+pub const SCHEMA: u32 = 1;
+
+/// Why an experiment cannot be run as written: a usage error, in one sentence with its remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ExperimentError(pub String);
+
+/// An experiment, as in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Version of the format, [`SCHEMA`].
+    pub schema: u32,
+    /// A short name; also that of the dataset's folder.
+    pub name: String,
+    /// The question it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// Seed of everything random: the order of windows, memory layouts.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The role whose rate is the figure.
+    pub metric: String,
+    /// For experiments whose arms are the same: the lives are divided into experiments of so many,
+    /// and what is reported is how often they see an effect that is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aa: Option<u32>,
+    /// How it is measured.
+    #[serde(default)]
+    pub measure: Measure,
+    /// On which CPUs.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Who takes part.
+    #[serde(rename = "role")]
+    pub roles: Vec<Role>,
+    /// What is compared.
+    #[serde(rename = "arm")]
+    pub arms: Vec<Arm>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// How an experiment is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Numbers of lives after which the estimates are looked at; the last is the most there will be.
+    pub looks: Vec<u32>,
+    /// Blocks in a life: every case is measured once in each.
+    pub blocks: u32,
+    /// Length of a window.
+    pub window: Span,
+    /// Least time between a change of tasks and the window; longer where a task needs longer to
+    /// refill its caches (a chase is given one round).
+    pub settle: Span,
+    /// The longest that is waited after a change of `resctrl` until rates stand still: masks evict
+    /// nothing, and what is cached where changes over seconds.
+    pub fence_settle: Span,
+    /// Length of the ping-pong between the CPUs in use, before and after each pair; `0ms` for none.
+    pub probe: Span,
+    /// A change smaller than this does not matter.
+    pub margin: Share,
+    /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Share>,
+    /// Stop at a look once it is known on which side of a limit an arm's slowdown lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<Decide>,
+    /// The share of intervals that hold the truth.
+    pub confidence: Share,
+    /// The share of the permitted error that is kept for the last look, or for the end of the time; absent:
+    /// every look has the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_look: Option<Share>,
+    /// No life begins that would not end within this time; absent: no limit. Files written before it was
+    /// called so have `budget`, which elsewhere is a share.
+    #[serde(alias = "budget", skip_serializing_if = "Option::is_none")]
+    pub time: Option<Span>,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            looks: vec![10, 20, 40],
+            blocks: 2,
+            window: Span::ms(20),
+            settle: Span::ms(2),
+            fence_settle: Span::ms(10_000),
+            probe: Span::ms(2),
+            margin: Share(0.01),
+            precision: None,
+            decide: None,
+            confidence: Share(0.95),
+            last_look: None,
+            time: None,
+        }
+    }
+}
+
+/// A limit, and the arm that is held against it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// An arm with a baseline.
+    pub arm: String,
+    /// The largest slowdown that is allowed: 5% is a factor of 1.05.
+    pub slowdown: Share,
+}
+
+/// On which CPUs roles run that do not say it themselves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Placement {
+    /// How co-runners lie to the metric's role.
+    pub kind: PlacementKind,
+}
+
+/// How co-runners lie to the metric's role.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacementKind {
+    /// The first of llc, node, remote, smt that this machine has room for; the choice is stated.
+    #[default]
+    Auto,
+    /// On the other hardware thread of the same core.
+    Smt,
+    /// On other cores that share the last-level cache.
+    Llc,
+    /// On the same NUMA node, under another last-level cache.
+    Node,
+    /// On another NUMA node.
+    Remote,
+}
+
+/// Somebody who takes part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// How many run at once, each on a CPU of its own; a list makes cases.
+    #[serde(default, skip_serializing_if = "OneOrMany::is_default_count")]
+    pub count: OneOrMany<u32>,
+    /// How it lies to the metric's role, instead of what `[placement]` says. Roles that never run at
+    /// once may share CPUs: two of them with one task compare its places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementKind>,
+    /// The CPUs it runs on, in order, instead of a placement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+    /// What it runs; each table may hold lists.
+    pub task: OneOrMany<Table>,
+}
+
+/// Tasks that run at once, and what they are compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// The roles that run; the others are paused.
+    pub active: Vec<String>,
+    /// The arm it is compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// Parameters that roles' tasks have in this arm instead of their own, by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Table>,
+    /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, OneOrMany<u32>>,
+    /// What roles and existing groups may use of caches and bandwidth while this arm runs, as resctrl's
+    /// schemata: by role, or by group with a `/` in front (`/` itself is the default group). What is not
+    /// named is as before the experiment; afterwards everything is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resctrl: BTreeMap<String, Schemata>,
+}
+
+/// A value, or a list of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a value or a list of values")]
+pub enum OneOrMany<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// All of them.
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            OneOrMany::One(value) => std::slice::from_ref(value),
+            OneOrMany::Many(values) => values,
+        }
+    }
+
+    /// All of them, to be changed.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        match self {
+            OneOrMany::One(value) => std::slice::from_mut(value),
+            OneOrMany::Many(values) => values,
+        }
+    }
+}
+
+impl Default for OneOrMany<u32> {
+    fn default() -> Self {
+        OneOrMany::One(1)
+    }
+}
+
+impl OneOrMany<u32> {
+    fn is_default_count(&self) -> bool {
+        self.as_slice() == [1]
+    }
+}
+
+impl Role {
+    /// One instance, placed as the experiment says.
+    pub fn new(name: &str, task: Table) -> Self {
+        Self {
+            name: name.into(),
+            count: OneOrMany::One(1),
+            cpus: None,
+            placement: None,
+            task: OneOrMany::One(task),
+        }
+    }
+}
+
+impl Arm {
+    /// An arm that sets nothing.
+    pub fn new(name: &str, active: &[&str], baseline: Option<&str>) -> Self {
+        Self {
+            name: name.into(),
+            active: active.iter().map(|role| (*role).into()).collect(),
+            baseline: baseline.map(str::to_owned),
+            set: BTreeMap::new(),
+            only: BTreeMap::new(),
+            resctrl: BTreeMap::new(),
+        }
+    }
+}
+
+impl Experiment {
+    /// Reads and checks an experiment file's text.
+    ///
+    /// # Errors
+    /// One sentence; where the text is no TOML, with line and column.
+    pub fn parse(text: &str) -> Result<Self, ExperimentError> {
+        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+            let place = error.span().map(|span| line_and_column(text, span.start));
+            let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
+            // Keys that are there twice are no TOML; this one has two names.
+            let message = match error.message() {
+                "duplicate field `time`" => {
+                    "`time` and `budget`, as it was called once, are both given: leave `budget` out".into()
+                }
+                other => nearest::improve(other),
+            };
+            ExperimentError(format!("{}{message}", place.unwrap_or_default()))
+        })?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    /// The file's text, complete: parsing it gives this experiment again.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("an experiment is a TOML document by construction")
+    }
+
+    /// Checks what the types cannot. Tasks and baselines are checked by [`crate::plan::cases`].
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn check(&self) -> Result<(), ExperimentError> {
+        self.problem().map_or(Ok(()), |problem| Err(ExperimentError(problem)))
+    }
+}
+
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    (line, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests;

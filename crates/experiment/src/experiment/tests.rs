@@ -1,0 +1,97 @@
+use super::*;
+
+const GOOD: &str = r#"
+schema = 1
+name = "chase-beside-clwb"
+metric = "victim"
+
+[measure]
+looks = [10, 20]
+time = "60s"
+
+[placement]
+kind = "llc"
+
+[[role]]
+name = "victim"
+task = { workload = "chase", footprint = "4MiB" }
+
+[[role]]
+name = "aggressor"
+count = [1, 2]
+cpus = "1-2"
+task = [{ workload = "write", instruction = ["clwb", "nt"] }, { workload = "alu" }]
+
+[[arm]]
+name = "alone"
+active = ["victim"]
+
+[[arm]]
+name = "beside"
+active = ["victim", "aggressor"]
+baseline = "alone"
+"#;
+
+#[test]
+fn what_is_written_reads_back_the_same() {
+    let experiment = Experiment::parse(GOOD).unwrap();
+    assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
+    assert_eq!(experiment.measure.looks, [10, 20]);
+    assert_eq!(experiment.measure.blocks, Measure::default().blocks);
+}
+
+#[test]
+fn what_was_once_called_a_budget_is_still_read() {
+    let experiment = Experiment::parse(GOOD).unwrap();
+    assert_eq!(experiment.measure.time, Some(Span::ms(60_000)));
+    assert_eq!(Experiment::parse(&GOOD.replace("time = ", "budget = ")).unwrap(), experiment);
+    assert!(!experiment.to_toml().contains("budget"));
+    let ended: crate::ended::Ended = serde_json::from_str(r#"{"why":"budget"}"#).unwrap();
+    assert_eq!(ended, crate::ended::Ended::Time);
+}
+
+#[test]
+fn every_mistake_gets_one_sentence() {
+    let cases = [
+        ("schema = 1", "schema = 9", "schema = 9 is not known"),
+        ("schema = 1", "schema = 'x'", "line 2"),
+        ("name = \"chase-beside-clwb\"", "name = \"a/b\"", "folder's name"),
+        ("metric = \"victim\"", "metric = \"vctim\"", "did you mean 'victim'"),
+        ("metric = \"victim\"", "metrik = \"victim\"", "did you mean `metric`"),
+        ("[measure]", "[mesure]", "did you mean `measure`"),
+        ("looks = [10, 20]", "looks = []", "numbers of lives"),
+        ("looks = [10, 20]", "looks = [20, 10]", "larger than the one before"),
+        ("looks = [10, 20]", "looks = [10, 20]\nblocks = 0", "blocks = 0"),
+        ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),
+        ("time = \"60s\"", "time = \"60s\"\nbudget = \"60s\"", "leave `budget` out"),
+        ("time = \"60s\"", "time = \"60s\"\ntime = \"60s\"", "duplicate key"),
+        ("time = \"60s\"", "budget = \"2%\"", "'2%' is not a duration"),
+        ("time = \"60s\"", "window = \"0ms\"", "between 1ms"),
+        ("time = \"60s\"", "confidence = \"100%\"", "below 100%"),
+        ("time = \"60s\"", "margin = \"0%\"", "margin = 0%"),
+        ("kind = \"llc\"", "kind = \"lcc\"", "did you mean `llc`"),
+        ("cpus = \"1-2\"", "cpus = \"1-\"", "is not a CPU list"),
+        ("count = [1, 2]", "placement = \"remote\"", "exclude each other"),
+        ("count = [1, 2]", "placement = \"remot\"", "did you mean `remote`"),
+        ("name = \"victim\"", "name = \"victim\"\nplacement = \"llc\"", "which this one is"),
+        ("count = [1, 2]", "count = [0]", "count must be at least 1"),
+        ("count = [1, 2]", "count = []", "count must be at least 1"),
+        ("name = \"aggressor\"", "name = \"victim\"", "there twice"),
+        ("name = \"beside\"", "name = \"alone\"", "there twice"),
+        ("baseline = \"alone\"", "baseline = \"alon\"", "did you mean 'alone'"),
+        ("baseline = \"alone\"", "baseline = \"beside\"", "its own baseline"),
+        ("active = [\"victim\"]", "active = []", "whose rate is the figure"),
+        ("active = [\"victim\"]", "active = [\"vic\"]", "is no role"),
+        ("baseline = \"alone\"", "only = { aggressor = 3 }", "task 3 of 'aggressor', which has 2"),
+        ("baseline = \"alone\"", "only = { aggressor = [1, 0] }", "count from 1"),
+        ("active = [\"victim\"]", "active = [\"victim\"]\nonly = { aggressor = 1 }", "which it does not run"),
+        ("[[arm]]", "[[arms]]", "did you mean `arm`"),
+        ("schema = 1", "schema == 1", "line 2"),
+    ];
+    for (from, to, part) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let error = Experiment::parse(&GOOD.replace(from, to)).expect_err(to).to_string();
+        assert!(error.contains(part), "{to}: {error}");
+        assert!(!error.contains('\n'), "one sentence: {error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What a placement means, in sentences.
+
+use ringfence_machine::cpulist::{CpuId, CpuSet};
+use ringfence_machine::topology::Topology;
+
+use super::{Place, Placed, Want};
+use crate::PlacementKind;
+
+pub(super) fn notes(
+    topology: &Topology,
+    wants: &[Want],
+    metric: usize,
+    placed: &Placed,
+    meets: &dyn Fn(usize, usize) -> bool,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let chosen = |role: &usize| is_auto(wants, metric, *role) && !placed.cpus[*role].is_empty();
+    if let Some(role) = (0..wants.len()).find(chosen) {
+        notes.push(format!("co-runners are {}", describe(placed.places[role])));
+    }
+    let victim = &wants[metric].role;
+    let home: CpuSet = placed.cpus[metric].iter().copied().collect();
+    let llcs = topology.llc_groups().iter().filter(|group| !group.is_disjoint(&home)).count();
+    if llcs > 1 {
+        notes.push(format!("{victim} is spread over {llcs} last-level caches"));
+    }
+    for (role, want) in wants.iter().enumerate() {
+        let own: CpuSet = placed.cpus[role].iter().copied().collect();
+        let kernels = topology.smt_siblings(0);
+        if own.contains(0) && topology.usable().len() > 1 {
+            notes.push(format!("{}'s CPU 0 also serves the kernel", want.role));
+        } else if let Some(cpu) = own.intersection(&kernels).first() {
+            notes.push(format!(
+                "{}'s CPU {cpu} is the SMT sibling of CPU 0, which also serves the kernel",
+                want.role
+            ));
+        }
+        // Siblings are no news where they were asked for.
+        let others = (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
+        for other in others.filter(|other| placed.places[*other] != Place::Smt) {
+            let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[other]);
+            if !ours.is_empty() {
+                let (is, siblings) =
+                    if ours.len() == 1 { ("is", "the SMT sibling") } else { ("are", "SMT siblings") };
+                notes.push(format!(
+                    "{}'s {} {is} {siblings} of {}'s {}",
+                    want.role,
+                    cpus(&ours),
+                    wants[other].role,
+                    cpus(&theirs)
+                ));
+            }
+        }
+        let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[role]);
+        if !ours.is_empty() {
+            let all = ours.union(&theirs);
+            notes.push(format!("{}'s {} are SMT siblings of each other", want.role, cpus(&all)));
+        }
+        // Whoever names CPUs may not know how far apart these are.
+        let names = placed.places[role] == Place::Named || placed.places[metric] == Place::Named;
+        if let (true, Some(first)) = (role != metric && names, placed.cpus[metric].first()) {
+            notes.extend(distance(topology, want, &placed.cpus[role], placed.places[role], victim, *first));
+        }
+    }
+    notes
+}
+
+// Which of a role's CPUs lie farther from the metric's than under one last-level cache, unless that is
+// where it was asked to be.
+fn distance(
+    topology: &Topology,
+    want: &Want,
+    own: &[CpuId],
+    place: Place,
+    victim: &str,
+    home: CpuId,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let another_node = |cpu: &CpuId| {
+        let nodes = (topology.node_of(*cpu), topology.node_of(home));
+        matches!(nodes, (Some(own), Some(home)) if own != home)
+    };
+    let far: CpuSet = own.iter().copied().filter(another_node).collect();
+    let another_llc = |cpu: &CpuId| topology.shares_llc(*cpu, home) == Some(false) && !far.contains(*cpu);
+    let apart: CpuSet = own.iter().copied().filter(another_llc).collect();
+    let lie = |set: &CpuSet| if set.len() == 1 { "lies" } else { "lie" };
+    if !far.is_empty() && place != Place::Remote {
+        notes.push(format!(
+            "{}'s {} {} on another NUMA node than {victim}'s CPU {home}",
+            want.role,
+            cpus(&far),
+            lie(&far)
+        ));
+    }
+    if !apart.is_empty() && place != Place::Node {
+        notes.push(format!(
+            "{}'s {} {} under another last-level cache than {victim}'s CPU {home}",
+            want.role,
+            cpus(&apart),
+            lie(&apart)
+        ));
+    }
+    notes
+}
+
+// The CPUs of `ours` that share a core with some of `theirs`, and these; each pair once.
+fn touching(topology: &Topology, ours: &[CpuId], theirs: &[CpuId]) -> (CpuSet, CpuSet) {
+    let mut found = (CpuSet::new(), CpuSet::new());
+    for &a in ours {
+        let siblings = topology.smt_siblings(a);
+        for &b in theirs.iter().filter(|b| siblings.contains(**b)) {
+            found.0.insert(a);
+            found.1.insert(b);
+        }
+    }
+    found
+}
+
+fn cpus(set: &CpuSet) -> String {
+    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
+}
+
+// Whether the kind of its placement was chosen for it.
+fn is_auto(wants: &[Want], metric: usize, role: usize) -> bool {
+    role != metric && wants[role].cpus.is_none() && wants[role].kind == PlacementKind::Auto
+}
+
+fn describe(place: Place) -> &'static str {
+    match place {
+        Place::Smt => "on the SMT siblings of the metric's cores",
+        Place::Llc | Place::Home | Place::Named => "on other cores under the same last-level cache",
+        Place::Node => "on the same NUMA node under another last-level cache",
+        Place::Remote => "on another NUMA node",
+    }
+}
+
+/// Such that it follows "because".
+pub(super) fn shortage(
+    wants: &[Want],
+    metric: usize,
+    role: usize,
+    place: Place,
+    count: u32,
+    have: usize,
+) -> String {
+    let victim = &wants[metric].role;
+    let what = |one: &str, many: &str| match count {
+        1 => format!("{one} "),
+        _ => format!("{count} {many} "),
+    };
+    let need = match place {
+        _ if is_auto(wants, metric, role) => {
+            what("another core", "other cores") + &format!("beside {victim}")
+        }
+        Place::Home => what("a core", "cores") + "of its own",
+        Place::Named => what("a CPU", "CPUs") + "among those that cpus names",
+        Place::Smt => what("an SMT sibling", "SMT siblings") + &format!("of {victim}'s cores"),
+        Place::Llc => {
+            what("another core", "other cores")
+                + &format!("under the last-level cache of {victim}, with idle siblings")
+        }
+        Place::Node => {
+            what("a core", "cores") + &format!("on the NUMA node of {victim} under another last-level cache")
+        }
+        Place::Remote => what("a core", "cores") + &format!("on another NUMA node than {victim}"),
+    };
+    let have = match have {
+        0 => "there is none".into(),
+        1 => "there is 1".into(),
+        more => format!("there are {more}"),
+    };
+    format!("{} needs {need}, and {have}", wants[role].role)
+}

@@ -1,0 +1,232 @@
+//! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
+
+mod cases;
+mod order;
+mod stored;
+
+pub use cases::{Active, Case, cases};
+pub use order::{Life, Step, life};
+
+use std::time::Duration;
+
+use ringfence_machine::cpulist::{CpuId, CpuSet};
+use ringfence_machine::features::Features;
+use ringfence_machine::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+use crate::placement::{self, Placed, Want};
+use crate::task::axes::{self, Variant};
+use crate::task::{DEFAULT_WARM_UP, ProgramUnit, Task, text};
+use crate::units::Span;
+use crate::{Experiment, ExperimentError};
+
+/// Everything that is decided before anything is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Per role, in the file's order: the tasks that its lists expand to.
+    pub variants: Vec<Vec<Variant>>,
+    /// Index of the role whose rate is the figure.
+    pub metric: usize,
+    /// What is compared; indices are the cases' numbers in samples.
+    pub cases: Vec<Case>,
+    /// Cases that this machine cannot hold, each with the reason.
+    pub not_run: Vec<NotRun>,
+    /// Where everybody runs.
+    pub placed: Placed,
+}
+
+/// A case that cannot be run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRun {
+    /// The case's number.
+    pub case: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl Plan {
+    /// Plans an experiment for a machine. The order of windows comes from [`life`], life by life. What a
+    /// processor lacks is not run; where `features` are not known, it has them all.
+    ///
+    /// # Errors
+    /// One sentence for a task, a baseline or a CPU that makes no sense.
+    pub fn new(
+        experiment: &Experiment,
+        topology: &Topology,
+        features: Option<&Features>,
+    ) -> Result<Self, ExperimentError> {
+        experiment.check()?;
+        let variants = variants(experiment)?;
+        for (role, variants) in experiment.roles.iter().zip(&variants) {
+            let programs = variants.iter().filter_map(|variant| match &variant.task {
+                Task::Command(command) => Some(command.run.as_str()),
+                _ => None,
+            });
+            for run in programs {
+                text::without_shell(run)
+                    .map_err(|why| ExperimentError(format!("role '{}': {why}", role.name)))?;
+            }
+        }
+        let metric = metric(experiment);
+        let wants: Vec<Want> = experiment
+            .roles
+            .iter()
+            .map(|role| Want {
+                role: role.name.clone(),
+                count: role.count.as_slice().iter().copied().max().unwrap_or(1),
+                cpus: role.cpus.clone(),
+                kind: role.placement.unwrap_or(experiment.placement.kind),
+            })
+            .collect();
+        windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
+        let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
+        let arms: Vec<Vec<usize>> =
+            experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
+        let placed = placement::place(topology, &wants, metric, &arms).map_err(ExperimentError)?;
+        let cases = cases(experiment, &variants).map_err(ExperimentError)?;
+        let not_run = cases
+            .iter()
+            .enumerate()
+            .filter_map(|(case, what)| {
+                let reason = what.active.iter().find_map(|active| {
+                    if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
+                        return Some(shortage);
+                    }
+                    variants[active.role][active.variant].task.missing(features?)
+                })?;
+                Some(NotRun { case, reason })
+            })
+            .collect();
+        Ok(Self { experiment: experiment.clone(), variants, metric, cases, not_run, placed })
+    }
+
+    /// Why a case is not run, if so: its own reason, or its baseline's.
+    pub fn refusal(&self, case: usize) -> Option<&str> {
+        let baseline = self.cases[case].baseline;
+        self.not_run
+            .iter()
+            .find(|not_run| not_run.case == case || Some(not_run.case) == baseline)
+            .map(|not_run| not_run.reason.as_str())
+    }
+
+    /// Why nothing is left to be measured, if so: the reasons, each once.
+    pub fn nothing_to_measure(&self) -> Option<String> {
+        if !self.measured().is_empty() {
+            return None;
+        }
+        let mut reasons: Vec<&str> = (0..self.cases.len()).filter_map(|case| self.refusal(case)).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        reasons.retain(|reason| seen.insert(*reason));
+        Some(reasons.join(", and "))
+    }
+
+    /// The cases that are measured, in order: those that can be run, and are not merely others' baseline.
+    pub fn measured(&self) -> Vec<usize> {
+        (0..self.cases.len())
+            .filter(|case| self.refusal(*case).is_none())
+            .filter(|case| {
+                self.cases[*case].baseline.is_some()
+                    || !self.cases.iter().any(|other| other.baseline == Some(*case))
+            })
+            .collect()
+    }
+
+    /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
+    /// the first instance of each other role that runs, and of the metric's second.
+    pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
+        let first = |active: &Active| self.placed.cpus[active.role].first().copied();
+        let active = &self.cases[case].active;
+        let metric = active.iter().find(|active| active.role == self.metric);
+        let second = metric.filter(|metric| metric.count > 1);
+        let second = second.and_then(|metric| self.placed.cpus[metric.role].get(1).copied());
+        let others = active.iter().filter(|active| active.role != self.metric).filter_map(first);
+        metric.and_then(first).into_iter().chain(others).chain(second).collect()
+    }
+
+    /// The CPUs on which an instance of a role runs: one, but for a single program whose role names
+    /// several. Those it may all use, since programs as they are may have threads.
+    pub fn home(&self, role: usize, instance: u32) -> CpuSet {
+        let placed = self.placed.cpus[role].get(instance as usize).copied();
+        let own = &self.experiment.roles[role];
+        let programs = self.variants[role].iter().all(|variant| matches!(variant.task, Task::Command(_)));
+        match (&own.cpus, placed) {
+            (Some(named), Some(_)) if programs && own.count.as_slice() == [1] => named.clone(),
+            _ => placed.into_iter().collect(),
+        }
+    }
+
+    /// The least that a life takes: its windows and what must pass before each, and the probes between
+    /// them. Runs that are timed whole take as long as they take, and count nothing here.
+    pub fn least_life(&self) -> Duration {
+        let measure = &self.experiment.measure;
+        let of_case = |case: usize| {
+            let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
+            let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
+            let window = if is_whole_run(self.metric_task(case)) {
+                Duration::ZERO
+            } else {
+                measure.settle.0 + measure.window.0
+            };
+            window * windows + probe
+        };
+        self.measured().into_iter().map(of_case).sum::<Duration>() * measure.blocks + self.warm_up()
+    }
+
+    // What the metric's programs run before they are measured, in every life.
+    fn warm_up(&self) -> Duration {
+        let programs = self.variants[self.metric].iter().filter_map(|variant| match &variant.task {
+            Task::Command(command) if command.unit != ProgramUnit::WholeRun => {
+                Some(command.warm_up.unwrap_or(DEFAULT_WARM_UP).0)
+            }
+            _ => None,
+        });
+        programs.max().unwrap_or_default()
+    }
+
+    /// The task of the metric's role in a case.
+    pub fn metric_task(&self, case: usize) -> &Task {
+        let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
+        &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant].task
+    }
+}
+
+/// The shortest window that is sure to hold some work of every task of an experiment; `None` where any
+/// does, and where a task makes no sense.
+pub fn least_window(experiment: &Experiment) -> Option<Span> {
+    let variants = variants(experiment).ok()?;
+    variants.iter().flatten().filter_map(|variant| variant.task.least_window()).max()
+}
+
+fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<(), String> {
+    let window = experiment.measure.window;
+    for (role, variants) in experiment.roles.iter().zip(variants) {
+        let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
+        if let Some(least) = least.filter(|least| *least > window) {
+            return Err(format!(
+                "window = {window} is shorter than an interval and a round of role '{}': use {least} at least, or a shorter interval",
+                role.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
+    let of_role = |role| axes::of_role(role, &experiment.arms).map_err(ExperimentError);
+    experiment.roles.iter().map(of_role).collect()
+}
+
+/// Whether a task is a program whose runs are timed whole.
+pub fn is_whole_run(task: &Task) -> bool {
+    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
+}
+
+fn metric(experiment: &Experiment) -> usize {
+    let position = experiment.roles.iter().position(|role| role.name == experiment.metric);
+    position.expect("checked: the metric is a role")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Plans that were carried out earlier.
+
+use super::{Active, Case, NotRun, Plan, metric, variants};
+use crate::placement::Placed;
+use crate::{Experiment, ExperimentError};
+
+impl Plan {
+    /// A plan as it was carried out earlier, perhaps on another machine: what was decided then is taken
+    /// as given, and checked to fit the experiment.
+    ///
+    /// # Errors
+    /// One sentence where the parts do not belong together.
+    pub fn stored(
+        experiment: Experiment,
+        cases: Vec<Case>,
+        not_run: Vec<NotRun>,
+        placed: Placed,
+    ) -> Result<Self, ExperimentError> {
+        experiment.check()?;
+        let variants = variants(&experiment)?;
+        let metric = metric(&experiment);
+        let plan = Self { experiment, variants, metric, cases, not_run, placed };
+        plan.misfit().map_or(Ok(plan), |misfit| Err(ExperimentError(misfit)))
+    }
+
+    fn misfit(&self) -> Option<String> {
+        let exists = |active: &Active| {
+            self.variants.get(active.role).is_some_and(|variants| active.variant < variants.len())
+        };
+        for (number, case) in self.cases.iter().enumerate() {
+            if !case.active.iter().all(exists) {
+                return Some(format!(
+                    "case {number} runs a role or a task that the experiment does not have"
+                ));
+            }
+            if !case.active.iter().any(|active| active.role == self.metric) {
+                return Some(format!("case {number} does not run '{}'", self.experiment.metric));
+            }
+            if case.baseline.is_some_and(|baseline| baseline >= self.cases.len()) {
+                return Some(format!("case {number} is compared with a case that does not exist"));
+            }
+        }
+        if self.not_run.iter().any(|not_run| not_run.case >= self.cases.len()) {
+            return Some("a case that does not exist is listed as not run".into());
+        }
+        if self.placed.cpus.len() != self.variants.len() {
+            return Some(format!(
+                "{} roles are placed, {} exist",
+                self.placed.cpus.len(),
+                self.variants.len()
+            ));
+        }
+        None
+    }
+}

@@ -1,0 +1,151 @@
+use super::*;
+use ringfence_machine::fixtures;
+
+fn topology(tree: &fixtures::FixtureTree) -> Topology {
+    Topology::read(&tree.root()).unwrap()
+}
+
+const BESIDE: &str = r#"
+schema = 1
+name = "beside"
+metric = "victim"
+[measure]
+blocks = 3
+[[role]]
+name = "victim"
+task = { workload = "chase", footprint = ["1MiB", "4MiB"] }
+[[role]]
+name = "aggressor"
+count = [1, 2]
+task = [{ workload = "write", instruction = ["clflush", "none"] }, { workload = "alu" }]
+[[arm]]
+name = "alone"
+active = ["victim"]
+[[arm]]
+name = "beside"
+active = ["victim", "aggressor"]
+baseline = "alone"
+"#;
+
+fn plan(text: &str, tree: &fixtures::FixtureTree) -> Plan {
+    Plan::new(&Experiment::parse(text).unwrap(), &topology(tree), None).unwrap()
+}
+
+#[test]
+fn lists_of_all_roles_combine_and_each_case_has_its_own_baseline() {
+    let plan = plan(BESIDE, &fixtures::xeon_2s64t());
+    assert_eq!(plan.cases.len(), 2 + 2 * 2 * 3);
+    let beside: Vec<&Case> = plan.cases.iter().filter(|case| case.arm == "beside").collect();
+    assert_eq!(beside[0].label, "footprint=1MiB 1 x write clflush");
+    assert_eq!(beside[5].label, "footprint=1MiB 2 x alu");
+    assert_eq!(beside[6].params[0], ("victim.footprint".into(), "4MiB".into()));
+    for case in &plan.cases {
+        let Some(baseline) = case.baseline else { continue };
+        let baseline = &plan.cases[baseline];
+        assert_eq!(baseline.arm, "alone");
+        assert_eq!(baseline.active[0], case.active[0], "the same victim");
+    }
+    // Baselines are measured in pairs, not by themselves.
+    assert_eq!(plan.measured().len(), 12);
+    assert!(plan.not_run.is_empty(), "{:?}", plan.not_run);
+}
+
+#[test]
+fn what_an_arm_sets_is_compared_with_the_same_task_without_it() {
+    let text = r#"
+schema = 1
+name = "handicap"
+metric = "victim"
+[[role]]
+name = "victim"
+task = [{ workload = "alu" }, { workload = "alu", handicap = "1%" }]
+[[arm]]
+name = "whole"
+active = ["victim"]
+[[arm]]
+name = "less"
+active = ["victim"]
+baseline = "whole"
+set = { victim = { handicap = "2%" } }
+"#;
+    let plan = plan(text, &fixtures::vm_2cpu());
+    let pairs: Vec<(usize, usize)> =
+        plan.measured().iter().map(|case| (*case, plan.cases[*case].baseline.unwrap())).collect();
+    assert_eq!(pairs, [(2, 0), (3, 1)]);
+    let handicap = |case: usize| match plan.metric_task(case) {
+        Task::Alu(alu) => alu.handicap.map(|share| share.to_string()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([0, 1, 2, 3].map(handicap), [None, Some("1%".into()), Some("2%".into()), Some("2%".into())]);
+}
+
+#[test]
+fn every_life_has_its_own_order_and_the_same_seed_the_same() {
+    let tree = fixtures::xeon_2s64t();
+    let plan = plan(BESIDE, &tree);
+    let first = life(&plan, 0);
+    assert_eq!(first, life(&plan, 0));
+    assert_ne!(first, life(&plan, 1));
+    let other = Plan { experiment: Experiment { seed: 2, ..plan.experiment.clone() }, ..plan.clone() };
+    assert_ne!(first, life(&other, 0));
+    assert_eq!(first.blocks.len(), 3);
+    for block in &first.blocks {
+        let mut cases: Vec<usize> = block.iter().map(|step| step.case).collect();
+        cases.sort_unstable();
+        assert_eq!(cases, plan.measured());
+        for step in block {
+            let mut windows = step.windows.clone();
+            windows.sort_unstable();
+            assert_eq!(windows, [plan.cases[step.case].baseline.unwrap(), step.case]);
+        }
+    }
+    // Both orders of a pair occur about equally often.
+    let steps: Vec<Step> = (0..40).flat_map(|n| life(&plan, n).blocks).flatten().collect();
+    let baseline_first = steps.iter().filter(|step| step.windows[1] == step.case).count();
+    assert!((600..840).contains(&baseline_first), "{baseline_first} of {}", steps.len());
+}
+
+#[test]
+fn what_the_machine_cannot_hold_is_not_run_and_says_why() {
+    let plan = plan(BESIDE, &fixtures::vm_2cpu());
+    let reasons: Vec<Option<&str>> = (0..plan.cases.len()).map(|case| plan.refusal(case)).collect();
+    for (case, reason) in plan.cases.iter().zip(reasons) {
+        let two = case.params.iter().any(|(key, value)| key == "aggressor.count" && value == "2");
+        assert_eq!(reason.is_some(), two, "{}: {reason:?}", case.label);
+        if let Some(reason) = reason {
+            assert!(reason.contains("needs 2 other cores"), "{reason}");
+        }
+    }
+    let alone =
+        Plan::new(&Experiment::parse(BESIDE).unwrap(), &topology(&fixtures::one_cpu()), None).unwrap();
+    assert!(alone.measured().is_empty());
+    assert_eq!(alone.placed.cpus[0].len(), 1);
+}
+
+#[test]
+fn baselines_that_cannot_be_told_are_refused() {
+    let cases = [
+        (
+            BESIDE.replace("active = [\"victim\"]", "active = [\"victim\", \"aggressor\"]").replace(
+                "name = \"beside\"\nactive = [\"victim\", \"aggressor\"]",
+                "name = \"beside\"\nactive = [\"victim\"]",
+            ),
+            "6 cases to compare with",
+        ),
+        (BESIDE.replace("workload = \"alu\"", "workload = \"aluu\""), "did you mean `alu`"),
+        (BESIDE.replace("count = [1, 2]", "cpus = \"99\""), "CPU 99 is not among"),
+        (
+            BESIDE.replace("count = [1, 2]", "cpus = \"2\"").replacen(
+                "name = \"victim\"",
+                "name = \"victim\"\ncpus = \"2\"",
+                1,
+            ),
+            "named for two roles",
+        ),
+    ];
+    for (text, part) in cases {
+        let experiment = Experiment::parse(&text).unwrap();
+        let error = Plan::new(&experiment, &topology(&fixtures::xeon_2s64t()), None).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}

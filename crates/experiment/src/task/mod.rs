@@ -1,0 +1,218 @@
+//! What a task does: the built-in workloads and their parameters, as an experiment file names them.
+//!
+//! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`] per
+//! combination.
+
+pub mod axes;
+mod command;
+mod read;
+mod ring;
+mod target;
+pub mod text;
+mod write;
+
+use ringfence_machine::features::Features;
+use ringfence_machine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Span;
+
+pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use read::{FlushBetween, Memory, Read};
+pub use ring::{Ring, RingVariant};
+pub use target::Target;
+pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
+
+/// One task, every parameter decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "workload", rename_all = "lowercase")]
+pub enum Task {
+    /// Makes stores durable, or flushed; unit = lines of 64 bytes written.
+    Write(Write),
+    /// Pushes entries to a ring buffer, durable each, and reads them; unit = entries pushed and read.
+    Ring(Ring),
+    /// A random pointer chase; unit = loads.
+    Chase(Chase),
+    /// Random reads at intervals, each timed; unit = reads.
+    Read(Read),
+    /// Reads and writes memory in order; unit = bytes moved.
+    Stream(Stream),
+    /// Integer arithmetic in registers; unit = multiplications.
+    Alu(Alu),
+    /// A minimum-cost-flow network simplex; unit = arcs priced.
+    Mcf(Mcf),
+    /// Any program; unit = as its parameter `unit` says.
+    Command(Command),
+    /// Nothing: the co-runner that cannot disturb, a control.
+    Idle(Idle),
+}
+
+impl Task {
+    /// The workload's name, as in a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Task::Write(_) => "write",
+            Task::Ring(_) => "ring",
+            Task::Chase(_) => "chase",
+            Task::Read(_) => "read",
+            Task::Stream(_) => "stream",
+            Task::Alu(_) => "alu",
+            Task::Mcf(_) => "mcf",
+            Task::Command(_) => "command",
+            Task::Idle(_) => "idle",
+        }
+    }
+
+    /// What one unit of its work is, in the plural.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Task::Write(_) => "lines",
+            Task::Ring(_) => "entries",
+            Task::Chase(_) => "loads",
+            Task::Read(_) => "reads",
+            Task::Stream(_) => "bytes",
+            Task::Alu(_) => "multiplications",
+            Task::Mcf(_) => "arcs priced",
+            Task::Command(command) => command.unit.name(),
+            Task::Idle(_) => "none",
+        }
+    }
+
+    /// Bytes that one unit moves, where that is what the work is.
+    pub fn bytes_per_unit(&self) -> Option<u64> {
+        match self {
+            Task::Write(_) => Some(64),
+            Task::Ring(ring) => Some(ring.entry.0),
+            Task::Stream(_) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Whether it stays on its CPU.
+    pub fn pinned(&self) -> bool {
+        !matches!(self, Task::Write(Write { pinned: false, .. }) | Task::Ring(Ring { pinned: false, .. }))
+    }
+
+    /// Whether it counts the latencies of single units of its work.
+    pub fn counts_latencies(&self) -> bool {
+        matches!(self, Task::Read(_) | Task::Chase(Chase { histogram: true, .. }))
+    }
+
+    /// The shortest window that is sure to hold some of its work, where it does not work all the time.
+    pub fn least_window(&self) -> Option<Span> {
+        match self {
+            Task::Read(read) => Some(read.least_window()),
+            _ => None,
+        }
+    }
+
+    /// Why a processor with these features cannot run it, if so.
+    pub fn missing(&self, features: &Features) -> Option<String> {
+        match self {
+            Task::Write(write) => write.missing(features),
+            Task::Read(read) => read.missing(features),
+            _ => None,
+        }
+    }
+
+    /// Checks what the types cannot: ranges and combinations.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Task::Write(write) => write.check(),
+            Task::Ring(ring) => ring.check(),
+            Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
+            Task::Read(read) => read.check(),
+            Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {
+                Err("instances must be between 1 and 4096".into())
+            }
+            Task::Mcf(mcf) => {
+                let each = Bytes(mcf.footprint.0 / u64::from(mcf.instance_count()));
+                at_least("footprint per instance", each, Bytes::kib(4))
+            }
+            Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
+            Task::Command(command) => command.check(),
+            Task::Alu(_) | Task::Idle(_) => Ok(()),
+        }
+    }
+}
+
+fn at_least(key: &str, value: Bytes, least: Bytes) -> Result<(), String> {
+    if value < least { Err(format!("{key} = {value} is too small: at least {least}")) } else { Ok(()) }
+}
+
+/// A pointer chase: each load's address comes from the load before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Chase {
+    /// Bytes chased through, one load per line, each line once per round.
+    pub footprint: Bytes,
+    /// The pages it lies in.
+    pub pages: PageSize,
+    /// Whether to time every load alone and count the latencies, which slows the chase down.
+    pub histogram: bool,
+}
+
+impl Default for Chase {
+    fn default() -> Self {
+        Self { footprint: Bytes::mib(4), pages: PageSize::Base, histogram: false }
+    }
+}
+
+/// A sequential reader and writer: `a[i] = b[i] + c[i]` over three arrays, as in STREAM's add.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stream {
+    /// Bytes in the three arrays together.
+    pub size: Bytes,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { size: Bytes::mib(192) }
+    }
+}
+
+/// Integer multiplications that touch no memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Alu {
+    /// For checking the measurement itself: the share of its work that it skips while this variant runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handicap: Option<crate::units::Share>,
+}
+
+/// A network simplex on timetabling instances, solved in turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mcf {
+    /// Approximate bytes of nodes and arcs, all instances together; they are sized to it.
+    pub footprint: Bytes,
+    /// How many instances; absent: one per 256 KiB. The rate swings tenfold over one solution, and the
+    /// more solutions are under way, each at another point, the steadier their sum is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u32>,
+    /// Seed of the instances.
+    pub seed: u64,
+}
+
+impl Default for Mcf {
+    fn default() -> Self {
+        Self { footprint: Bytes::mib(8), instances: None, seed: 1 }
+    }
+}
+
+impl Mcf {
+    /// How many instances it comes to.
+    pub fn instance_count(&self) -> u32 {
+        let auto = (self.footprint.0 / Bytes::kib(256).0).clamp(1, 4096) as u32;
+        self.instances.unwrap_or(auto)
+    }
+}
+
+/// Nothing at all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idle {}

@@ -1,0 +1,289 @@
+//! A task as one writes it on a command line: `chase footprint=4MiB`, `write instruction=clwb,nt`,
+//! or simply a program's command line, perhaps with variables in front as a shell takes them
+//! (`PMEM_NO_CLWB=1 fio ...`).
+
+use toml::{Table, Value};
+
+use crate::nearest;
+
+/// The built-in workloads' names.
+pub const WORKLOADS: [&str; 9] =
+    ["write", "ring", "chase", "read", "stream", "alu", "mcf", "command", "idle"];
+
+/// The table of an experiment file that the text stands for. The first word names a built-in
+/// workload, and `key=value` words follow, lists separated by commas; any other text is a program
+/// (see [`program`]).
+///
+/// # Errors
+/// One sentence for an empty text, for words after a workload's name that are no `key=value`, and for what
+/// looks like a slip in a workload's name.
+pub fn parse(text: &str) -> Result<Table, String> {
+    parse_beside(text, &|_| false)
+}
+
+/// As [`parse`], where `is_program` knows the programs that there are: a program's name is no slip.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Table, String> {
+    let mut words = text.split_whitespace();
+    let Some(first) = words.next() else {
+        return Err("a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into());
+    };
+    let mut table = Table::new();
+    if !WORKLOADS.contains(&first) {
+        // A slip in a workload's name would otherwise be looked for as a program.
+        let settings = text.split_whitespace().skip(1).all(|word| word.contains('='));
+        if let (true, Some(near)) = (settings, nearest::nearest(first, &WORKLOADS))
+            && (text.contains('=') || near.len().abs_diff(first.len()) <= 1)
+            && !is_program(first)
+        {
+            return Err(format!("'{first}' is no workload and no program; did you mean '{near}'?"));
+        }
+        without_shell(text)?;
+        return Ok(program(text));
+    }
+    table.insert("workload".into(), Value::String(first.into()));
+    if first == "command" {
+        return Err("a program is given by its command line alone, without the word 'command'".into());
+    }
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(format!(
+                "'{word}' is no key=value: write parameters as in '{first} key=value,value'"
+            ));
+        };
+        if let Some(before) = table.insert(key.into(), list(value)) {
+            return Err(format!(
+                "'{key}' is there twice: give it once; several values stand behind one another, as in \
+                 {key}={},{value}",
+                plain(&before)
+            ));
+        }
+    }
+    Ok(table)
+}
+
+/// Refuses a command line that only a shell would understand: words are split as a shell does, but none
+/// runs, and a program would take `>` for an argument.
+///
+/// # Errors
+/// One sentence with the command line that runs a shell.
+pub fn without_shell(text: &str) -> Result<(), String> {
+    let mut rest = text.trim();
+    while let Some((_, after)) = first_word(rest) {
+        let word = rest[..rest.len() - after.len()].trim_end();
+        if let Some(sign) = shell_sign(word) {
+            return Err(format!(
+                "'{sign}' is left to a shell, and none runs here: write {}, or quote '{sign}' where the program is \
+                 to have it",
+                crate::shell::line(["sh", "-c", text.trim()])
+            ));
+        }
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+// What a shell would take a word, or an end of it, for: a redirection, a pipe, the end of a command.
+fn shell_sign(word: &str) -> Option<&'static str> {
+    // A descriptor may stand in front of a redirection.
+    let sign = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+    let signs = [">>", ">", "<<", "<", "||", "|", "&&", ";"];
+    let begins = signs.into_iter().find(|known| sign.starts_with(known));
+    let ends = || {
+        [";", "&"].into_iter().find(|known| word == *known || word.strip_suffix(known).is_some_and(unquoted))
+    };
+    begins.or_else(ends)
+}
+
+// Whether the end of what a word begins with is outside of quotes, and not escaped.
+fn unquoted(word: &str) -> bool {
+    !word.ends_with('\\') && shlex::split(word).is_some()
+}
+
+/// The table of a program's command line; words `NAME=value` in front of it are its environment.
+pub fn program(text: &str) -> Table {
+    let mut table = Table::from_iter([("workload".to_string(), Value::String("command".into()))]);
+    let (mut env, mut rest) = (Table::new(), text.trim());
+    while let Some((word, after)) = first_word(rest)
+        && let Some((name, value)) = assignment(&word)
+        && !after.is_empty()
+    {
+        env.insert(name, value);
+        rest = after;
+    }
+    table.insert("run".into(), Value::String(rest.into()));
+    if !env.is_empty() {
+        table.insert("env".into(), Value::Table(env));
+    }
+    table
+}
+
+// The first word of a command line without its quotes, and what follows it as it is written.
+fn first_word(text: &str) -> Option<(String, &str)> {
+    let (mut quote, mut escaped) = (None, false);
+    let end = text.char_indices().find(|(_, c)| match (quote, *c) {
+        _ if std::mem::take(&mut escaped) => false,
+        (None | Some('"'), '\\') => {
+            escaped = true;
+            false
+        }
+        (None, '"' | '\'') => {
+            quote = Some(*c);
+            false
+        }
+        (Some(open), c) => {
+            if open == c {
+                quote = None;
+            }
+            false
+        }
+        (None, c) => c.is_whitespace(),
+    });
+    let end = end.map_or(text.len(), |(index, _)| index);
+    let word = shlex::split(&text[..end])?.into_iter().next()?;
+    Some((word, text[end..].trim_start()))
+}
+
+// A word that a shell would take as a variable's value.
+fn assignment(word: &str) -> Option<(String, Value)> {
+    let (name, value) = word.split_once('=')?;
+    let fits =
+        |(index, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit());
+    (!name.is_empty() && name.chars().enumerate().all(fits))
+        .then(|| (name.into(), Value::String(value.into())))
+}
+
+/// The text that a task's table stands for, as [`parse`] reads it. Of a program's parameters only its
+/// environment has a place in it.
+pub fn print(table: &Table) -> String {
+    let workload = table.get("workload").and_then(Value::as_str).unwrap_or_default();
+    if workload == "command" {
+        let run = table.get("run").and_then(Value::as_str).unwrap_or_default();
+        let env = table.get("env").and_then(Value::as_table).cloned().unwrap_or_default();
+        let word = |(name, value): (String, Value)| {
+            format!("{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))
+        };
+        return env.into_iter().map(word).collect::<String>() + run;
+    }
+    let word = |(key, value): (&String, &Value)| format!(" {key}={}", plain(value));
+    let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();
+    format!("{workload}{words}")
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// A parameter's value on a command line: one, or a list separated by commas.
+pub fn list(text: &str) -> Value {
+    let mut values: Vec<Value> = text.split(',').map(scalar).collect();
+    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
+}
+
+fn scalar(text: &str) -> Value {
+    match (text.parse::<i64>(), text.parse::<bool>()) {
+        (Ok(number), _) => Value::Integer(number),
+        (_, Ok(truth)) => Value::Boolean(truth),
+        _ => Value::String(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_and_programs_are_told_apart() {
+        let write = parse("write instruction=clwb,nt  block=4KiB batch=2").unwrap();
+        assert_eq!(
+            write.to_string(),
+            "workload = \"write\"\ninstruction = [\"clwb\", \"nt\"]\nblock = \"4KiB\"\nbatch = 2\n"
+        );
+        assert_eq!(parse("chase histogram=true").unwrap()["histogram"], Value::Boolean(true));
+        for text in [
+            "write instruction=clwb,nt block=4KiB batch=2",
+            "ring variant=naive,ringfence entry=2KiB,4KiB",
+            "read size=256KiB,512KiB interval=1s flush=clwb memory=locked:/dev/pseudo_lock/a",
+            "alu",
+            "sh -c 'exit 1'",
+        ] {
+            assert_eq!(print(&parse(text).unwrap()), text);
+        }
+        let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
+        let program = parse(text).unwrap();
+        assert_eq!(program["run"].as_str(), Some("fio --name=w"));
+        assert_eq!(program["env"]["B"].as_str(), Some("x y"));
+        assert_eq!(print(&program), text);
+        assert!(!parse("./x --a=b C=d").unwrap().contains_key("env"));
+        let program = parse("stress-ng --cache 1").unwrap();
+        assert_eq!(program["workload"].as_str(), Some("command"));
+        assert_eq!(program["run"].as_str(), Some("stress-ng --cache 1"));
+        assert_eq!(parse("sh -c 'exit 1'").unwrap()["run"].as_str(), Some("sh -c 'exit 1'"));
+    }
+
+    #[test]
+    fn slips_are_named() {
+        for (text, part) in [
+            ("", "is empty"),
+            ("write clwb", "'clwb' is no key=value"),
+            ("wirte instruction=clwb", "did you mean 'write'"),
+            ("chas", "did you mean 'chase'"),
+            ("rin entry=4KiB", "did you mean 'ring'"),
+            ("command run=x", "without the word"),
+            ("chase footprint=4MiB footprint=8MiB", "as in footprint=4MiB,8MiB"),
+            ("write block=64B,4KiB block=1MiB", "as in block=64B,4KiB,1MiB"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_only_a_shell_understands_is_sent_to_one() {
+        for text in [
+            "a > b",
+            "a >b",
+            "a 2>/dev/null",
+            "a &> b",
+            "a >> b",
+            "a < b",
+            "a | b",
+            "a || b",
+            "a && b",
+            "a; b",
+            "a ; b",
+            "a &",
+            "a b&",
+            "X=1 a > b",
+        ] {
+            let error = parse(text).expect_err(text);
+            let remedy = crate::shell::line(["sh", "-c", text]);
+            assert!(error.contains(&remedy), "{text}: {error}");
+            // What is advised does what was meant.
+            assert_eq!(shlex::split(&remedy).unwrap(), ["sh", "-c", text]);
+            assert_eq!(parse(&remedy).unwrap()["run"].as_str(), Some(remedy.as_str()));
+        }
+        for text in [
+            "a '>' b",
+            "a \\> b",
+            "a 'x > y'",
+            "sh -c 'a > b; c &'",
+            "curl http://x/?a=b&c=d",
+            "find . -exec ls {} \\;",
+            "find . -exec ls {} ';'",
+            "grep --when=x>y",
+            "a 2",
+        ] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
+    }
+}

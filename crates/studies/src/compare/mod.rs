@@ -1,0 +1,236 @@
+//! One experiment measured twice, on two machines, kernels or days: what differs, cell by cell.
+//!
+//! A cell is a case that both datasets have. Where cases have a baseline, their slowdowns are compared,
+//! else their costs; the change is `after / before` of that figure, with Welch's interval over the lives
+//! of both. All cells' intervals hold together: the error allowed is divided by their number, and by the
+//! looks at which either dataset might have stopped.
+
+mod cells;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ringfence_analysis::estimate::{Estimate, Finding};
+use ringfence_dataset::Dataset;
+use ringfence_experiment::{Experiment, Measure};
+use serde::Serialize;
+
+pub use settings::Difference;
+
+/// Why two datasets cannot be compared: a usage error, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CompareError(pub String);
+
+/// Two datasets of one experiment, cell by cell.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The experiment's name.
+    pub name: String,
+    /// The question it answers.
+    pub question: Option<String>,
+    /// What is not the same besides the figures: machine, kernel, version, placement, classes of cores.
+    pub differences: Vec<Difference>,
+    /// The cases that both have, in the order of the first.
+    pub cells: Vec<Cell>,
+    /// Cases that only one of them has.
+    pub missing: Vec<Missing>,
+    /// The share of comparisons in which every cell's interval holds its truth.
+    pub confidence: f64,
+    /// The level of each cell's interval, so that they do.
+    pub level: f64,
+    /// By how many the error was divided for looks: 1 where neither could have stopped early.
+    pub looks: usize,
+    /// Changes up to this do not matter: the larger of the two experiments' margins.
+    pub margin: f64,
+}
+
+/// A case that both datasets have.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cell {
+    /// Its arm.
+    pub arm: String,
+    /// What sets it apart, in words.
+    pub label: String,
+    /// The same as (role.parameter, value).
+    pub params: Vec<(String, String)>,
+    /// What the metric's work is counted in.
+    pub unit: &'static str,
+    /// What is compared.
+    pub figure: Figure,
+    /// The figure of the first dataset, at the experiment's confidence for this cell alone.
+    pub before: Estimate,
+    /// That of the second.
+    pub after: Estimate,
+    /// The second over the first, at [`Comparison::level`]: *slower* is more time or more harm.
+    pub change: Finding,
+}
+
+/// What of a case is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Figure {
+    /// Nanoseconds per unit of work.
+    Cost,
+    /// The slowdown against the case's baseline.
+    Slowdown,
+}
+
+/// One of the two datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The first.
+    Before,
+    /// The second.
+    After,
+}
+
+/// A case that only one dataset has.
+#[derive(Debug, Clone, Serialize)]
+pub struct Missing {
+    /// Its arm.
+    pub arm: String,
+    /// What sets it apart, in words.
+    pub label: String,
+    /// Who does not have it.
+    pub lacks: Side,
+    /// Why, where that one planned it but did not run it; such that it follows "because".
+    pub reason: Option<String>,
+}
+
+/// Compares two datasets.
+///
+/// # Errors
+/// Where they are not of one experiment, or have no case in common that was measured in both.
+pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareError> {
+    same_question(&before.plan.experiment, &after.plan.experiment).map_err(CompareError)?;
+    let (one, other) = (&before.plan.experiment.measure, &after.plan.experiment.measure);
+    let confidence = one.confidence.0.max(other.confidence.0);
+    let margin = one.margin.0.max(other.margin.0);
+    let looks = looks(one) * looks(other);
+    let matched = cells::matched(&before.plan, &after.plan);
+    if matched.is_empty() {
+        return Err(CompareError(cells::why_nothing_matches(&before.plan, &after.plan)));
+    }
+    let level = 1.0 - (1.0 - confidence) / (matched.len() * looks) as f64;
+    let cells = cells::cells(before, after, &matched, confidence, level, margin);
+    let missing = cells::missing(&before.plan, &after.plan);
+    Ok(Comparison {
+        name: before.manifest.name.clone(),
+        question: before.manifest.question.clone(),
+        differences: settings::differences(before, after),
+        cells,
+        missing,
+        confidence,
+        level,
+        looks,
+        margin,
+    })
+}
+
+// How many looks there are at which an experiment might end for what it has seen.
+fn looks(measure: &Measure) -> usize {
+    if measure.precision.is_some() { measure.looks.len() } else { 1 }
+}
+
+// Tasks and arms are looked at case by case; the rest must be the same for any.
+fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
+    if one.metric != other.metric {
+        return Err(format!(
+            "these cannot be compared: one measures the rate of '{}', the other that of '{}'",
+            one.metric, other.metric
+        ));
+    }
+    let (a, b) = (&one.measure, &other.measure);
+    for (what, a, b) in [("windows", a.window, b.window), ("settling times", a.settle, b.settle)] {
+        if a != b {
+            return Err(format!(
+                "these cannot be compared: their {what} differ, {a} and {b}; measure one again with the other's experiment.toml"
+            ));
+        }
+    }
+    match (one.aa.is_some(), other.aa.is_some()) {
+        (true, false) | (false, true) => Err(
+            "these cannot be compared: one asks how often an effect is seen that is not there, the other does not"
+                .into(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// What there is to compare in two folders, each with the name by which they were matched (empty for two
+/// datasets).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// The folder's name below both.
+    pub name: String,
+    /// The first dataset.
+    pub before: PathBuf,
+    /// The second.
+    pub after: PathBuf,
+}
+
+/// The datasets of two folders, matched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matched {
+    /// Those that both have.
+    pub both: Vec<Match>,
+    /// Names that only one has, with the side that lacks it.
+    pub alone: Vec<(Side, String)>,
+}
+
+/// Matches the datasets of two folders as [`ringfence_dataset::list`] gives them: two datasets with each
+/// other, those of two surveys by the names of their folders.
+///
+/// # Errors
+/// For a dataset and a survey, and for surveys without a common name.
+pub fn match_folders(
+    (before_dir, before): (&Path, &[PathBuf]),
+    (after_dir, after): (&Path, &[PathBuf]),
+) -> Result<Matched, CompareError> {
+    let is_one = |dir: &Path, found: &[PathBuf]| found == [dir];
+    match (is_one(before_dir, before), is_one(after_dir, after)) {
+        (true, true) => {
+            let only = Match { name: String::new(), before: before_dir.into(), after: after_dir.into() };
+            return Ok(Matched { both: vec![only], alone: Vec::new() });
+        }
+        (false, false) => {}
+        (one, _) => {
+            let (dataset, folder) = if one { (before_dir, after_dir) } else { (after_dir, before_dir) };
+            return Err(CompareError(format!(
+                "{} is one dataset and {} holds several: name one of these",
+                dataset.display(),
+                folder.display()
+            )));
+        }
+    }
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let by_name: BTreeMap<String, &PathBuf> =
+        after.iter().filter_map(|path| Some((name(path)?, path))).collect();
+    let mut matches = Vec::new();
+    let mut alone = Vec::new();
+    for path in before {
+        let name = name(path).unwrap_or_default();
+        match by_name.get(&name) {
+            Some(other) => {
+                matches.push(Match { name, before: path.clone(), after: (*other).clone() });
+            }
+            None => alone.push((Side::After, name)),
+        }
+    }
+    let known: Vec<String> = before.iter().filter_map(name).collect();
+    alone.extend(by_name.into_keys().filter(|name| !known.contains(name)).map(|name| (Side::Before, name)));
+    if matches.is_empty() {
+        return Err(CompareError(format!(
+            "{} and {} have no dataset of the same name: name two datasets",
+            before_dir.display(),
+            after_dir.display()
+        )));
+    }
+    Ok(Matched { both: matches, alone })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Why a study has no result.
+
+use ringfence_dataset::DatasetError;
+use ringfence_engine::EngineError;
+use ringfence_experiment::ExperimentError;
+
+/// Why a study has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StudyError {
+    /// What was asked for makes no sense, or cannot be had on this machine as it is: a usage error.
+    #[error("{0}")]
+    Usage(String),
+    /// Something failed meanwhile, and nothing that was measured tells anything.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody asked for an end before anything was measured.
+    #[error("interrupted")]
+    Interrupted,
+    /// The time was over before anything was measured.
+    #[error("the time was over before a window had ended")]
+    OutOfTime,
+}
+
+impl From<EngineError> for StudyError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Usage(why) => Self::Usage(why),
+            EngineError::Failed(why) => Self::Failed(why),
+            EngineError::Interrupted => Self::Interrupted,
+            EngineError::OutOfTime => Self::OutOfTime,
+        }
+    }
+}
+
+impl From<DatasetError> for StudyError {
+    fn from(error: DatasetError) -> Self {
+        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
+}
+
+impl From<ExperimentError> for StudyError {
+    fn from(error: ExperimentError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}

@@ -1,0 +1,16 @@
+//! Questions that take several experiments, or one and a conclusion of its own.
+
+pub mod compare;
+mod error;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod lock;
+pub mod measure;
+pub mod pair;
+pub mod prove;
+pub mod reproduce;
+pub mod sensitivity;
+pub mod survey;
+pub mod tune;
+
+pub use error::StudyError;

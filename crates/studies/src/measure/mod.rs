@@ -1,0 +1,279 @@
+//! From an experiment to a dataset on this machine: plan, engine, runner and recorder together.
+
+mod resume;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_dataset::Recorder;
+use ringfence_engine::available::{self, can_be_started};
+use ringfence_engine::fenced::FencedEngine;
+use ringfence_engine::program::instructions_are_counted;
+use ringfence_engine::runner::{self, Observer, Progress};
+use ringfence_engine::{Engine, EngineError, Used};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::scale::Scale;
+use ringfence_experiment::start::Start;
+use ringfence_experiment::task::{Command, ProgramUnit, Task};
+use ringfence_experiment::units::Span;
+use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuId;
+
+use crate::StudyError;
+
+pub use resume::{continue_or_begin, resume};
+
+/// What was measured.
+pub struct Measurement {
+    /// The plan, with what was not run.
+    pub plan: Plan,
+    /// All samples, also in the dataset.
+    pub samples: Vec<Sample>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What tells hits from misses, where a task counted latencies; also in the dataset.
+    pub scale: Option<Scale>,
+    /// How many of its steps an earlier run had measured.
+    pub steps_before: u64,
+    /// What each role's processes have used in the windows that were measured now; empty where none were.
+    pub used: Vec<Used>,
+    /// How fast a chase as the victim was alone at its starts, those of an earlier run included; also in the
+    /// dataset.
+    pub starts: Vec<Start>,
+    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
+    pub left: Vec<String>,
+}
+
+/// Measures an experiment on this machine and records it in `dir`, which is made with the first
+/// samples: what cannot be begun leaves nothing behind.
+///
+/// # Errors
+/// [`StudyError::Usage`] for what makes no sense or cannot be had here; [`StudyError::Failed`]
+/// where nothing was measured or could be kept. What fails later is in [`Measurement::ended`].
+pub fn measure(
+    experiment: &Experiment,
+    machine: &Machine,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, StudyError> {
+    let plan = available::plan_here(&decided(experiment), machine)
+        .map_err(|error| StudyError::Usage(error.to_string()))?;
+    // Before anything runs: a folder that cannot be used should not cost a minute first.
+    Recorder::check(dir).map_err(|error| StudyError::Usage(error.to_string()))?;
+    let mut recording = Recording {
+        plan: &plan,
+        machine,
+        dir: dir.into(),
+        recorder: None,
+        scale: None,
+        starts: Vec::new(),
+        progress,
+    };
+    if plan.measured().is_empty() {
+        recording.begin().map_err(StudyError::Failed)?;
+        recording.finish(&Ended::Complete).map_err(StudyError::Failed)?;
+        return Ok(Measurement {
+            samples: Vec::new(),
+            ended: Ended::Complete,
+            scale: None,
+            plan,
+            steps_before: 0,
+            used: Vec::new(),
+            starts: Vec::new(),
+            left: Vec::new(),
+        });
+    }
+    programs_can_be_measured(&plan)?;
+    holds_two_lives(&plan)?;
+    // While nothing runs yet.
+    recording.scale = counts_latencies_on(&plan).and_then(ringfence_engine::scale::measure);
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
+    let ran = runner::run(&plan, &mut engine, stop, &mut recording);
+    let used = used(&plan, &engine);
+    let left = engine.end();
+    let (samples, ended) = ran?;
+    if samples.is_empty() {
+        match ended {
+            Ended::Interrupted => {
+                return Err(StudyError::Failed("interrupted before anything was measured".into()));
+            }
+            Ended::Failed(why) => return Err(StudyError::Failed(why)),
+            Ended::Time => return Err(too_short_for_a_life(&plan)),
+            Ended::Complete | Ended::Precise => {}
+        }
+    }
+    let (scale, starts) = (recording.scale, recording.starts.clone());
+    let finished = recording.finish(&ended);
+    finished.map_err(StudyError::Failed)?;
+    Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
+}
+
+/// Hands an experiment's plan and an engine for it to somebody who measures a few windows and keeps none.
+///
+/// # Errors
+/// As [`measure`], and what `with` returns.
+pub(crate) fn with_engine<T>(
+    experiment: &Experiment,
+    machine: &Machine,
+    stop: &AtomicBool,
+    with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
+) -> Result<T, StudyError> {
+    let plan = available::plan_here(&decided(experiment), machine)
+        .map_err(|error| StudyError::Usage(error.to_string()))?;
+    progress_can_be_seen(&plan)?;
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
+    let done = with(&plan, &mut engine);
+    engine.end()?;
+    Ok(done?)
+}
+
+fn used(plan: &Plan, engine: &FencedEngine) -> Vec<Used> {
+    (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
+}
+
+// Where not even the windows of two lives fit into the time, nothing can come of it.
+fn holds_two_lives(plan: &Plan) -> Result<(), StudyError> {
+    let least = plan.least_life() * 2;
+    match plan.experiment.measure.time {
+        Some(time) if time.0 < least => Err(StudyError::Usage(format!(
+            "a time of {time} is too short: a figure takes at least {FEWEST_LIVES} lives, and the windows of two alone take {}; \
+             give more time, or take shorter windows or fewer blocks",
+            Span(least)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn too_short_for_a_life(plan: &Plan) -> StudyError {
+    let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
+    StudyError::Usage(format!(
+        "the time{time} was over before anything was measured, and a figure takes at least {FEWEST_LIVES} lives: give several times as much"
+    ))
+}
+
+// The CPU of the first role that counts latencies in a case that is measured.
+fn counts_latencies_on(plan: &Plan) -> Option<CpuId> {
+    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+    let mut active = measured.flatten().flat_map(|case| &plan.cases[case].active);
+    let counts = active.find(|a| plan.variants[a.role][a.variant].task.counts_latencies())?;
+    plan.placed.cpus[counts.role].first().copied()
+}
+
+// What a program's work is counted in is decided here, and so stands in the dataset.
+pub(crate) fn decided(experiment: &Experiment) -> Experiment {
+    let mut experiment = experiment.clone();
+    for role in &mut experiment.roles {
+        let metric = role.name == experiment.metric;
+        for table in role.task.as_mut_slice() {
+            let is = |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
+            let open = is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
+            // A metric that cannot be seen stays open, and is refused below.
+            if open && (instructions_are_counted() || !metric) {
+                let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
+                table.insert("unit".into(), unit.into());
+            }
+        }
+    }
+    experiment
+}
+
+/// That every program is there, and shows what it does.
+///
+/// # Errors
+/// [`StudyError::Usage`] otherwise.
+pub(crate) fn programs_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
+    programs_are_there(plan)?;
+    progress_can_be_seen(plan)
+}
+
+// Said before anything is said of what a program shows: a name that is misspelt shows nothing.
+fn programs_are_there(plan: &Plan) -> Result<(), StudyError> {
+    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+    for active in measured.flatten().flat_map(|case| &plan.cases[case].active) {
+        let Task::Command(command) = &plan.variants[active.role][active.variant].task else { continue };
+        // With a path of its own it is found on that alone.
+        let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
+        if let Some(program) = argv.first().filter(|program| !can_be_started(program))
+            && !(program.contains('/') && Path::new(program).exists())
+        {
+            return Err(StudyError::Usage(available::no_such_program(program)));
+        }
+    }
+    Ok(())
+}
+
+// CPU time says how much a program ran, not how fast: as a victim's figure it would show no harm
+// where there is some.
+fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
+    let counted = instructions_are_counted();
+    for (role, variants) in plan.variants.iter().enumerate() {
+        for variant in variants {
+            let Task::Command(Command { unit, run, .. }) = &variant.task else { continue };
+            let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
+            if role == plan.metric && unseen {
+                return Err(StudyError::Usage(format!(
+                    "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
+                     let it report a line per unit of work or a counter, or time its runs: that is prove's --victim-progress lines \
+                     or counter, or --victim-run, and unit = \"lines\", \"counter\" or \"whole-run\" in an experiment file"
+                )));
+            }
+            if role != plan.metric && *unit == ProgramUnit::WholeRun {
+                return Err(StudyError::Usage(format!(
+                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use --aggressor-progress runs, or unit = \"runs\" in an \
+                     experiment file"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Recording<'a> {
+    plan: &'a Plan,
+    machine: &'a Machine,
+    dir: PathBuf,
+    recorder: Option<Recorder>,
+    scale: Option<Scale>,
+    starts: Vec<Start>,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Recording<'_> {
+    fn begin(&mut self) -> Result<&mut Recorder, String> {
+        if self.recorder.is_none() {
+            let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
+            let mut recorder =
+                Recorder::create(&self.dir, self.plan, &machine).map_err(|error| error.to_string())?;
+            if let Some(scale) = self.scale {
+                recorder.note_scale(scale).map_err(|error| error.to_string())?;
+            }
+            self.recorder = Some(recorder);
+        }
+        Ok(self.recorder.as_mut().expect("made above"))
+    }
+
+    fn finish(&mut self, ended: &Ended) -> Result<(), String> {
+        let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
+        recorder.note_starts(&self.starts);
+        recorder.finish(ended).map_err(|error| error.to_string())
+    }
+}
+
+impl Observer for Recording<'_> {
+    fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
+        self.begin()?.append(samples).map_err(|error| error.to_string())
+    }
+
+    fn started(&mut self, starts: &[Start]) {
+        self.starts.extend_from_slice(starts);
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        (self.progress)(progress);
+    }
+}

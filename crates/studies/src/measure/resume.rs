@@ -1,0 +1,164 @@
+//! Goes on with a measurement that was cut short.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ringfence_dataset::{Dataset, Lock, Recorder};
+use ringfence_engine::fenced::FencedEngine;
+use ringfence_engine::runner::{self, Earlier, Progress};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::units::Span;
+use ringfence_machine::Machine;
+
+use super::{Measurement, Recording, decided, progress_can_be_seen};
+use crate::StudyError;
+
+/// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
+/// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they were.
+///
+/// `time` is for what follows; without it, what is left of the experiment's own. A dataset that ended
+/// when its time was spent goes on only with more.
+///
+/// # Errors
+/// [`StudyError::Usage`] where this is no dataset, where another program is measuring it, or where it
+/// was measured on another machine or by another version: such figures are not mixed.
+/// [`StudyError::Failed`] as in [`super::measure`].
+pub fn resume(
+    dir: &Path,
+    machine: &Machine,
+    time: Option<Span>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, StudyError> {
+    let lock = Lock::take(dir)?;
+    let dataset = Dataset::open(dir)?;
+    if dataset.is_done() && !(time.is_some() && dataset.manifest.ended == Some(Ended::Time)) {
+        return Ok(done(dataset));
+    }
+    if let Some(reason) = why_not(&dataset, machine) {
+        return Err(StudyError::Usage(format!("{} cannot go on: {reason}", dir.display())));
+    }
+    progress_can_be_seen(&dataset.plan)?;
+
+    let earlier = earlier(&dataset)
+        .map_err(|problem| StudyError::Usage(format!("{} cannot go on: {problem}", dir.display())))?;
+    let steps_before = earlier.steps();
+    let mut plan = dataset.plan.clone();
+    if let Some(whole) = &mut plan.experiment.measure.time {
+        whole.0 = whole.0.saturating_sub(dataset.measured_for());
+    }
+    if time.is_some() {
+        plan.experiment.measure.time = time;
+    }
+    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
+    let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
+    let mut recording = Recording {
+        plan: &dataset.plan,
+        machine,
+        dir: dir.into(),
+        recorder: Some(recorder),
+        scale: None,
+        starts: Vec::new(),
+        progress,
+    };
+    let ran = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording);
+    let used = super::used(&plan, &engine);
+    let left = engine.end();
+    let (samples, ended) = ran?;
+    let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();
+    let finished = recording.finish(&ended);
+    finished.map_err(StudyError::Failed)?;
+    let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
+    Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
+}
+
+/// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
+/// experiment is taken as it is where it is complete, and gone on with where it was cut short.
+///
+/// # Errors
+/// As [`super::measure`] and [`resume`]; and where `dir` holds another experiment.
+pub fn continue_or_begin(
+    experiment: &Experiment,
+    machine: &Machine,
+    dir: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, StudyError> {
+    if !ringfence_dataset::is_dataset(dir) {
+        // A program killed while it began one may have left parts without any sample.
+        Recorder::clear_unbegun(dir)?;
+        return super::measure(experiment, machine, dir, stop, progress);
+    }
+    let dataset = Dataset::open(dir)?;
+    let differs = dataset.plan.experiment != decided(experiment);
+    let reason =
+        if differs { Some("it holds another experiment".into()) } else { why_not(&dataset, machine) };
+    if let Some(reason) = reason {
+        return Err(StudyError::Usage(format!("{}: {reason}; name a new folder", dir.display())));
+    }
+    drop(dataset);
+    resume(dir, machine, None, stop, progress)
+}
+
+fn done(dataset: Dataset) -> Measurement {
+    let Dataset { plan, samples, manifest, .. } = dataset;
+    let steps_before =
+        samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)).count();
+    Measurement {
+        plan,
+        samples,
+        ended: manifest.ended.unwrap_or(Ended::Complete),
+        scale: manifest.scale,
+        steps_before: steps_before as u64,
+        used: Vec::new(),
+        starts: manifest.starts,
+        left: Vec::new(),
+    }
+}
+
+// Windows go on at the wall clock's distance, where it tells.
+fn earlier(dataset: &Dataset) -> Result<Earlier, String> {
+    let first =
+        dataset.samples.iter().take_while(|sample| (sample.life, sample.block, sample.step) == (0, 0, 0));
+    // The folder was made when the first step had been measured.
+    let made = first.map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max().unwrap_or(0);
+    let age = dataset.manifest.age().unwrap_or(Duration::ZERO);
+    let now = made.saturating_add(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+    Earlier::new(&dataset.plan, dataset.samples.clone(), now)
+}
+
+// Why what is measured now would not be the same measurement.
+fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    if dataset.manifest.version != version {
+        return Some(format!(
+            "Ringfence {} began it and this is {version}, and figures of two versions are not mixed",
+            dataset.manifest.version
+        ));
+    }
+    let Ok(before) = serde_json::from_value::<Machine>(dataset.machine.clone()) else {
+        return Some("its machine.json does not tell on which machine it was begun".into());
+    };
+    let name = |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
+    if before.processor != machine.processor {
+        return Some(format!(
+            "it was begun on another processor ({}, here {})",
+            name(&before),
+            name(machine)
+        ));
+    }
+    let shape = |machine: &Machine| {
+        let topology = &machine.topology;
+        (topology.packages.clone(), topology.cores.clone(), topology.caches.clone())
+    };
+    if shape(&before) != shape(machine) {
+        return Some("it was begun on a machine with other cores or caches".into());
+    }
+    let usable = machine.topology.usable();
+    let mut placed = dataset.plan.placed.cpus.iter().flatten();
+    placed.find(|cpu| !usable.contains(**cpu)).map(|cpu| {
+        format!("CPU {cpu}, where it ran, is not among the CPUs that are online and allowed ({usable})")
+    })
+}

@@ -1,0 +1,98 @@
+//! Which lever is confirmed: a pure function of the figures.
+
+use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use serde::Serialize;
+
+use super::lever::Offer;
+
+/// What the aggressor pays.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Price {
+    /// Its slowdown against running beside the victim as it is: 1.00 is nothing.
+    Slowdown(#[serde(serialize_with = "serialize_estimate")] Estimate),
+    /// It cannot be seen, because.
+    Unseen(String),
+}
+
+/// A lever's setting with its figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tried {
+    /// The setting.
+    pub offer: Offer,
+    /// The victim's slowdown against alone.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub victim: Estimate,
+    /// What the aggressor pays.
+    pub price: Price,
+}
+
+impl Tried {
+    fn cost(&self) -> f64 {
+        match &self.price {
+            Price::Slowdown(Ok(slowdown)) => slowdown.value,
+            // Nothing in the way it runs was taken from it, as far as can be seen.
+            Price::Unseen(_) => 1.0,
+            Price::Slowdown(Err(_)) => f64::INFINITY,
+        }
+    }
+}
+
+// Prices that differ by less than this are equal: the gentler one for the victim is taken.
+const SAME_PRICE: f64 = 0.01;
+
+/// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest, and
+/// among equally cheap ones the one beside which the victim is fastest. Their intervals may reach beyond
+/// the budget: whether they meet it, the confirmation decides.
+pub fn candidates(tried: &[Tried], budget: f64) -> Vec<usize> {
+    let slowdown =
+        |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
+    let mut fit: Vec<usize> =
+        (0..tried.len()).filter(|&i| slowdown(i) <= 1.0 + budget && tried[i].cost().is_finite()).collect();
+    // Steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
+    let step = |index: usize| (tried[index].cost().ln() / SAME_PRICE).round() as i64;
+    fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(slowdown(a).total_cmp(&slowdown(b))));
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_analysis::estimate::{Interval, NotEstimable};
+    use ringfence_experiment::Arm;
+
+    fn around(value: f64) -> Estimate {
+        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, lives: 10, spread: 0.02 })
+    }
+
+    fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
+        let arm = Arm::new(name, &[], None);
+        let offer = Offer {
+            lever: name.into(),
+            arm,
+            role: None,
+            keep: String::new(),
+            caveat: None,
+            commands: Vec::new(),
+            price_in_cpu_time: false,
+        };
+        Tried { offer, victim, price }
+    }
+
+    #[test]
+    fn the_cheapest_that_seems_to_meet_the_budget_comes_first() {
+        let all = [
+            tried("too much", around(1.2), Price::Slowdown(around(0.9))),
+            tried("dear", around(1.0), Price::Slowdown(around(4.0))),
+            tried("free", around(1.04), Price::Slowdown(around(1.002))),
+            tried("free and gentler", around(1.01), Price::Slowdown(around(1.004))),
+            tried("unseen", around(1.03), Price::Unseen("why".into())),
+            tried("unknown", Err(NotEstimable::NothingMeasured), Price::Slowdown(around(1.0))),
+            tried("unpriced", around(1.0), Price::Slowdown(Err(NotEstimable::NothingMeasured))),
+            tried("gains", around(1.02), Price::Slowdown(around(0.8))),
+        ];
+        assert_eq!(candidates(&all, 0.05), [7, 3, 4, 2, 1]);
+        assert_eq!(candidates(&all, 0.005), [1]);
+        assert!(candidates(&all[..1], 0.05).is_empty());
+    }
+}

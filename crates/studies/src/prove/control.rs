@@ -1,0 +1,278 @@
+//! The control of a victim: stopped half of the time, its work must take about twice as long.
+//!
+//! A program that ends after a fixed time, or makes up for what it has missed, takes as long whatever is
+//! done to it: no slowdown of it can be seen, and "none was seen" would prove nothing. Timing alone cannot
+//! tell; stopping it can (`SIGSTOP` and `SIGCONT` over all its processes, which needs no root).
+
+use std::time::Duration;
+
+use ringfence_engine::{Engine, EngineError};
+use ringfence_experiment::plan::{self, Active, Plan};
+use ringfence_experiment::task::Task;
+use serde::{Deserialize, Serialize};
+
+use super::{Question, VICTIM};
+
+/// Stopped half of the time a unit of work takes 2 times as long; below this it does not depend on being
+/// let work.
+pub const LEAST_RATIO: f64 = 1.3;
+/// A victim that has shown nothing for so long alone, shows nothing.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+// Short runs are repeated until they add up to this.
+const ENOUGH_NS: f64 = 300e6;
+const MOST_WINDOWS: usize = 8;
+// So long is a victim looked at, on each side, before it is refused.
+const ENOUGH_TO_REFUSE_NS: f64 = 1.5e9;
+// Fewer units than this on a side cannot tell 1 from 2.
+const LEAST_UNITS: f64 = 8.0;
+// A run shorter than this ends within the first turns.
+const SHORTEST_RUN_NS: f64 = 20e6;
+
+/// What the victim did alone, running and stopped half of the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// What its work is counted in.
+    pub unit: String,
+    /// Whether a window is a run from start to end.
+    pub whole_runs: bool,
+    /// The CPUs on which it ran.
+    pub cpus: Vec<u32>,
+    /// Let run: units of work, and ns.
+    pub running: (f64, f64),
+    /// Stopped half of the time: the same.
+    pub stopped: (f64, f64),
+}
+
+impl Control {
+    /// How many times as long a unit took stopped half of the time; `None` where too little was seen to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        let (running, stopped) = (self.running, self.stopped);
+        let enough = match self.whole_runs {
+            true => running.1 / running.0 >= SHORTEST_RUN_NS && stopped.0 > 0.0,
+            false => running.0 >= LEAST_UNITS,
+        };
+        // No unit at all while stopped: as slow as the window tells.
+        enough.then(|| (stopped.1 / stopped.0.max(0.5)) / (running.1 / running.0))
+    }
+
+    /// Whether the victim's figure depends on its being let work.
+    pub fn depends(&self) -> Option<bool> {
+        self.ratio().map(|ratio| ratio >= LEAST_RATIO)
+    }
+
+    /// What one run took, ns, where runs are timed whole.
+    pub fn run_ns(&self) -> Option<f64> {
+        (self.whole_runs && self.running.0 > 0.0).then(|| self.running.1 / self.running.0)
+    }
+}
+
+/// Whether a victim is controlled: built-in workloads are known to count their work.
+pub fn wanted(question: &Question) -> bool {
+    matches!(question.victim(), Ok(Task::Command(_)))
+}
+
+/// Lets the victim of a plan run alone, and stops it half of the time.
+///
+/// # Errors
+/// Where it cannot be run, shows no progress, or a run does not end in time.
+pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> Result<Control, EngineError> {
+    let case = plan.measured().first().copied().unwrap_or(0);
+    let (task, active) = (plan.metric_task(case), plan.cases[case].active.clone());
+    let whole_runs = plan::is_whole_run(task);
+    let begun = engine.elapsed();
+    engine.give_up_at(time.map(|time| begun + time));
+    engine.begin_life(0)?;
+    let mut control = Control {
+        unit: task.unit().into(),
+        whole_runs,
+        cpus: (0..plan.placed.cpus[plan.metric].len() as u32)
+            .flat_map(|instance| plan.home(plan.metric, instance).iter().collect::<Vec<_>>())
+            .collect(),
+        running: (0.0, 0.0),
+        stopped: (0.0, 0.0),
+    };
+    for _ in 0..MOST_WINDOWS {
+        match pair(engine, &active, plan, &mut control) {
+            // What was seen before tells enough.
+            Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
+            other => other?,
+        }
+        let both = control.running.1.min(control.stopped.1);
+        let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
+        // Before a victim is refused it is looked at longer: on a busy machine other things stop it too.
+        if enough && (control.depends() != Some(false) || both >= ENOUGH_TO_REFUSE_NS) {
+            break;
+        }
+    }
+    engine.give_up_at(None);
+    Ok(control)
+}
+
+// A window in which it runs, and one in which it is stopped half of the time.
+fn pair(
+    engine: &mut dyn Engine,
+    active: &[Active],
+    plan: &Plan,
+    control: &mut Control,
+) -> Result<(), EngineError> {
+    let running = window(engine, active, plan, false)?;
+    add(&mut control.running, running);
+    while control.running.0 == 0.0 && control.running.1 < PATIENCE.as_nanos() as f64 {
+        add(&mut control.running, window(engine, active, plan, false)?);
+    }
+    if control.running.0 == 0.0 {
+        return Err(EngineError::Usage(no_progress(plan, control)));
+    }
+    match window(engine, active, plan, true) {
+        Ok(stopped) => add(&mut control.stopped, stopped),
+        // A run without its counterpart tells nothing.
+        Err(error) => {
+            control.running = (control.running.0 - running.0, control.running.1 - running.1);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn window(
+    engine: &mut dyn Engine,
+    active: &[Active],
+    plan: &Plan,
+    stop: bool,
+) -> Result<(f64, f64), EngineError> {
+    engine.stop_half_of_the_time(stop);
+    let measured = engine.window(active);
+    engine.stop_half_of_the_time(false);
+    let of_victim = measured?.into_iter().filter(|task| task.role == plan.metric);
+    Ok(of_victim.fold((0.0, 0.0), |sum, task| (sum.0 + task.units as f64, sum.1 + task.busy_ns as f64)))
+}
+
+fn add(sum: &mut (f64, f64), window: (f64, f64)) {
+    sum.0 += window.0;
+    sum.1 += window.1;
+}
+
+fn no_progress(plan: &Plan, control: &Control) -> String {
+    let case = plan.measured().first().copied().unwrap_or(0);
+    let shown = match plan.metric_task(case) {
+        Task::Command(command) => command.run.clone(),
+        other => other.name().to_owned(),
+    };
+    let seconds = control.running.1 / 1e9;
+    format!(
+        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its work (lines or a counter), \
+         or time its runs from start to end (--victim-run)",
+        control.unit
+    )
+}
+
+/// That a victim counts no work at all, where that is known before anything runs.
+pub fn does_nothing(task: &Task) -> Option<String> {
+    matches!(task, Task::Idle(_)).then(|| {
+        format!(
+            "--{VICTIM}: 'idle' does no work, so nothing can slow it down; name a task whose work is counted"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prove::experiments;
+    use ringfence_engine::Measured;
+    use ringfence_experiment::task::text;
+    use ringfence_machine::cpulist::CpuId;
+    use ringfence_machine::fixtures;
+    use ringfence_machine::topology::Topology;
+
+    /// A victim that does so many units in a window of 100 ms, running or stopped half of the time; a run
+    /// takes so many ms.
+    struct Simulated {
+        units: [u64; 2],
+        ms: [u64; 2],
+        stopped: bool,
+        now: Duration,
+        limit: Option<Duration>,
+    }
+
+    impl Engine for Simulated {
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+        fn give_up_at(&mut self, at: Option<Duration>) {
+            self.limit = at;
+        }
+        fn stop_half_of_the_time(&mut self, stop: bool) {
+            self.stopped = stop;
+        }
+        fn begin_life(&mut self, _: u32) -> Result<(), EngineError> {
+            Ok(())
+        }
+        fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, EngineError> {
+            Ok(None)
+        }
+        fn window(&mut self, _: &[Active]) -> Result<Vec<Measured>, EngineError> {
+            let side = usize::from(self.stopped);
+            let length = Duration::from_millis(self.ms[side]);
+            if self.limit.is_some_and(|limit| self.now + length > limit) {
+                return Err(EngineError::OutOfTime);
+            }
+            self.now += length;
+            let ns = length.as_nanos() as u64;
+            let units = self.units[side];
+            Ok(vec![Measured { units, length_ns: ns, busy_ns: ns, ..Measured::default() }])
+        }
+    }
+
+    fn controlled(unit: &str, units: [u64; 2], ms: [u64; 2]) -> (Result<Control, EngineError>, Duration) {
+        let mut victim = text::program("victim --fast");
+        victim.insert("unit".into(), unit.into());
+        let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
+        let question = experiments::tests::question(victim);
+        let plan = Plan::new(&experiments::control(&question), &topology, None).unwrap();
+        let mut engine = Simulated { units, ms, stopped: false, now: Duration::ZERO, limit: None };
+        let control = measure(&plan, &mut engine, Some(Duration::from_secs(10)));
+        (control, engine.now)
+    }
+
+    #[test]
+    fn work_that_halves_depends_and_a_clock_does_not() {
+        let depends = |unit, units, ms| controlled(unit, units, ms).0.unwrap().depends();
+        assert_eq!(depends("lines", [100, 50], [100, 100]), Some(true));
+        assert_eq!(depends("lines", [100, 97], [100, 100]), Some(false), "it catches up");
+        assert_eq!(depends("lines", [100, 0], [100, 100]), Some(true));
+        assert_eq!(depends("whole-run", [1, 1], [500, 1000]), Some(true));
+        assert_eq!(depends("whole-run", [1, 1], [1000, 1030]), Some(false), "it ends by the clock");
+        assert_eq!(depends("whole-run", [1, 1], [5, 6]), None, "too short to be stopped in turns");
+        assert_eq!(depends("lines", [1, 0], [2000, 2000]), None, "too few lines to tell");
+    }
+
+    #[test]
+    fn long_runs_are_controlled_once_and_short_ones_several_times() {
+        assert_eq!(controlled("whole-run", [1, 1], [1000, 2000]).1, Duration::from_secs(3));
+        assert_eq!(controlled("whole-run", [1, 1], [60, 120]).1, Duration::from_millis(5 * 180));
+    }
+
+    #[test]
+    fn no_progress_is_said_within_seconds() {
+        let (control, took) = controlled("lines", [0, 0], [100, 100]);
+        let Err(EngineError::Usage(why)) = control else { panic!("{control:?}") };
+        assert!(why.contains("'victim --fast' showed no progress in 2.0 s alone (lines of output)"), "{why}");
+        assert_eq!(took, PATIENCE);
+    }
+
+    #[test]
+    fn a_victim_is_looked_at_longer_before_it_is_refused() {
+        assert_eq!(controlled("whole-run", [1, 1], [1000, 1030]).1, Duration::from_millis(2 * 2030));
+        // No third pair fits into the time, and two tell.
+        let (control, _) = controlled("whole-run", [1, 1], [3000, 3010]);
+        assert_eq!(control.unwrap().depends(), Some(false));
+        assert_eq!(controlled("lines", [100, 97], [100, 100]).1, Duration::from_millis(8 * 200));
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_in_time_is_given_up() {
+        let (control, took) = controlled("whole-run", [1, 1], [100_000, 200_000]);
+        assert_eq!((control, took), (Err(EngineError::OutOfTime), Duration::ZERO));
+    }
+}

@@ -1,0 +1,147 @@
+//! The experiment of each stage.
+
+use ringfence_experiment::units::{Share, Span};
+use ringfence_experiment::{Arm, Decide, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+
+use super::lever::Offer;
+use super::time::{self, Given};
+use super::{AGGRESSOR, ALONE, ATTEMPTS, BESIDE, Question, VICTIM};
+
+/// Is anything needed? Stops once the slowdown is known to be on one side of the budget.
+pub fn look(question: &Question, whole_runs: bool, given: Given) -> Experiment {
+    let measure = Measure {
+        decide: Some(Decide { arm: BESIDE.into(), slowdown: question.budget }),
+        ..looked_at(question, whole_runs, given)
+    };
+    let asks = "Does the aggressor slow the victim down by more than the budget?";
+    experiment(question, "look", asks, 0, measure, &[])
+}
+
+/// All offers in one experiment, beside the aggressor as it is.
+pub fn levers(question: &Question, whole_runs: bool, offers: &[Offer], given: Given) -> Experiment {
+    let lives = if whole_runs { 4 } else { 8 };
+    let most = question.most_lives(whole_runs).clamp(2, lives);
+    // One block is enough to choose by: what is chosen is measured again.
+    let blocks = if given.time.is_some() { 1 } else { question.measure.blocks };
+    let time = given.time.map(Span);
+    let measure = Measure { looks: vec![most], time, blocks, ..question.measure.clone() };
+    let asks = "Which lever brings the victim back into the budget, and what does the aggressor pay?";
+    experiment(question, "levers", asks, 1, measure, offers)
+}
+
+/// One offer on fresh lives. Each of the attempts gets its part of the permitted error.
+pub fn confirmation(
+    question: &Question,
+    whole_runs: bool,
+    offer: &Offer,
+    number: usize,
+    given: Given,
+) -> Experiment {
+    let error = (1.0 - question.measure.confidence.0) / ATTEMPTS as f64;
+    let measure = Measure {
+        decide: Some(Decide { arm: offer.arm.name.clone(), slowdown: question.budget }),
+        confidence: Share(1.0 - error),
+        ..looked_at(question, whole_runs, given)
+    };
+    let asks = format!("Does '{}' keep the victim within the budget, on fresh lives?", offer.arm.name);
+    let name = format!("confirm-{}", number + 1);
+    experiment(question, &name, &asks, 2 + number as u64, measure, std::slice::from_ref(offer))
+}
+
+/// The victim and nobody else.
+pub fn control(question: &Question) -> Experiment {
+    let measure = Measure { looks: vec![2], probe: Span::ms(0), ..question.measure.clone() };
+    let asks = "Does the victim take longer when it is stopped half of the time?";
+    let mut experiment = experiment(question, "control", asks, 15, measure, &[]);
+    experiment.roles.truncate(1);
+    experiment.arms.truncate(1);
+    experiment
+}
+
+// Looks that were fixed in advance from what was planned, and the end of the time as the last of them.
+fn looked_at(question: &Question, whole_runs: bool, given: Given) -> Measure {
+    let first = if whole_runs { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
+    Measure {
+        looks: time::looks(first, time::most_lives(question, whole_runs, given)),
+        last_look: Some(time::LAST_LOOK),
+        time: given.time.map(Span),
+        ..question.measure.clone()
+    }
+}
+
+fn experiment(
+    question: &Question,
+    name: &str,
+    asks: &str,
+    stage: u64,
+    measure: Measure,
+    offers: &[Offer],
+) -> Experiment {
+    let aggressor = Role {
+        count: OneOrMany::One(question.aggressors),
+        cpus: question.aggressor_cpus.clone(),
+        ..Role::new(AGGRESSOR, question.aggressor.clone())
+    };
+    let victim = Role { cpus: question.victim_cpus.clone(), ..Role::new(VICTIM, question.victim.clone()) };
+    let mut roles = vec![victim, aggressor];
+    let mut arms =
+        vec![Arm::new(ALONE, &[VICTIM], None), Arm::new(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
+    roles.extend(offers.iter().filter_map(|offer| offer.role.clone()));
+    arms.extend(offers.iter().map(|offer| offer.arm.clone()));
+    Experiment {
+        schema: SCHEMA,
+        name: name.into(),
+        question: Some(asks.into()),
+        // Another seed is other lives: their order and their memory layouts.
+        seed: question.seed.wrapping_mul(16).wrapping_add(stage),
+        metric: VICTIM.into(),
+        aa: None,
+        measure,
+        placement: Placement { kind: question.placement },
+        roles,
+        arms,
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use ringfence_experiment::PlacementKind;
+    use ringfence_experiment::task::text;
+
+    /// A question about a victim beside `alu`.
+    pub fn question(victim: toml::Table) -> Question {
+        Question {
+            victim,
+            aggressor: text::parse("alu").unwrap(),
+            aggressors: 1,
+            victim_cpus: None,
+            aggressor_cpus: None,
+            placement: PlacementKind::Auto,
+            budget: Share(0.02),
+            measure: Measure { window: Span::ms(100), ..Measure::default() },
+            lives: None,
+            seed: 1,
+            levers: Vec::new(),
+            try_env: Vec::new(),
+            time: None,
+        }
+    }
+
+    #[test]
+    fn lives_are_those_asked_for_or_those_that_fit() {
+        let mut question = question(text::parse("alu").unwrap());
+        let most = |question: &Question, time: u64| {
+            let given = Given { time: Some(Duration::from_secs(time)), life: Duration::from_millis(250) };
+            *look(question, false, given).measure.looks.last().unwrap()
+        };
+        assert_eq!((most(&question, 10), most(&question, 0)), (40, 2));
+        assert_eq!(*look(&question, false, Given::default()).measure.looks.last().unwrap(), 48);
+        question.lives = Some(12);
+        assert_eq!(most(&question, 10), 12);
+        assert!(look(&question, true, Given::default()).check().is_ok());
+        assert!(control(&question).check().is_ok());
+    }
+}

@@ -1,0 +1,25 @@
+//! Leaving a proven setting in place.
+
+use ringfence_engine::fenced::{self, Kept};
+
+use super::time::Given;
+use super::{Proof, Verdict, experiments};
+use crate::StudyError;
+
+/// Leaves the setting in place that was confirmed, where it is one of resctrl's; `None` where the proof
+/// needs nothing of the kind.
+///
+/// # Errors
+/// What resctrl refuses; and where something is kept already.
+pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
+    if proof.verdict != Verdict::Met {
+        return Ok(None);
+    }
+    let Some(confirmed) = proof.confirmations.last() else { return Ok(None) };
+    let offer = &confirmed.tried.offer;
+    if offer.arm.resctrl.is_empty() {
+        return Ok(None);
+    }
+    let experiment = experiments::confirmation(&proof.record.question, false, offer, 0, Given::default());
+    Ok(Some(fenced::keep(&experiment, &offer.arm.name)?))
+}

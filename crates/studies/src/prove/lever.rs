@@ -1,0 +1,177 @@
+//! What a lever is: something that can be done to the aggressor, or to where it runs.
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::shell;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, PlacementKind, Role};
+use ringfence_machine::features::Features;
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::topology::Topology;
+use ringfence_resctrl::{Info, Resctrl, State};
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::{AGGRESSOR, ALONE, VICTIM};
+
+/// A way to disturb less, with some settings. A new one joins by implementing this; whoever measures
+/// and chooses sees only [`Offer`]s.
+pub trait Lever {
+    /// Its name, as on the command line.
+    fn name(&self) -> &'static str;
+
+    /// The settings that this machine and this aggressor allow, the gentlest on the aggressor first.
+    ///
+    /// # Errors
+    /// Why there are none, to follow "because".
+    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String>;
+}
+
+/// What a lever may look at.
+pub struct Scene<'a> {
+    /// The machine's CPUs and caches.
+    pub topology: &'a Topology,
+    /// What the processor can do; where that is not known, everything.
+    pub features: Option<&'a Features>,
+    /// The look's plan: who runs where.
+    pub look: &'a Plan,
+    /// The aggressor.
+    pub aggressor: &'a Task,
+    /// The same as a table.
+    pub table: &'a Table,
+    /// Its role, for levers that need another one like it.
+    pub role: &'a Role,
+    /// How the aggressor lies to the victim.
+    pub placement: PlacementKind,
+    /// Bytes a second of one aggressor at full rate, where its work is moving bytes.
+    pub bytes_per_s: Option<f64>,
+    /// Environment variables that the user wants tried.
+    pub try_env: &'a [(String, String)],
+    /// What resctrl shares out here, or why it does not.
+    pub resctrl: &'a Result<Shared, String>,
+}
+
+/// What resctrl shares out, and to whom at present.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Where it is mounted.
+    pub place: String,
+    /// What can be shared out.
+    pub info: Info,
+    /// The groups.
+    pub state: State,
+}
+
+impl Shared {
+    /// That of this machine.
+    ///
+    /// # Errors
+    /// Why there is none, to follow "because".
+    pub fn here() -> Result<Self, String> {
+        let fs = Resctrl::find(&FsRoot::host()).map_err(|why| why.to_string())?;
+        let read = || Ok(Self { place: fs.place(), info: fs.info()?, state: State::read(&fs)? });
+        read().map_err(|error: ringfence_resctrl::Error| error.to_string())
+    }
+
+    /// Groups that can still be made.
+    pub fn free_groups(&self) -> u32 {
+        let groups = self.state.groups.iter().map(|(id, group)| (id, group.mode));
+        self.info.closids_free(groups).unwrap_or(0)
+    }
+}
+
+/// One setting of a lever.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The lever's name.
+    pub lever: String,
+    /// The arm in which it is measured; its name says what is set.
+    pub arm: Arm,
+    /// A role besides those of the look, where the lever needs one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// How it is kept.
+    pub keep: String,
+    /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// What it cannot do, or what it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// Whether an aggressor that only shows its CPU time shows what it pays.
+    pub price_in_cpu_time: bool,
+}
+
+impl Offer {
+    /// An offer whose arm sets parameters of the aggressor.
+    pub fn set(lever: &dyn Lever, words: String, set: Table, keep: String) -> Self {
+        let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
+        arm.set.insert(AGGRESSOR.into(), set);
+        Self {
+            lever: lever.name().into(),
+            arm,
+            role: None,
+            keep,
+            commands: Vec::new(),
+            caveat: None,
+            price_in_cpu_time: false,
+        }
+    }
+
+    /// The same with commands that keep it.
+    pub fn by(self, commands: Vec<String>) -> Self {
+        Self { commands, ..self }
+    }
+}
+
+/// A command line that starts a task by way of another program, such as `taskset -c 2`.
+pub fn started(before: &[&str], task: &Task) -> String {
+    let Task::Command(command) = task else {
+        return shell::line(before.iter().copied().chain(["COMMAND"]));
+    };
+    let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let argv = command.argv().unwrap_or_default();
+    let env_program = (!env.is_empty()).then_some("env");
+    let words = before.iter().copied().chain(env_program);
+    shell::line(words.chain(env.iter().map(String::as_str)).chain(argv.iter().map(String::as_str)))
+}
+
+/// A command line that starts a task in one of resctrl's groups, as root.
+pub fn started_in_group(tasks_file: &str, task: &Task) -> String {
+    let script = format!("echo $$ > {} && exec \"$@\"", shell::quote(tasks_file));
+    started(&["sh", "-c", &script, "sh"], task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::task::Command;
+
+    // What a shell makes of a line: the words that the program gets.
+    fn words(line: &str) -> Vec<String> {
+        let script = format!("show() {{ printf '%s\\n' \"$@\"; }}; show {line}");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{line}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn commands_can_be_pasted_whatever_the_task_is_called() {
+        let mut command = Command::new("'./my server' --name \"it's\" '$HOME' '*'");
+        command.env.insert("A".into(), "x y".into());
+        let line = started(&["taskset", "-c", "1"], &Task::Command(command.clone()));
+        let expected = ["taskset", "-c", "1", "env", "A=x y", "./my server", "--name", "it's", "$HOME", "*"];
+        assert_eq!(words(&line), expected);
+        assert_eq!(started(&["taskset", "-c", "1"], &Task::Alu(Default::default())), "taskset -c 1 COMMAND");
+    }
+
+    #[test]
+    fn a_task_is_started_in_its_group_by_what_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = dir.path().join("a group's tasks");
+        let command = Task::Command(Command::new("printf '%s-%s' 'one two' three"));
+        let line = started_in_group(tasks.to_str().unwrap(), &command);
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "one two-three", "{line}");
+        assert!(std::fs::read_to_string(tasks).unwrap().trim().parse::<u32>().is_ok());
+    }
+}

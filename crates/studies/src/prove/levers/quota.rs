@@ -1,0 +1,39 @@
+//! A quota of CPU time.
+
+use ringfence_experiment::task::Task;
+use ringfence_experiment::units::Share;
+use toml::{Table, Value};
+
+use crate::prove::lever::{Lever, Offer, Scene, started};
+
+pub struct Quota;
+
+const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
+
+impl Lever for Quota {
+    fn name(&self) -> &'static str {
+        "quota"
+    }
+
+    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
+        if let Task::Idle(_) = scene.aggressor {
+            return Err("the aggressor does nothing".into());
+        }
+        let offer = |share: f64| {
+            let quota = Share(share);
+            let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
+            let keep = format!(
+                "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of its cgroup is the same",
+                (share * 10_000.0) as u64
+            );
+            let property = format!("CPUQuota={quota}");
+            let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
+            let command = started(&systemd, scene.aggressor);
+            let mut offer = Offer::set(self, format!("quota {quota}"), set, keep).by(vec![command]);
+            offer.price_in_cpu_time = true;
+            offer.caveat = Some("the victim is as slow as before while the aggressor runs".into());
+            offer
+        };
+        Ok(SHARES.into_iter().map(offer).collect())
+    }
+}

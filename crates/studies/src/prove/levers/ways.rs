@@ -1,0 +1,308 @@
+//! Ways of the cache for the victim alone (Cache Allocation Technology, CAT).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringfence_experiment::shell;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, PlacementKind};
+use ringfence_machine::cpulist::CpuId;
+use ringfence_resctrl::plan::{self, Fence};
+use ringfence_resctrl::{Domain, GroupId, Schemata};
+
+use crate::prove::lever::{Lever, Offer, Scene, Shared, started_in_group};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct Ways;
+
+// The victim's part of the ways that are free, in quarters.
+const QUARTERS: [u32; 3] = [1, 2, 3];
+
+impl Lever for Ways {
+    fn name(&self) -> &'static str {
+        "cat"
+    }
+
+    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
+        let shared = scene.resctrl.as_ref().map_err(Clone::clone)?;
+        let partitions = partitions(scene, shared)?;
+        let offers = partitions.into_iter().map(|partition| {
+            let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
+            arm.resctrl = partition.table();
+            let commands = keep(scene, shared, &[(VICTIM, &partition.fence.alone)], &partition.fence.shrunk);
+            offer(self.name(), arm, commands, partition.caveat(scene))
+        });
+        Ok(offers.collect())
+    }
+}
+
+/// A setting of resctrl that can be kept in place.
+pub fn offer(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Offer {
+    Offer {
+        lever: lever.into(),
+        arm,
+        role: None,
+        keep: KEEP.into(),
+        commands,
+        caveat,
+        price_in_cpu_time: false,
+    }
+}
+
+/// A cache split between the victim and everybody else.
+pub struct Partition {
+    /// Which level.
+    pub level: u32,
+    /// In words.
+    pub words: String,
+    /// Who gets what.
+    pub fence: Fence,
+}
+
+impl Partition {
+    /// The arm's table: the victim's ways, and what every group that exists keeps.
+    pub fn table(&self) -> BTreeMap<String, Schemata> {
+        let group =
+            |(id, schemata): (&GroupId, &Schemata)| (format!("/{}", id.path().display()), schemata.clone());
+        let mut table: BTreeMap<String, Schemata> = self.fence.shrunk.iter().map(group).collect();
+        table.insert(VICTIM.into(), self.fence.alone.clone());
+        table
+    }
+
+    /// What it cannot do.
+    pub fn caveat(&self, scene: &Scene) -> Option<String> {
+        let mut all = Vec::new();
+        if scene.placement == PlacementKind::Smt && self.level == 3 {
+            all.push("it parts the L3 alone: SMT siblings still share L1, L2 and the core");
+        }
+        if self.fence.splits.values().any(|split| split.with_io) {
+            all.push("I/O may use some of the victim's ways");
+        }
+        all.push("every other task on these CPUs' cache is kept off the victim's ways too");
+        Some(all.join("; "))
+    }
+}
+
+/// The partitions to try, the victim's smallest part first.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn partitions(scene: &Scene, shared: &Shared) -> Result<Vec<Partition>, String> {
+    if let Task::Idle(_) = scene.aggressor {
+        return Err("the aggressor does nothing".into());
+    }
+    if shared.free_groups() == 0 {
+        return Err("all of resctrl's groups are in use; 'ringfence resctrl' lists them".into());
+    }
+    let mut found = Vec::new();
+    let mut refused = None;
+    for level in [3, 2] {
+        match at_level(scene, shared, level) {
+            Ok(partitions) => found.extend(partitions),
+            Err(why) => refused = refused.or(Some(why)),
+        }
+    }
+    match refused {
+        Some(why) if found.is_empty() => Err(why),
+        _ => Ok(found),
+    }
+}
+
+fn at_level(scene: &Scene, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
+    let resources = shared.info.of_level(level);
+    let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
+        return Err(format!(
+            "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
+        ));
+    };
+    let victims = &scene.look.placed.cpus[scene.look.metric];
+    let aggressors = &scene.look.placed.cpus[1 - scene.look.metric];
+    let domains = domains(scene, level, victims)?;
+    let theirs = self::domains(scene, level, aggressors)?;
+    if domains.iter().all(|domain| !theirs.contains(domain)) {
+        return Err(format!("victim and aggressor share no L{level}"));
+    }
+    let taken = domains.iter().map(|domain| plan::taken(&shared.info, &shared.state, &resources, *domain));
+    let free = taken.map(|taken| cache.cbm_mask.without(taken).count()).min().unwrap_or(0);
+    let mut sizes: Vec<u32> = QUARTERS.iter().map(|part| (free * part + 2) / 4).collect();
+    let least = cache.min_cbm_bits.max(1);
+    sizes.retain(|ways| *ways >= least && *ways + least <= free);
+    sizes.dedup();
+    if sizes.is_empty() {
+        return Err(format!("{free} free ways of the L{level} are too few to split"));
+    }
+    let partition = |ways: u32| -> Result<Partition, String> {
+        let fence = plan::fence(&shared.info, &shared.state, level, &domains, ways)?;
+        Ok(Partition { level, words: format!("cat L{level} {ways} of {free} ways"), fence })
+    };
+    let mut why = String::new();
+    let mut fit = Vec::new();
+    for ways in sizes {
+        match partition(ways) {
+            Ok(partition) => fit.push(partition),
+            Err(refused) => why = refused,
+        }
+    }
+    if fit.is_empty() { Err(why) } else { Ok(fit) }
+}
+
+/// The numbers of the caches that these CPUs use.
+pub fn domains(scene: &Scene, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
+    let mut domains = Vec::new();
+    for &cpu in cpus {
+        let cache = scene.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
+        let Some(id) = cache.and_then(|cache| cache.id) else {
+            return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses"));
+        };
+        domains.push(id);
+    }
+    domains.sort_unstable();
+    domains.dedup();
+    Ok(domains)
+}
+
+/// What keeps a setting of resctrl, in words.
+pub const KEEP: &str = "give 'ringfence prove' --keep, or by hand, as root";
+
+/// How a setting is kept by hand: the groups' settings, and each role started in its own.
+pub fn keep(
+    scene: &Scene,
+    shared: &Shared,
+    roles: &[(&str, &Schemata)],
+    groups: &BTreeMap<GroupId, Schemata>,
+) -> Vec<String> {
+    let place = &shared.place;
+    let set = |schemata: &Schemata, group: &Path| {
+        let text = schemata.to_string().trim_end().replace('\n', "\\n") + "\\n";
+        let file = Path::new(place).join(group).join("schemata");
+        format!("printf {} > {}", shell::quote(&text), shell::quote(&file.to_string_lossy()))
+    };
+    let mut commands: Vec<String> = groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
+    for (role, schemata) in roles {
+        let group = Path::new(place).join(role);
+        let number = if *role == VICTIM { scene.look.metric } else { 1 - scene.look.metric };
+        let task = scene.look.variants[number].first().map_or(scene.aggressor, |variant| &variant.task);
+        commands.push(shell::line(["mkdir", &group.to_string_lossy()]));
+        commands.push(set(schemata, Path::new(role)));
+        commands.push(started_in_group(&group.join("tasks").to_string_lossy(), task));
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_machine::cpulist::CpuSet;
+    use ringfence_machine::fixtures;
+    use ringfence_machine::topology::Topology;
+    use ringfence_resctrl::info::CacheInfo;
+    use ringfence_resctrl::{GroupState, Info, Mask, Mode, State};
+    use toml::Table;
+
+    use super::*;
+    use crate::prove::levers::bandwidth::Bandwidth;
+    use crate::prove::levers::both::Both;
+    use ringfence_experiment::plan::Plan;
+    use ringfence_experiment::{Experiment, Role};
+
+    fn cascade_lake(closids: u32) -> Shared {
+        let mut info = Info::default();
+        let l3 = CacheInfo {
+            num_closids: closids,
+            cbm_mask: Mask(0x7ff),
+            min_cbm_bits: 1,
+            shareable_bits: Mask(0x600),
+            io_alloc: Default::default(),
+            sparse_masks: false,
+            bit_usage: Default::default(),
+        };
+        info.caches.insert("L3".into(), l3);
+        let group = |schemata: &str| GroupState {
+            mode: Some(Mode::Shareable),
+            schemata: schemata.parse().unwrap(),
+            cpus: CpuSet::new(),
+            threads: Vec::new(),
+        };
+        let mut state = State::default();
+        state.groups.insert(GroupId::default(), group("L3:0=7ff;1=7ff\nMB:0=100;1=100"));
+        state.groups.insert(GroupId::control("web"), group("L3:0=7f;1=7ff\nMB:0=100;1=100"));
+        Shared { place: "/sys/fs/resctrl".into(), info, state }
+    }
+
+    // What a lever offers for a victim and an aggressor on these CPUs of a machine with two sockets.
+    fn offers(
+        lever: &dyn Lever,
+        shared: Result<Shared, String>,
+        cpus: (u32, u32),
+        placement: PlacementKind,
+    ) -> Result<Vec<Offer>, String> {
+        let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
+        let text = format!(
+            "schema = 1\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ncpus = '{}'\n\
+             task = {{ workload = 'chase' }}\n[[role]]\nname = 'aggressor'\ncpus = '{}'\n\
+             task = {{ workload = 'stream' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+             [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
+            cpus.0, cpus.1
+        );
+        let look = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
+        let aggressor = look.variants[1][0].task.clone();
+        let role: Role = look.experiment.roles[1].clone();
+        lever.offers(&Scene {
+            features: None,
+            topology: &topology,
+            look: &look,
+            aggressor: &aggressor,
+            table: &Table::new(),
+            role: &role,
+            placement,
+            bytes_per_s: None,
+            try_env: &[],
+            resctrl: &shared,
+        })
+    }
+
+    #[test]
+    fn the_victim_gets_ways_that_nobody_else_has() {
+        let offers = offers(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
+        let names: Vec<&str> = offers.iter().map(|offer| offer.arm.name.as_str()).collect();
+        assert_eq!(names, ["cat L3 3 of 11 ways", "cat L3 6 of 11 ways", "cat L3 8 of 11 ways"]);
+        let domain = Topology::read(&fixtures::xeon_2s64t().root()).unwrap().llc(1).unwrap().id.unwrap();
+        let says = |arm: &Arm| {
+            let line =
+                |(name, schemata): (&String, &Schemata)| format!("{name} {}", schemata.to_string().trim());
+            arm.resctrl.iter().map(line).collect::<Vec<_>>().join(" | ")
+        };
+        // The two ways of I/O are the highest; the group `web` keeps what is left of its own.
+        let expected = format!("/ L3:{domain}=7f8 | /web L3:{domain}=78 | victim L3:{domain}=7");
+        let expected = if domain == 0 { expected } else { expected.replace("=78 ", "=7f8 ") };
+        assert_eq!(says(&offers[0].arm), expected);
+        for offer in &offers {
+            let mask = |name: &str| offer.arm.resctrl[name].settings().next().unwrap().2.to_string();
+            let bits = |text: String| text.parse::<Mask>().unwrap();
+            assert!(!bits(mask("victim")).overlaps(bits(mask("/"))));
+            assert!(!bits(mask("victim")).overlaps(bits(mask("/web"))));
+            let script = offer.commands.join("\n");
+            let checked = std::process::Command::new("sh").args(["-n", "-c", &script]).status().unwrap();
+            assert!(checked.success(), "{script}");
+            let last = offer.commands.last().unwrap();
+            assert_eq!(*last, "sh -c 'echo $$ > /sys/fs/resctrl/victim/tasks && exec \"$@\"' sh COMMAND");
+        }
+    }
+
+    #[test]
+    fn what_it_cannot_do_is_said() {
+        let why =
+            |lever: &dyn Lever, shared, cpus, placement| offers(lever, shared, cpus, placement).unwrap_err();
+        assert_eq!(why(&Ways, Err("not mounted".into()), (1, 3), PlacementKind::Llc), "not mounted");
+        let apart = why(&Ways, Ok(cascade_lake(16)), (0, 1), PlacementKind::Remote);
+        assert!(apart.contains("share no L3"), "{apart}");
+        assert!(why(&Ways, Ok(cascade_lake(2)), (1, 3), PlacementKind::Llc).contains("groups are in use"));
+        assert!(
+            why(&Bandwidth, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth")
+        );
+        assert!(why(&Both, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth"));
+        let sibling = offers(&Ways, Ok(cascade_lake(16)), (1, 33), PlacementKind::Smt).unwrap();
+        assert!(sibling[0].caveat.as_ref().unwrap().contains("siblings still share L1, L2"));
+        let wide = offers(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
+        assert!(!wide[0].caveat.as_ref().unwrap().contains("siblings"));
+    }
+}

@@ -1,0 +1,232 @@
+//! The answer: a pure function of the record and the datasets.
+
+use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use ringfence_analysis::results;
+use ringfence_dataset::Dataset;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::{ProgramUnit, Task};
+use serde::Serialize;
+
+use super::choice::{self, Price, Tried};
+use super::lever::Offer;
+use super::{BESIDE, Control, Record};
+
+/// A stage as far as it was measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Stage<'a> {
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// Its samples.
+    pub samples: &'a [Sample],
+}
+
+impl<'a> From<&'a Dataset> for Stage<'a> {
+    fn from(dataset: &'a Dataset) -> Self {
+        Self { plan: &dataset.plan, samples: &dataset.samples }
+    }
+}
+
+/// A lever measured again.
+#[derive(Debug, Clone, Serialize)]
+pub struct Confirmation {
+    /// What was found on the fresh lives.
+    pub tried: Tried,
+    /// The victim beside the aggressor as it is, on the same lives.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub beside: Estimate,
+    /// Whether the budget is met, missed, or neither is known.
+    pub met: Option<bool>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The victim is within the budget as it is.
+    NothingNeeded,
+    /// The last confirmation met the budget.
+    Met,
+    /// No lever meets it.
+    Missed,
+    /// Neither is known.
+    Undecided,
+    /// The aggressor did nothing, or the victim takes as long whatever is done to it.
+    NothingHappened,
+}
+
+/// The answer with everything that it rests on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Proof {
+    /// What was asked, what was offered, what was not.
+    pub record: Record,
+    /// What the victim's work is counted in.
+    pub unit: String,
+    /// Where the victim ran, then the aggressors.
+    pub cpus: [Vec<u32>; 2],
+    /// The victim beside the aggressor as it is, from the look.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub beside: Estimate,
+    /// All offers, from the levers' experiment.
+    pub tried: Vec<Tried>,
+    /// Those that were measured again, in order.
+    pub confirmations: Vec<Confirmation>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+impl Proof {
+    /// Judges what was measured so far.
+    pub fn new(record: &Record, look: Stage, levers: Option<Stage>, confirmations: &[Stage]) -> Self {
+        let budget = record.question.budget.0;
+        let offers = record.offers.as_deref().unwrap_or_default();
+        let beside = slowdown(look, BESIDE);
+        let tried = levers
+            .map_or(Vec::new(), |stage| offers.iter().filter_map(|offer| tried_in(stage, offer)).collect());
+        let confirm = |stage: &Stage| {
+            let offer = offers.iter().find(|offer| case(stage.plan, &offer.arm.name).is_some())?;
+            let tried = tried_in(*stage, offer)?;
+            let met = side(&tried.victim, budget);
+            Some(Confirmation { beside: slowdown(*stage, BESIDE), tried, met })
+        };
+        let confirmations: Vec<Confirmation> = confirmations.iter().filter_map(confirm).collect();
+        let nothing = record.control.as_ref().and_then(Control::depends) == Some(false)
+            || record.worked.is_some_and(|worked| worked.nothing());
+        let verdict = if nothing {
+            Verdict::NothingHappened
+        } else {
+            verdict(side(&beside, budget), levers.is_some(), &tried, &confirmations, budget)
+        };
+        let placed = |role: usize| {
+            let instances = 0..look.plan.placed.cpus[role].len() as u32;
+            instances.flat_map(|instance| look.plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
+        };
+        let metric = look.plan.metric;
+        Self {
+            record: record.clone(),
+            unit: case(look.plan, BESIDE).map_or("units", |case| look.plan.metric_task(case).unit()).into(),
+            cpus: [placed(metric), placed(1 - metric)],
+            beside,
+            tried,
+            confirmations,
+            verdict,
+        }
+    }
+
+    /// What is known where the control has refused a verdict, so that nothing else was measured.
+    pub fn refused(record: &Record, control: &Control) -> Self {
+        Self {
+            record: record.clone(),
+            unit: control.unit.clone(),
+            cpus: [control.cpus.clone(), Vec::new()],
+            beside: Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured),
+            tried: Vec::new(),
+            confirmations: Vec::new(),
+            verdict: Verdict::NothingHappened,
+        }
+    }
+
+    /// Whether it is known, from the look, that the aggressor as it is keeps to the budget or exceeds it.
+    pub fn look_is_decided(&self) -> bool {
+        side(&self.beside, self.record.question.budget.0).is_some()
+    }
+
+    /// The offer that is to be confirmed next, as an index into the record's offers; `None` where the
+    /// matter is settled or attempts are spent.
+    pub fn next(&self) -> Option<usize> {
+        if matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
+            || self.confirmations.len() >= super::ATTEMPTS
+            || self.confirmations.last().is_some_and(|last| last.met != Some(false))
+        {
+            return None;
+        }
+        let done =
+            |offer: &Offer| self.confirmations.iter().any(|c| c.tried.offer.arm.name == offer.arm.name);
+        let candidates = choice::candidates(&self.tried, self.record.question.budget.0);
+        let next = candidates.into_iter().map(|index| &self.tried[index].offer).find(|offer| !done(offer))?;
+        self.record.offers.as_deref()?.iter().position(|offer| offer.arm.name == next.arm.name)
+    }
+
+    /// Whether a lever must be sought: the look has not shown that the budget is met.
+    pub fn needs_levers(&self) -> bool {
+        !matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
+    }
+}
+
+fn verdict(
+    beside: Option<bool>,
+    levers: bool,
+    tried: &[Tried],
+    confirmations: &[Confirmation],
+    budget: f64,
+) -> Verdict {
+    if beside == Some(true) {
+        return Verdict::NothingNeeded;
+    }
+    match confirmations.last().map(|last| last.met) {
+        Some(Some(true)) => Verdict::Met,
+        Some(None) => Verdict::Undecided,
+        Some(Some(false)) => Verdict::Missed,
+        // What was seen once, of many, and misses the budget by its figure is not worth a confirmation.
+        None if beside == Some(false) && levers && choice::candidates(tried, budget).is_empty() => {
+            Verdict::Missed
+        }
+        None => Verdict::Undecided,
+    }
+}
+
+// On which side of the budget an interval lies, if it lies on one.
+fn side(slowdown: &Estimate, budget: f64) -> Option<bool> {
+    let slowdown = slowdown.as_ref().ok()?;
+    if slowdown.high <= 1.0 + budget {
+        Some(true)
+    } else if slowdown.low > 1.0 + budget {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn case(plan: &Plan, arm: &str) -> Option<usize> {
+    plan.measured().into_iter().find(|case| plan.cases[*case].arm == arm)
+}
+
+fn slowdown(stage: Stage, arm: &str) -> Estimate {
+    let level = results::level(stage.plan, stage.samples);
+    let estimates = results::main_estimates(stage.plan, stage.samples, level);
+    let mut found = stage.plan.measured().into_iter().zip(estimates);
+    let of_arm = found.find(|(case, _)| stage.plan.cases[*case].arm == arm);
+    of_arm.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |(_, estimate)| estimate)
+}
+
+fn tried_in(stage: Stage, offer: &Offer) -> Option<Tried> {
+    let case_of = case(stage.plan, &offer.arm.name)?;
+    let beside = case(stage.plan, BESIDE)?;
+    let price = match unseen(stage.plan, case_of, offer) {
+        Some(why) => Price::Unseen(why),
+        None => Price::Slowdown(results::co_runners_slowdown(
+            stage.plan,
+            stage.samples,
+            case_of,
+            beside,
+            results::level(stage.plan, stage.samples),
+        )),
+    };
+    Some(Tried { offer: offer.clone(), victim: slowdown(stage, &offer.arm.name), price })
+}
+
+// CPU time is the same however slowly a program works in it.
+fn unseen(plan: &Plan, case: usize, offer: &Offer) -> Option<String> {
+    let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
+    let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
+        Task::Command(command) => {
+            let in_cpu_time = offer.price_in_cpu_time && command.unit == ProgramUnit::CpuTime;
+            !(command.unit.tells_speed() || in_cpu_time)
+        }
+        _ => false,
+    });
+    blind.then(|| "it only shows its CPU time".to_string())
+}
+
+#[cfg(test)]
+mod tests;

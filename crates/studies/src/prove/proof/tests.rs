@@ -1,0 +1,243 @@
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Measure, PlacementKind};
+use ringfence_machine::fixtures;
+use ringfence_machine::topology::Topology;
+
+use super::*;
+use crate::prove::time::Given;
+use crate::prove::{Control, Question, experiments};
+
+fn question(aggressor: &str) -> Question {
+    Question {
+        victim: text::parse("chase footprint=4MiB").unwrap(),
+        aggressor: text::parse(aggressor).unwrap(),
+        aggressors: 1,
+        victim_cpus: None,
+        aggressor_cpus: None,
+        placement: PlacementKind::Auto,
+        budget: Share(0.05),
+        measure: Measure { blocks: 1, ..Measure::default() },
+        lives: Some(8),
+        seed: 1,
+        levers: Vec::new(),
+        try_env: Vec::new(),
+        time: None,
+    }
+}
+
+fn topology() -> Topology {
+    let fixture = fixtures::vm_2cpu();
+    Topology::read(&fixture.root()).unwrap()
+}
+
+fn offer(name: &str, set: &str) -> Offer {
+    struct Any;
+    impl crate::prove::lever::Lever for Any {
+        fn name(&self) -> &'static str {
+            "any"
+        }
+        fn offers(&self, _: &crate::prove::lever::Scene) -> Result<Vec<Offer>, String> {
+            Err("it is a test".into())
+        }
+    }
+    Offer::set(&Any, name.into(), set.parse().unwrap(), String::new())
+}
+
+// Samples of a whole experiment, the victim's and the aggressor's units per window by arm; lives differ
+// by a hundredth.
+fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for life in 0..*plan.experiment.measure.looks.last().unwrap() {
+        for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
+            for (step, what) in steps.into_iter().enumerate() {
+                for (position, &case) in what.windows.iter().enumerate() {
+                    let (victim, aggressor) = units(&plan.cases[case].arm);
+                    for active in &plan.cases[case].active {
+                        let own = if active.role == plan.metric { victim } else { aggressor };
+                        let jitter = 1.0 + 0.001 * f64::from((life * 7 + case as u32 * 3) % 5);
+                        samples.push(Sample {
+                            life,
+                            block: block as u32,
+                            step: step as u32,
+                            position: position as u32,
+                            step_case: what.case as u32,
+                            case: case as u32,
+                            role: plan.experiment.roles[active.role].name.as_str().into(),
+                            instance: 0,
+                            cpu: 0,
+                            class: Class::Unprobed,
+                            ping_before_ns: None,
+                            ping_after_ns: None,
+                            start_ns: 0,
+                            length_ns: 1_000_000,
+                            busy_ns: 1_000_000,
+                            units: (own * 1e6 * jitter) as u64,
+                            cycles: None,
+                            instructions: None,
+                            llc_misses: None,
+                            latencies: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    samples
+}
+
+struct Measured {
+    plan: Plan,
+    samples: Vec<Sample>,
+}
+
+impl Measured {
+    fn of(experiment: ringfence_experiment::Experiment, units: impl Fn(&str) -> (f64, f64)) -> Self {
+        let plan = Plan::new(&experiment, &topology(), None).unwrap();
+        let samples = measured(&plan, units);
+        Self { plan, samples }
+    }
+
+    fn stage(&self) -> Stage<'_> {
+        Stage { plan: &self.plan, samples: &self.samples }
+    }
+}
+
+fn harm(arm: &str) -> (f64, f64) {
+    match arm {
+        "alone" => (1.0, 0.0),
+        "beside" => (0.5, 1.0),
+        "free" => (0.98, 1.0),
+        "dear" => (1.0, 0.1),
+        "useless" => (0.6, 1.0),
+        other => panic!("{other}"),
+    }
+}
+
+fn offers() -> Vec<Offer> {
+    vec![
+        offer("dear", "pace = '10MiB/s'"),
+        offer("useless", "instruction = 'clflush'"),
+        offer("free", "instruction = 'nt'"),
+    ]
+}
+
+#[test]
+fn within_the_budget_nothing_is_needed() {
+    let question = question("write");
+    let look = Measured::of(experiments::look(&question, false, Given::default()), |arm| match arm {
+        "alone" => (1.0, 0.0),
+        _ => (0.99, 1.0),
+    });
+    let proof = Proof::new(&Record::new(&question), look.stage(), None, &[]);
+    assert_eq!(proof.verdict, Verdict::NothingNeeded);
+    assert!(!proof.needs_levers());
+    assert_eq!(proof.next(), None);
+}
+
+#[test]
+fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
+    let question = question("write");
+    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
+    record.worked = Some(crate::prove::Worked { used, units: None });
+    let proof = Proof::new(&record, look.stage(), None, &[]);
+    assert_eq!((proof.verdict, proof.needs_levers(), proof.next()), (Verdict::NothingHappened, false, None));
+
+    let control = Control {
+        unit: "runs".into(),
+        whole_runs: true,
+        cpus: vec![1],
+        running: (1.0, 1e9),
+        stopped: (1.0, 1.05e9),
+    };
+    let record = Record { control: Some(control.clone()), worked: None, ..record };
+    assert_eq!(Proof::new(&record, look.stage(), None, &[]).verdict, Verdict::NothingHappened);
+    assert_eq!(Proof::refused(&record, &control).verdict, Verdict::NothingHappened);
+}
+
+// Records of earlier versions know of no control and of no work.
+#[test]
+fn an_older_record_is_read() {
+    let record = Record::new(&question("write"));
+    let text = serde_json::to_string(&record).unwrap();
+    assert!(!text.contains("control") && !text.contains("worked"), "{text}");
+    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+}
+
+#[test]
+fn the_cheapest_lever_is_confirmed_and_then_told() {
+    let question = question("write");
+    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    let proof = Proof::new(&record, look.stage(), None, &[]);
+    assert_eq!(proof.verdict, Verdict::Undecided);
+    assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
+
+    record.offers = Some(offers());
+    let levers = Measured::of(experiments::levers(&question, false, &offers(), Given::default()), harm);
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
+    assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
+    assert_eq!(proof.next(), Some(2));
+
+    let confirmed =
+        Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), harm);
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[confirmed.stage()]);
+    assert_eq!(proof.verdict, Verdict::Met);
+    assert_eq!(proof.next(), None);
+    let level = proof.confirmations[0].tried.victim.unwrap().level;
+    assert!((level - (1.0 - 0.05 / 2.0 / 2.0)).abs() < 1e-9, "two attempts, half for the last look: {level}");
+}
+
+#[test]
+fn a_lever_that_fails_on_fresh_lives_is_followed_by_the_next_and_then_no_other() {
+    let question = question("write");
+    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    record.offers = Some(offers());
+    let levers = Measured::of(experiments::levers(&question, false, &offers(), Given::default()), harm);
+    let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
+    let first =
+        Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), luck);
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[first.stage()]);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, Some(0)));
+
+    let bad = |arm: &str| if arm == "dear" { (0.8, 0.1) } else { harm(arm) };
+    let second =
+        Measured::of(experiments::confirmation(&question, false, &offers()[0], 1, Given::default()), bad);
+    let both = [first.stage(), second.stage()];
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &both);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+}
+
+#[test]
+fn where_nothing_helps_it_is_missed_without_a_confirmation() {
+    let question = question("write");
+    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    record.offers = Some(vec![offers()[1].clone()]);
+    let levers = Measured::of(experiments::levers(&question, false, &offers()[1..2], Given::default()), harm);
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+}
+
+#[test]
+fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
+    let mut question = question("true");
+    question.aggressor.insert("unit".into(), "cpu-time".into());
+    let (environment, mut quota) = (offer("free", "env = { A = '1' }"), offer("dear", "quota = '10%'"));
+    quota.price_in_cpu_time = true;
+    let offers = [environment, quota];
+    let mut record = Record::new(&question);
+    record.offers = Some(offers.to_vec());
+    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let levers = Measured::of(experiments::levers(&question, false, &offers, Given::default()), harm);
+    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
+    assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
+    assert_eq!(proof.next(), Some(0));
+}

@@ -1,0 +1,203 @@
+//! What is asked, and what is kept of it in the folder of the answer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringfence_dataset::Dataset;
+use ringfence_dataset::text_file;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::task::axes;
+use ringfence_experiment::units::{Share, Span};
+use ringfence_experiment::{ExperimentError, Measure, PlacementKind};
+use ringfence_machine::cpulist::CpuSet;
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::lever::Offer;
+use super::{Control, Worked};
+
+/// The version of the record's format.
+pub const SCHEMA: u32 = 1;
+
+/// What is asked of `prove`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The victim's task; no lists.
+    pub victim: Table,
+    /// The aggressor's task; no lists.
+    pub aggressor: Table,
+    /// Aggressors at once.
+    pub aggressors: u32,
+    /// The victim's CPU, instead of the placement's.
+    pub victim_cpus: Option<CpuSet>,
+    /// The aggressors' CPUs, instead of the placement's.
+    pub aggressor_cpus: Option<CpuSet>,
+    /// How the aggressors lie to the victim.
+    pub placement: PlacementKind,
+    /// The slowdown of the victim that is allowed.
+    pub budget: Share,
+    /// Window, settling, probe, blocks and confidence; looks and limits are each stage's own.
+    pub measure: Measure,
+    /// At most so many lives in the look and in a confirmation; absent: [`Question::most_lives`].
+    pub lives: Option<u32>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The levers that are tried; empty: all.
+    pub levers: Vec<String>,
+    /// Environment variables that are tried besides those of PMDK.
+    pub try_env: Vec<(String, String)>,
+    /// Time for everything, shared by all stages: see [`super::time`].
+    pub time: Option<Span>,
+}
+
+impl Question {
+    /// The victim's task.
+    ///
+    /// # Errors
+    /// One sentence for a task that makes no sense, or several.
+    pub fn victim(&self) -> Result<Task, ExperimentError> {
+        single("victim", &self.victim)
+    }
+
+    /// The aggressor's task.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn aggressor(&self) -> Result<Task, ExperimentError> {
+        single("aggressor", &self.aggressor)
+    }
+
+    /// Lives at most in the look and in a confirmation, by default.
+    pub fn most_lives(&self, whole_runs: bool) -> u32 {
+        self.lives.unwrap_or(if whole_runs { 24 } else { 48 })
+    }
+}
+
+fn single(role: &str, table: &Table) -> Result<Task, ExperimentError> {
+    let variants = axes::expand(table).map_err(|error| ExperimentError(format!("{role}: {error}")))?;
+    match <[_; 1]>::try_from(variants) {
+        Ok([variant]) => Ok(variant.task),
+        Err(several) => Err(ExperimentError(format!(
+            "{role}: prove takes one task, this list makes {}; 'ringfence neighbours' compares several",
+            several.len()
+        ))),
+    }
+}
+
+/// What is kept besides the datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of the format.
+    pub schema: u32,
+    /// Always `prove`.
+    pub kind: String,
+    /// What was asked.
+    pub question: Question,
+    /// What the levers offered, once the look has shown that one is needed.
+    pub offers: Option<Vec<Offer>>,
+    /// Levers without an offer, and why.
+    pub refused: Vec<(String, String)>,
+    /// The victim stopped half of the time, where it is a program; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// What the aggressor did in the look; absent in older records, and where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<Worked>,
+}
+
+impl Record {
+    /// The record of a question that has just been asked.
+    pub fn new(question: &Question) -> Self {
+        let question = question.clone();
+        Self {
+            schema: SCHEMA,
+            kind: "prove".into(),
+            question,
+            offers: None,
+            refused: Vec::new(),
+            control: None,
+            worked: None,
+        }
+    }
+}
+
+/// Where everything lies in the folder.
+#[derive(Debug, Clone)]
+pub struct Files(PathBuf);
+
+impl Files {
+    /// Those of a folder.
+    pub fn of(dir: &Path) -> Self {
+        Self(dir.into())
+    }
+
+    /// The record.
+    pub fn record(&self) -> PathBuf {
+        self.0.join("question.json")
+    }
+
+    /// The look's dataset.
+    pub fn look(&self) -> PathBuf {
+        self.0.join("look")
+    }
+
+    /// The levers' dataset.
+    pub fn levers(&self) -> PathBuf {
+        self.0.join("levers")
+    }
+
+    /// The dataset of a confirmation, counted from 0.
+    pub fn confirmation(&self, number: usize) -> PathBuf {
+        self.0.join(format!("confirm-{}", number + 1))
+    }
+
+    /// For how long the stages that there are have been measured.
+    pub(super) fn measured_for(&self) -> Duration {
+        let confirmations = (0..super::ATTEMPTS).map(|number| self.confirmation(number));
+        let stages = [self.look(), self.levers()].into_iter().chain(confirmations);
+        let datasets = stages.filter_map(|dir| Dataset::open(&dir).ok());
+        datasets.map(|dataset| dataset.measured_for()).sum()
+    }
+
+    /// Removes the record, and the folder if nothing else is in it.
+    pub(super) fn remove(&self) {
+        // What cannot be removed stays; the error that led here is what counts.
+        let _ = std::fs::remove_file(self.record());
+        let _ = std::fs::remove_dir(&self.0);
+    }
+
+    /// Reads the record.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn read(&self) -> Result<Record, String> {
+        let path = self.record();
+        let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
+            format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
+        })?;
+        let damaged = |why: String| format!("{}: {why}; restore it as it was written", path.display());
+        let record: Record =
+            serde_json::from_str(&text).map_err(|error| damaged(format!("this is no record ({error})")))?;
+        match (record.schema, record.kind.as_str()) {
+            (SCHEMA, "prove") => Ok(record),
+            (SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
+            (newer, _) => Err(damaged(format!("schema {newer} is not known: this program reads {SCHEMA}"))),
+        }
+    }
+
+    /// Writes the record in place of what was there.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn write(&self, record: &Record) -> Result<(), String> {
+        let text = serde_json::to_string_pretty(record).expect("a record has text keys only") + "\n";
+        let (path, new) = (self.record(), self.0.join(".question.json.new"));
+        std::fs::create_dir_all(&self.0)
+            .and_then(|()| std::fs::write(&new, text))
+            .and_then(|()| std::fs::rename(&new, &path))
+            .map_err(|error| {
+                format!("writing {}: {error}; free some space or choose another folder", path.display())
+            })
+    }
+}

@@ -1,0 +1,151 @@
+//! The experiments of each stage.
+
+use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_experiment::units::Span;
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
+use ringfence_machine::units::Bytes;
+use toml::{Table, Value};
+
+use super::choice::{Choice, instruction};
+use super::{BATCHES, BLOCKS, Question};
+use crate::survey::instruction_name;
+
+const WRITER: &str = "writer";
+
+/// The costs of all ways: block sizes, and batches at the smallest.
+pub fn costs(question: &Question) -> Experiment {
+    let strings = |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
+    let all = strings(&["clflush", "clflushopt", "clwb", "nt"].map(String::from));
+    let mut by_block = target(question);
+    by_block.insert("instruction".into(), all.clone());
+    by_block.insert("block".into(), strings(&BLOCKS.map(|block| block.to_string())));
+    let mut by_batch = target(question);
+    by_batch.insert("instruction".into(), all);
+    by_batch.insert("block".into(), Value::String(BLOCKS[0].to_string()));
+    by_batch.insert(
+        "batch".into(),
+        Value::Array(BATCHES[1..].iter().map(|batch| Value::Integer((*batch).into())).collect()),
+    );
+    let mut experiment =
+        experiment(question, "costs", "Which way to make a store durable is cheapest here?", 0);
+    experiment.roles =
+        vec![Role { task: OneOrMany::Many(vec![by_block, by_batch]), ..Role::new(WRITER, Table::new()) }];
+    experiment.arms = vec![Arm::new("write", &[WRITER], None)];
+    experiment
+}
+
+/// The choice against PMDK's rule, at the sizes where they differ; `None` where they do not.
+pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Option<Experiment> {
+    let differing: Vec<Bytes> =
+        BLOCKS.into_iter().filter(|block| choice.way(*block) != pmdk.way(*block)).collect();
+    if differing.is_empty() {
+        return None;
+    }
+    let asks = "What does the policy gain over PMDK's fixed rule, where they differ?";
+    let mut experiment = experiment(question, "confirm", asks, 1);
+    let name = |way| Value::String(instruction_name(instruction(way)).into());
+    let mut tasks = Vec::new();
+    for (index, block) in differing.into_iter().enumerate() {
+        let mut task = target(question);
+        task.insert("block".into(), Value::String(block.to_string()));
+        task.insert("instruction".into(), name(pmdk.way(block)));
+        tasks.push(task);
+        let only = OneOrMany::One(index as u32 + 1);
+        let mut before = Arm::new(&format!("PMDK {block}"), &[WRITER], None);
+        before.only.insert(WRITER.into(), only.clone());
+        let mut after = Arm::new(&format!("policy {block}"), &[WRITER], Some(&before.name));
+        after.only.insert(WRITER.into(), only);
+        after
+            .set
+            .insert(WRITER.into(), Table::from_iter([("instruction".to_string(), name(choice.way(block)))]));
+        experiment.arms.extend([before, after]);
+    }
+    experiment.roles = vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }];
+    Some(experiment)
+}
+
+/// A writer by the choice, as an aggressor.
+pub fn writer(question: &Question, choice: &Choice) -> Table {
+    let mut task = target(question);
+    task.insert("block".into(), Value::String(question.block.to_string()));
+    let name = instruction_name(instruction(choice.way(question.block)));
+    task.insert("instruction".into(), Value::String(name.into()));
+    task
+}
+
+fn target(question: &Question) -> Table {
+    let text = |value: String| Value::String(value);
+    Table::from_iter([
+        ("workload".to_string(), text("write".into())),
+        ("target".to_string(), text(question.target.to_string())),
+        ("size".to_string(), text(question.size.to_string())),
+    ])
+}
+
+fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experiment {
+    Experiment {
+        schema: SCHEMA,
+        name: name.into(),
+        question: Some(asks.into()),
+        seed: question.seed.wrapping_mul(16).wrapping_add(stage),
+        metric: WRITER.into(),
+        aa: None,
+        measure: Measure {
+            looks: vec![question.lives.max(FEWEST_LIVES)],
+            blocks: 1,
+            window: Span::ms(10),
+            settle: Span::ms(1),
+            probe: Span::ms(0),
+            ..Measure::default()
+        },
+        placement: Placement { kind: PlacementKind::Auto },
+        roles: Vec::new(),
+        arms: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::plan::Plan;
+    use ringfence_experiment::task::{Target, Task};
+    use ringfence_experiment::units::Share;
+    use ringfence_machine::{fixtures, topology::Topology};
+    use ringfence_persist::Flush;
+
+    #[test]
+    fn the_confirmation_compares_like_with_like_where_the_rules_differ() {
+        let question = Question {
+            target: Target::Dram,
+            size: Bytes::mib(16),
+            victim: None,
+            budget: Share(0.02),
+            block: Bytes::kib(4),
+            placement: PlacementKind::Auto,
+            lives: 3,
+            seed: 1,
+        };
+        let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
+        let pmdk = Choice::pmdk(|_| true);
+        let choice = Choice { instruction: Flush::Clwb, nt_threshold: Some(1024), batch: 1 };
+        let plan = Plan::new(&confirmation(&question, &choice, &pmdk).unwrap(), &topology, None).unwrap();
+        let compared: Vec<String> = plan
+            .cases
+            .iter()
+            .filter_map(|case| {
+                let write = |case: &ringfence_experiment::plan::Case| match &plan.variants[0]
+                    [case.active[0].variant]
+                    .task
+                {
+                    Task::Write(write) => format!("{} {:?}", write.block, write.instruction),
+                    _ => unreachable!(),
+                };
+                Some(format!("{} for {}", write(case), write(&plan.cases[case.baseline?])))
+            })
+            .collect();
+        assert_eq!(compared, ["256B Clwb for 256B Nt", "512B Clwb for 512B Nt"]);
+        assert_eq!(confirmation(&question, &pmdk, &pmdk), None);
+        let costs = Plan::new(&costs(&question), &topology, None).unwrap();
+        assert_eq!(costs.cases.len(), 4 * BLOCKS.len() + 4 * (BATCHES.len() - 1));
+    }
+}

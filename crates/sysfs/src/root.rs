@@ -1,0 +1,190 @@
+//! Where the kernel's files are read from.
+//!
+//! Everything that looks at `/sys` or `/proc` takes an [`FsRoot`], so that a directory with a
+//! copy of another machine's files can stand in for this one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A directory under which `sys/` and `proc/` lie: `/` on the host, a fixture in tests.
+///
+/// ```
+/// use ringfence_sysfs::root::FsRoot;
+/// let version = FsRoot::host().read_trimmed("/proc/sys/kernel/osrelease").unwrap();
+/// assert!(!version.is_empty());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsRoot {
+    base: PathBuf,
+}
+
+/// Why a file or directory of the kernel could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// The file is there or not, but reading it failed; the errno is in `source`.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The whole path, root included.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file was read and does not hold what it should.
+    #[error("{} holds '{}', expected {expected}", path.display(), crate::text::printable(text))]
+    Content {
+        /// The whole path, root included.
+        path: PathBuf,
+        /// What it holds, shortened.
+        text: String,
+        /// What would have been right.
+        expected: String,
+    },
+}
+
+impl RootError {
+    /// The errno behind the failure, if the kernel gave one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            RootError::Read { source, .. } => source.raw_os_error(),
+            RootError::Content { .. } => None,
+        }
+    }
+
+    /// Whether the file simply does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, RootError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl FsRoot {
+    /// This machine.
+    pub fn host() -> Self {
+        Self::at("/")
+    }
+
+    /// A tree that holds `sys/` and `proc/`.
+    pub fn at(base: impl Into<PathBuf>) -> Self {
+        Self { base: base.into() }
+    }
+
+    /// Whether this is the machine that the program runs on. What is not a file (CPUID, system
+    /// calls) may only be asked then.
+    pub fn is_host(&self) -> bool {
+        self.base == Path::new("/")
+    }
+
+    /// Where `path` (such as `/sys/devices`) lies on disk.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.base.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Whether `path` exists.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The text of `path` without leading and trailing white space.
+    pub fn read_trimmed(&self, path: impl AsRef<Path>) -> Result<String, RootError> {
+        let path = self.path(path);
+        let bytes = fs::read(&path).map_err(|source| RootError::Read { path, source })?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_string())
+    }
+
+    /// The text of `path`, or `None` where it is missing or may not be read.
+    pub fn read_opt(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.read_trimmed(path).ok()
+    }
+
+    /// The value in `path`, or an error that says what it holds instead.
+    pub fn read_parsed<T: FromStr>(&self, path: impl AsRef<Path>, expected: &str) -> Result<T, RootError> {
+        let path = path.as_ref();
+        let text = self.read_trimmed(path)?;
+        text.parse().map_err(|_| RootError::Content {
+            path: self.path(path),
+            text: text.chars().take(80).collect(),
+            expected: expected.to_string(),
+        })
+    }
+
+    /// The value in `path`, or `None` where it is missing, unreadable or something else.
+    pub fn parse_opt<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.read_opt(path)?.parse().ok()
+    }
+
+    /// The names in directory `path`, sorted.
+    pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<String>, RootError> {
+        let path = self.path(path);
+        let fail = |source| RootError::Read { path: path.clone(), source };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(fail)? {
+            names.push(entry.map_err(fail)?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names in directory `path`, sorted; none where it is missing or may not be read.
+    pub fn list_opt(&self, path: impl AsRef<Path>) -> Vec<String> {
+        self.list(path).unwrap_or_default()
+    }
+
+    /// The numbers of entries named `prefix` + number in directory `path`, ascending
+    /// (`cpu0`, `cpu1`, `cpu10` for the prefix `cpu`).
+    pub fn numbered(&self, path: impl AsRef<Path>, prefix: &str) -> Vec<u32> {
+        let mut numbers: Vec<u32> =
+            self.list_opt(path).iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+/// The number behind `key` in text of the form `Key:   123 kB` or `Key\t123`, one per line,
+/// as `/proc/meminfo`, `/proc/self/status` and a node's `meminfo` have it.
+pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.split_whitespace().next_back()? == key).then(|| value.trim())
+    })
+}
+
+/// As [`field`], for sizes given in kB, in bytes.
+pub fn field_kib(text: &str, key: &str) -> Option<u64> {
+    let kib: u64 = field(text, key)?.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_path_and_the_errno() {
+        let root = FsRoot::at("/nonexistent-root");
+        let error = root.read_trimmed("/sys/a").unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ENOENT));
+        assert!(error.is_missing());
+        assert!(error.to_string().contains("/nonexistent-root/sys/a"), "{error}");
+        assert!(root.list("/sys").is_err());
+        assert!(root.list_opt("/sys").is_empty());
+        assert_eq!(root.parse_opt::<u32>("/sys/a"), None);
+    }
+
+    #[test]
+    fn fields_of_meminfo() {
+        let text = "MemTotal:  100 kB\nNode 0 MemFree:  8 kB\nHugePages_Total: 0\n";
+        assert_eq!(field_kib(text, "MemTotal"), Some(102_400));
+        assert_eq!(field_kib(text, "MemFree"), Some(8192));
+        assert_eq!(field(text, "HugePages_Total"), Some("0"));
+        assert_eq!(field(text, "Mem"), None);
+    }
+
+    #[test]
+    fn the_host_is_the_host() {
+        assert!(FsRoot::host().is_host());
+        assert!(!FsRoot::at("/proc").is_host());
+        assert!(FsRoot::host().read_parsed::<u32>("/proc/version", "a number").is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! What tasks do: each workload works a little at a time and counts its units.
+
+mod alu;
+mod chase;
+pub mod mcf;
+mod pricer;
+pub mod read;
+pub mod ring;
+mod stream;
+pub mod write;
+
+use ringfence_experiment::task::Task;
+use ringfence_persist::{Pages, RegionError, Request};
+
+/// What was done in one call of [`Workload::work`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Units of work.
+    pub units: u64,
+    /// Clock ticks spent on preparations that are not part of the work.
+    pub untimed: u64,
+}
+
+/// Takes the latencies of single operations, where a workload was asked for them.
+pub trait Latencies {
+    /// Counts one latency, in clock ticks.
+    fn count(&self, ticks: u64);
+}
+
+/// A built-in workload.
+pub trait Workload {
+    /// Does `amount` times its least portion of work. The caller chooses the amount such that a call
+    /// takes some tens of microseconds.
+    fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work;
+
+    /// Called when it goes on after a pause.
+    fn resumed(&mut self) {}
+
+    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
+    /// caller sleeps instead of calling [`Workload::work`], and that time is no work. `None` for those
+    /// that work all the time.
+    fn rest_until(&self) -> Option<u64> {
+        None
+    }
+
+    /// What went wrong so far, in a sentence, where that spoils the work.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+
+    /// ns per unit, measured here and now in some milliseconds, where that tells which cache answers; called
+    /// once, at the start, while nobody else is let run. `None` where it tells nothing.
+    fn alone_ns(&mut self) -> Option<f64> {
+        None
+    }
+
+    /// Units in one round over what it touches, where caches take rounds to settle; 0 where not.
+    fn settle_units(&self) -> u64 {
+        0
+    }
+}
+
+/// Why a workload cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// No memory of the kind asked for.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Something else, in a sentence.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl SetupError {
+    /// Whether what was asked for cannot be had on this machine as it is.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            SetupError::Region(error) => error.is_usage(),
+            SetupError::Other(_) => true,
+        }
+    }
+}
+
+/// Memory already mapped, for tasks that differ in nothing that concerns it.
+#[derive(Default)]
+pub struct Regions {
+    written: write::Regions,
+    read: read::Regions,
+}
+
+/// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs) or
+/// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, and so
+/// do readers of equal memory, so that its layout is no difference between them.
+///
+/// # Errors
+/// Where the memory cannot be had.
+pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box<dyn Workload>>, SetupError> {
+    Ok(match task {
+        Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, &mut regions.written)?)),
+        Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
+        Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
+        Task::Read(task) => Some(Box::new(read::Reader::new(task, seed, &mut regions.read)?)),
+        Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
+        Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
+        Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
+        Task::Command(_) | Task::Idle(_) => None,
+    })
+}
+
+fn memory(len: u64, pages: Pages) -> Result<ringfence_persist::Region, RegionError> {
+    let len =
+        usize::try_from(len).map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
+    ringfence_persist::Region::map(&Request { pages, ..Request::dram(len) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Count(Cell<u64>);
+    impl Latencies for Count {
+        fn count(&self, _: u64) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn every_workload_counts_what_it_does_and_settles() {
+        let tables = [
+            ("workload = 'chase'\nfootprint = '64KiB'", 1024),
+            ("workload = 'chase'\nfootprint = '64KiB'\nhistogram = true", 1024),
+            ("workload = 'stream'\nsize = '1MiB'", 0),
+            ("workload = 'alu'", 0),
+            ("workload = 'alu'\nhandicap = '2%'", 0),
+            ("workload = 'mcf'\nfootprint = '256KiB'", 1),
+            ("workload = 'write'\nsize = '1MiB'", 0),
+            ("workload = 'ring'\nsize = '1MiB'", 0),
+        ];
+        let mut regions = Regions::default();
+        for (text, settle) in tables {
+            let task = &ringfence_experiment::task::axes::expand(&text.parse().unwrap()).unwrap()[0].task;
+            let mut workload = build(task, 7, &mut regions).unwrap().expect(text);
+            let latencies = Count(Cell::new(0));
+            let units: Vec<u64> =
+                [1, 1, 2, 50].iter().map(|amount| workload.work(*amount, &latencies).units).collect();
+            assert!(units.iter().all(|units| *units > 0), "{text}: {units:?}");
+            assert!(units[3] > units[0], "{text}: {units:?}");
+            assert!(workload.settle_units() >= settle, "{text}");
+            let alone = workload.alone_ns();
+            assert_eq!(
+                alone.is_some_and(|ns| ns > 0.0),
+                text.contains("chase") && !text.contains("histogram"),
+                "{text}"
+            );
+            assert_eq!(latencies.0.get() > 0, text.contains("histogram"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The ring buffer: ours and those of the slides, pushed to and read by one thread.
+//!
+//! A task has one CPU, so the thread is producer and consumer in turn. A few entries wait in the ring, as
+//! many as 4096 or a quarter of it; each portion of work pushes a batch, by one fence in our ring, and
+//! then reads as many of those that have waited longest, every byte of them. What it costs two cores to hand
+//! entries over is no part of this: `cargo bench -p ringfence-persist` measures that.
+//!
+//! The consumer gives space back lazily in every ring: ours and the repaired one make its position durable
+//! for a quarter of the ring at a time, the slides' others leave that to the producer, as published.
+
+pub mod baselines;
+
+use ringfence_experiment::task::{Ring, RingVariant};
+use ringfence_persist::ring::{self, Options};
+use ringfence_persist::{LINE, Mapped, Pages, Region, Request, Ways};
+
+use self::baselines::Kind;
+use super::write::Regions;
+use super::{Latencies, SetupError, Work, Workload};
+
+// Enough for an entry's lines not to be prefetched while they are written, few enough to be pushed quickly
+// through msync before anything is measured.
+const WAITING: u64 = 4096;
+
+/// A ring and both its sides.
+pub struct Ringer {
+    sides: Sides,
+    payload: Payload,
+    batch: u64,
+    pushed: u64,
+    read: u64,
+    failure: Option<String>,
+}
+
+enum Sides {
+    Ours { producer: Box<ring::Producer<Mapped>>, consumer: Box<ring::Consumer<Mapped>> },
+    Theirs { producer: baselines::Producer, consumer: baselines::Consumer },
+}
+
+impl Ringer {
+    /// Maps the target, makes the ring, and pushes what waits in it.
+    ///
+    /// # Errors
+    /// Where the task makes no sense, the target cannot be had, or the medium fails.
+    pub fn new(task: &Ring, regions: &mut Regions) -> Result<Self, SetupError> {
+        task.check().map_err(SetupError::Other)?;
+        regions.reserve(&task.target)?;
+        let size = usize::try_from(task.size.0).ok().and_then(|size| Some((size, size.checked_add(HEAD)?)));
+        let Some((size, len)) = size else {
+            return Err(SetupError::Other(format!("size = {} cannot be mapped", task.size)));
+        };
+        let request = Request { medium: task.target.medium(), len, pages: Pages::Base };
+        let region = Region::map(&request)?;
+        let kind = match task.variant {
+            RingVariant::Ringfence => None,
+            RingVariant::Naive => Some(Kind::Naive),
+            RingVariant::Optimised => Some(Kind::Optimised),
+            RingVariant::Repaired => Some(Kind::Repaired),
+        };
+        let sides = match kind {
+            None => ours(region, size).map_err(|error| failed(task, &error))?,
+            Some(kind) => {
+                let (producer, consumer) = baselines::create(region, kind, task.entry.0 as usize, size);
+                Sides::Theirs { producer, consumer }
+            }
+        };
+        let (payload, batch) = (Payload::new(task.entry.0 as usize), u64::from(task.batch));
+        let mut ringer = Self { sides, payload, batch, pushed: 0, read: 0, failure: None };
+        let waiting = WAITING.min(task.size.0 / task.slot() / 4);
+        while ringer.pushed < waiting {
+            let count = (waiting - ringer.pushed).min(64);
+            ringer.push(count).map_err(|error| failed(task, &error))?;
+        }
+        Ok(ringer)
+    }
+
+    // Pushes so many entries: in our ring as a batch.
+    fn push(&mut self, count: u64) -> Result<(), Fault> {
+        let payload = &mut self.payload;
+        let numbers = self.pushed..self.pushed + count;
+        match &mut self.sides {
+            Sides::Ours { producer, .. } if count == 1 => producer.try_push(payload.of(numbers.start))?,
+            Sides::Ours { producer, .. } => {
+                let mut batch = producer.batch()?;
+                numbers.into_iter().try_for_each(|number| batch.push(payload.of(number)))?;
+                batch.commit()?;
+            }
+            Sides::Theirs { producer, .. } => {
+                for number in numbers {
+                    if !producer.try_push(payload.of(number)) {
+                        return Err(Fault::Full);
+                    }
+                }
+            }
+        }
+        self.pushed += count;
+        Ok(())
+    }
+
+    // Reads so many entries, every byte of each, and takes them.
+    fn read(&mut self, count: u64) -> Result<(), Fault> {
+        for number in self.read..self.read + count {
+            match &mut self.sides {
+                Sides::Ours { consumer, .. } => {
+                    let entry = consumer.try_read()?.ok_or(Fault::Missing(number))?;
+                    self.payload.check(number, &entry)?;
+                    entry.pop()?;
+                }
+                Sides::Theirs { consumer, .. } => {
+                    let entry = consumer.try_read().ok_or(Fault::Missing(number))?;
+                    // SAFETY: valid for an entry's length until it is popped, and this thread, whose last
+                    // push ended in a fence or flushes, is the only one that writes there.
+                    let entry = unsafe { std::slice::from_raw_parts(entry, self.payload.len) };
+                    self.payload.check(number, entry)?;
+                    consumer.pop();
+                }
+            }
+        }
+        self.read += count;
+        Ok(())
+    }
+}
+
+const HEAD: usize = if ring::layout::HEAD > baselines::HEAD { ring::layout::HEAD } else { baselines::HEAD };
+
+fn ours(region: Region, size: usize) -> Result<Sides, Fault> {
+    let capacity = Some(size - size % LINE);
+    // Of the processor, whatever the environment says: an experiment's file is all there is to know of it.
+    let ring = ringfence_persist::Ring::create_with(
+        region,
+        Options { capacity, ..Options::default() },
+        Ways::of_processor(),
+    )?;
+    let (producer, consumer) = (Box::new(ring.producer()?), Box::new(ring.consumer()?));
+    Ok(Sides::Ours { producer, consumer })
+}
+
+fn failed(task: &Ring, error: &Fault) -> SetupError {
+    SetupError::Other(format!("a ring in {}: {error}", task.target))
+}
+
+/// What goes wrong in a ring that should not.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error(transparent)]
+    Ring(#[from] ring::RingError),
+    #[error("it is full, although most of it was read")]
+    Full,
+    #[error("entry {0} was pushed and is not there")]
+    Missing(u64),
+    #[error("entry {0} is not what was pushed")]
+    Changed(u64),
+}
+
+impl Workload for Ringer {
+    fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
+        let before = self.read;
+        for _ in 0..amount {
+            let done = self.push(self.batch).and_then(|()| self.read(self.batch));
+            if let Err(fault) = done {
+                self.failure = Some(fault.to_string());
+                break;
+            }
+        }
+        Work { units: self.read - before, untimed: 0 }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+/// Entries that tell by a sum over all their bytes which they are: a number, as many of its bytes as there
+/// is room for, then what is the same in all.
+struct Payload {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+    // Of what is the same in all.
+    sum: u64,
+}
+
+impl Payload {
+    fn new(len: usize) -> Self {
+        let mut memory = vec![0; len + LINE];
+        let start = memory.as_ptr().align_offset(LINE);
+        for (offset, byte) in memory[start..start + len].iter_mut().enumerate().skip(8) {
+            *byte = (offset % 251) as u8 + 1;
+        }
+        let sum = sum(&memory[start..start + len]);
+        Self { memory, start, len, sum }
+    }
+
+    #[inline]
+    fn of(&mut self, number: u64) -> &[u8] {
+        let entry = &mut self.memory[self.start..self.start + self.len];
+        let room = entry.len().min(8);
+        entry[..room].copy_from_slice(&number.to_le_bytes()[..room]);
+        entry
+    }
+
+    #[inline]
+    fn check(&self, number: u64, entry: &[u8]) -> Result<(), Fault> {
+        let number_there = number & (u64::MAX >> (64 - 8 * self.len.min(8)));
+        let right = entry.len() == self.len && sum(entry) == self.sum.wrapping_add(number_there);
+        if right { Ok(()) } else { Err(Fault::Changed(number)) }
+    }
+}
+
+#[inline]
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    words.fold(u64::from_le_bytes(last), u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests;
