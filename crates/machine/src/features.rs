@@ -75,6 +75,22 @@ pub struct Rdt {
 }
 
 impl Features {
+    /// Whether it has an instruction, or an instruction set whose registers the operating system saves, by its name
+    /// in lower case: those of the fields above. What is named otherwise it does not have.
+    pub fn has(&self, name: &str) -> bool {
+        match name {
+            "clflush" => self.clflush,
+            "clflushopt" => self.clflushopt,
+            "clwb" => self.clwb,
+            "movdiri" => self.movdiri,
+            "movdir64b" => self.movdir64b,
+            "sse2" => self.sse2,
+            "avx2" => self.avx2,
+            "avx512" => self.avx512f,
+            _ => false,
+        }
+    }
+
     /// Asks the processor that runs this code.
     ///
     /// ```

@@ -12,6 +12,7 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::fmt;
+use std::str::FromStr;
 
 /// Bytes in a cache line on every x86-64 processor with these instructions.
 pub const LINE: usize = 64;
@@ -27,13 +28,65 @@ pub enum Flush {
     Clwb,
 }
 
-impl fmt::Display for Flush {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Flush {
+    /// All of them, the oldest first.
+    pub const ALL: [Flush; 3] = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
+
+    /// All of them, first the one that disturbs its own cache least: `clwb` may keep the line.
+    pub const GENTLEST_FIRST: [Flush; 3] = [Flush::Clwb, Flush::Clflushopt, Flush::Clflush];
+
+    /// The mnemonic.
+    pub const fn name(self) -> &'static str {
+        match self {
             Flush::Clflush => "clflush",
             Flush::Clflushopt => "clflushopt",
             Flush::Clwb => "clwb",
-        })
+        }
+    }
+
+    /// Flushes line after line, by a loop of this instruction's own.
+    ///
+    /// # Safety
+    /// The lines must be mapped, and [`supports`] must be true for the instruction.
+    #[inline(always)]
+    pub unsafe fn each(self, lines: impl Iterator<Item = *const u8>) {
+        // SAFETY: by the contract above.
+        unsafe {
+            match self {
+                Flush::Clflush => lines.for_each(|line| clflush(line)),
+                Flush::Clflushopt => lines.for_each(|line| clflushopt(line)),
+                Flush::Clwb => lines.for_each(|line| clwb(line)),
+            }
+        }
+    }
+
+    /// The instruction as a function of a line. The processor must have it ([`supports`]), and the line must be
+    /// mapped.
+    pub const fn function(self) -> unsafe fn(*const u8) {
+        match self {
+            Flush::Clflush => clflush,
+            Flush::Clflushopt => clflushopt,
+            Flush::Clwb => clwb,
+        }
+    }
+}
+
+impl fmt::Display for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no flush instruction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is none of {all}", all = Flush::ALL.map(Flush::name).join(", "))]
+pub struct ParseFlushError(String);
+
+impl FromStr for Flush {
+    type Err = ParseFlushError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Flush::ALL.into_iter().find(|flush| flush.name() == text).ok_or_else(|| ParseFlushError(text.into()))
     }
 }
 
@@ -49,25 +102,27 @@ pub enum Width {
 }
 
 impl Width {
+    /// All of them, ascending.
+    pub const ALL: [Width; 3] = [Width::Sse2, Width::Avx2, Width::Avx512];
+
     /// The widest that this processor and its operating system offer.
     pub fn widest() -> Width {
-        if has_width(Width::Avx512) {
-            Width::Avx512
-        } else if has_width(Width::Avx2) {
-            Width::Avx2
-        } else {
-            Width::Sse2
+        Width::ALL.into_iter().rev().find(|width| has_width(*width)).unwrap_or(Width::Sse2)
+    }
+
+    /// The name of the instruction set, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Width::Sse2 => "sse2",
+            Width::Avx2 => "avx2",
+            Width::Avx512 => "avx512",
         }
     }
 }
 
 impl fmt::Display for Width {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Width::Sse2 => "sse2",
-            Width::Avx2 => "avx2",
-            Width::Avx512 => "avx512",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -135,6 +190,14 @@ pub fn sfence() {
 pub fn mfence() {
     // SAFETY: a fence changes no data.
     unsafe { asm!("mfence", options(nostack, preserves_flags)) }
+}
+
+/// Orders loads, and waits until the instructions before it have completed locally. It orders no stores and no
+/// flushes (Intel SDM volume 2A, "LFENCE"), so that nothing is durable behind it: it is here to be measured.
+#[inline(always)]
+pub fn lfence() {
+    // SAFETY: a fence changes no data.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) }
 }
 
 /// A locked read-modify-write of the stack that changes nothing: the full fence that compilers
@@ -265,6 +328,22 @@ line_copy!(
     "vmovntdq [{to}], zmm0"
 );
 
+/// Copies `len` bytes upwards with `rep movsb`: ordinary stores, as wide as the processor chooses. Processors with
+/// "enhanced" and "fast short" `rep movsb` (CPUID.(07H,0):EBX\[9\], EDX\[4\]) copy whole lines at a time (Intel
+/// Optimization Reference Manual, "REP MOVSB"). How the stores to one line are ordered among each other is not
+/// promised (Intel SDM volume 1, "Fast-String Operation").
+///
+/// # Safety
+/// Both ranges must be mapped, that at `to` for writing, and they must not overlap.
+#[inline(always)]
+pub unsafe fn copy_movsb(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: by the contract above; the direction flag is clear in Rust code, and the registers are declared.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack, preserves_flags))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +392,28 @@ mod tests {
     }
 
     #[test]
+    fn movsb_copies_its_bytes_and_no_others() {
+        let from: [u8; 200] = std::array::from_fn(|i| i as u8 + 1);
+        for (at, len) in [(0, 0), (1, 1), (7, 64), (64, 129)] {
+            let mut to = [0u8; 200];
+            // SAFETY: both arrays have 200 bytes.
+            unsafe { copy_movsb(to.as_mut_ptr().add(at), from.as_ptr(), len) };
+            assert_eq!(to[at..at + len], from[..len]);
+            assert!(to[..at].iter().chain(&to[at + len..]).all(|byte| *byte == 0), "beside {at}, {len}");
+        }
+    }
+
+    #[test]
+    fn instructions_are_found_by_the_names_they_print() {
+        for flush in Flush::ALL {
+            assert_eq!(flush.to_string().parse(), Ok(flush));
+            assert!(Flush::GENTLEST_FIRST.contains(&flush));
+        }
+        let error = "clwbx".parse::<Flush>().unwrap_err().to_string();
+        assert_eq!(error, "'clwbx' is none of clflush, clflushopt, clwb");
+    }
+
+    #[test]
     fn flushing_and_fencing_keep_the_contents() {
         let line = Line([7; LINE]);
         // SAFETY: the line is mapped, and only instructions that exist are run.
@@ -340,7 +441,7 @@ mod tests {
         };
         let flags: Vec<&str> =
             text.lines().find(|l| l.starts_with("flags")).unwrap_or("").split_whitespace().collect();
-        for flush in [Flush::Clflush, Flush::Clflushopt, Flush::Clwb] {
+        for flush in Flush::ALL {
             assert_eq!(supports(flush), flags.contains(&flush.to_string().as_str()), "{flush}");
         }
     }

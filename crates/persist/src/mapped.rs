@@ -158,7 +158,7 @@ impl Memory for Mapped {
         if bytes.len() <= ASKED {
             let lines = (at % LINE + bytes.len()).div_ceil(LINE);
             // SAFETY: a hint, for lines that the range touches.
-            unsafe { each_line(to, lines, |line| isa::prefetchw(line)) }
+            unsafe { (0..lines).for_each(|line| isa::prefetchw(to.wrapping_add(line * LINE))) }
         }
         // SAFETY: mapped for that length; the width exists (`with_ways`).
         unsafe { store(to, bytes, self.ways.width) }
@@ -276,20 +276,7 @@ const ASKED: usize = 1024;
 // The loops below are functions of their own, which `.ci/check-loops` looks at.
 unsafe fn flush_lines(start: *mut u8, lines: usize, flush: Flush) {
     // SAFETY: by the caller.
-    unsafe {
-        match flush {
-            Flush::Clwb => each_line(start, lines, |line| isa::clwb(line)),
-            Flush::Clflushopt => each_line(start, lines, |line| isa::clflushopt(line)),
-            Flush::Clflush => each_line(start, lines, |line| isa::clflush(line)),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn each_line(start: *mut u8, lines: usize, flush: impl Fn(*mut u8)) {
-    for line in 0..lines {
-        flush(start.wrapping_add(line * LINE));
-    }
+    unsafe { flush.each((0..lines).map(|line| start.wrapping_add(line * LINE).cast_const())) }
 }
 
 // Bytes before the next boundary of `unit`, a power of two.
@@ -307,15 +294,17 @@ unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
         stream_words(to, from, head / 8);
         let (to, from) = (to.add(head), from.add(head));
         match width {
-            Width::Avx512 if lines > 0 => {
+            // There is nothing to copy, and so no transition to pay for.
+            _ if lines == 0 => {}
+            Width::Avx512 => {
                 each(to, from, lines, |to, from| isa::stream_avx512(to, from));
                 isa::vzeroupper();
             }
-            Width::Avx2 if lines > 0 => {
+            Width::Avx2 => {
                 each(to, from, lines, |to, from| isa::stream_avx2(to, from));
                 isa::vzeroupper();
             }
-            _ => each(to, from, lines, |to, from| isa::stream_sse2(to, from)),
+            Width::Sse2 => each(to, from, lines, |to, from| isa::stream_sse2(to, from)),
         }
         let tail = bytes.len() - head - lines * LINE;
         stream_words(to.add(lines * LINE), from.add(lines * LINE), tail / 8);
@@ -348,15 +337,16 @@ unsafe fn store(to: *mut u8, bytes: &[u8], width: Width) {
         store_part(to, from, head);
         let (to, from) = (to.add(head), from.add(head));
         match width {
-            Width::Avx512 if lines > 0 => {
+            _ if lines == 0 => {}
+            Width::Avx512 => {
                 each(to, from, lines, |to, from| isa::copy_avx512(to, from));
                 isa::vzeroupper();
             }
-            Width::Avx2 if lines > 0 => {
+            Width::Avx2 => {
                 each(to, from, lines, |to, from| isa::copy_avx2(to, from));
                 isa::vzeroupper();
             }
-            _ => each(to, from, lines, |to, from| isa::copy_sse2(to, from)),
+            Width::Sse2 => each(to, from, lines, |to, from| isa::copy_sse2(to, from)),
         }
         let tail = bytes.len() - head - lines * LINE;
         store_part(to.add(lines * LINE), from.add(lines * LINE), tail);
@@ -392,7 +382,7 @@ mod tests {
     #[test]
     fn stores_write_their_bytes_and_no_others() {
         let source: Vec<u8> = (0..600u32).map(|i| (i % 251) as u8 + 1).collect();
-        for width in [Width::Sse2, Width::Avx2, Width::Avx512].into_iter().filter(|w| isa::has_width(*w)) {
+        for width in Width::ALL.into_iter().filter(|w| isa::has_width(*w)) {
             let memory = memory(width);
             for (at, len) in (0..130).flat_map(|at| (0..200).map(move |len| (at, len))) {
                 let from = &source[len % 7..][..len];

@@ -177,10 +177,7 @@ impl Fields {
             "processor" => once(key, &mut self.processor, string(value)?),
             "target" => once(key, &mut self.target, string(value)?),
             "instruction" => {
-                let name = string(value)?;
-                let all = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
-                let found = all.into_iter().find(|flush| flush.to_string() == name);
-                let flush = found.ok_or_else(|| format!("'{name}' is none of clflush, clflushopt, clwb"))?;
+                let flush = string(value)?.parse::<Flush>().map_err(|error| error.to_string())?;
                 once(key, &mut self.instruction, flush)
             }
             "nt_threshold" => once(key, &mut self.nt_threshold, number(value)?),

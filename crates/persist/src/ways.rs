@@ -63,14 +63,12 @@ pub enum WaysError {
     },
 }
 
-const ALL: [Flush; 3] = [Flush::Clwb, Flush::Clflushopt, Flush::Clflush];
-
 impl Ways {
     /// Of the instructions that this processor has the one that disturbs its own cache least (`clwb`, else
     /// `clflushopt`, else `clflush`), and non-temporal stores from a whole line on. What is cheapest differs
     /// from machine to machine: a policy knows.
     pub fn of_processor() -> Self {
-        let flush = ALL.into_iter().find(|flush| isa::supports(*flush));
+        let flush = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
         Self { flush: flush.unwrap_or(Flush::Clflush), nt_threshold: crate::LINE, width: Width::widest() }
     }
 
@@ -107,10 +105,9 @@ impl Ways {
         let mut ways = policy.map_or_else(|| Ok(Self::of_processor()), |policy| Self::of_policy(&policy))?;
         let name = "RINGFENCE_FLUSH";
         if let Some(value) = variable(name) {
-            let flush = ALL.into_iter().find(|flush| flush.to_string() == value);
             let expected = "clwb, clflushopt or clflush";
-            ways =
-                ways.with_flush(flush.ok_or(WaysError::Variable { variable: name, value, expected })?)?;
+            let flush = value.parse().map_err(|_| WaysError::Variable { variable: name, value, expected })?;
+            ways = ways.with_flush(flush)?;
         }
         let name = "RINGFENCE_NT_THRESHOLD";
         if let Some(value) = variable(name) {

@@ -1,9 +1,10 @@
 //! Regions that are locked into caches.
 
 use ringfence_analysis::latency::CaseLatencies;
+use ringfence_experiment::task::Flush;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::RegionPlan;
-use ringfence_studies::lock::{FLUSHES, Misses, Region, parts};
+use ringfence_studies::lock::{Misses, Region, parts};
 
 use crate::histogram::time;
 use crate::numbers::{NO_FIGURE, count, percent};
@@ -79,7 +80,7 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
 /// How reads fared by what is read and under which condition: the share that missed, or where hits and
 /// misses cannot be told apart, the median and the 99th percentile. Empty where nothing was counted.
 pub fn lock_table(all: &[CaseLatencies], style: &Style) -> String {
-    let conditions = ["idle", "noise"].into_iter().chain(FLUSHES);
+    let conditions = ["idle", "noise"].into_iter().chain(Flush::ALL.map(Flush::name));
     let conditions: Vec<&str> =
         conditions.filter(|condition| all.iter().any(|one| parts(&one.arm).1 == *condition)).collect();
     let mut rows: Vec<&str> = Vec::new();

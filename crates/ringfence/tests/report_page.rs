@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringfence_experiment::task::Instruction;
+use ringfence_experiment::task::{Flush, Instruction};
 use ringfence_studies::fixtures::survey_in;
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ for (const box of document.querySelectorAll(".chart")) {
 
 fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     match (victim, instruction) {
-        ("chase", Instruction::Clwb) => 12.0,
-        ("chase", Instruction::Clflush) if !paced => 1.08,
+        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
+        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
         _ => 1.0,
     }
 }

@@ -8,7 +8,7 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
+use ringfence_experiment::task::{FenceAt, Flush, Instruction, LineState, Task, Write};
 use ringfence_machine::Machine;
 use ringfence_machine::fixtures::vm_2cpu;
 use ringfence_machine::probe::{Capacity, PingPong, Plateau, Reload};
@@ -85,8 +85,8 @@ pub fn ns_per_line(write: &Write) -> f64 {
     let flush = match write.instruction {
         Instruction::None => 0.0,
         Instruction::Nt => 1.0,
-        Instruction::Clflush => 100.0,
-        _ => 10.0,
+        Instruction::Flush(Flush::Clflush) => 100.0,
+        Instruction::Flush(_) | Instruction::Msync => 10.0,
     };
     let lines = write.block.0 as f64 / 64.0;
     let fences = match write.fence_at {

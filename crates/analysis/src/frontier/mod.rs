@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::{FenceAt, Instruction, Target, Task, Write};
+use ringfence_experiment::task::{Target, Task, Write};
 use serde::Serialize;
 
 use crate::estimate::{self, Estimate, Interval, Window};
@@ -93,13 +93,7 @@ pub enum Standing {
 impl Writer {
     /// Whether its bytes have left the caches before it goes on.
     pub fn fenced(&self) -> bool {
-        match self.write.instruction {
-            Instruction::None => false,
-            Instruction::Msync => true,
-            Instruction::Clflush | Instruction::Clflushopt | Instruction::Clwb | Instruction::Nt => {
-                self.write.fence_at != FenceAt::None
-            }
-        }
+        self.write.is_flushed()
     }
 
     fn persistent(&self) -> bool {

@@ -299,6 +299,23 @@ impl Arm {
 }
 
 impl Experiment {
+    /// An experiment that asks a question of the role `metric`, measured as by default; who takes part and what
+    /// is compared is still to be said.
+    pub fn asking(name: &str, question: &str, metric: &str) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: name.into(),
+            question: Some(question.into()),
+            seed: 1,
+            metric: metric.into(),
+            aa: None,
+            measure: Measure::default(),
+            placement: Placement::default(),
+            roles: Vec::new(),
+            arms: Vec::new(),
+        }
+    }
+
     /// Reads and checks an experiment file's text.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ impl Plan {
                     if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
                         return Some(shortage);
                     }
-                    variants[active.role][active.variant].task.missing(features?)
+                    variants[active.role][active.variant].task.missing(features)
                 })?;
                 Some(NotRun { case, reason })
             })

@@ -5,10 +5,13 @@
 
 pub mod axes;
 mod command;
+mod instruction;
 mod read;
 mod ring;
+mod table;
 mod target;
 pub mod text;
+mod word;
 mod write;
 
 use ringfence_machine::features::Features;
@@ -18,10 +21,14 @@ use serde::{Deserialize, Serialize};
 use crate::units::Span;
 
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use ringfence_persist::{Flush, Width};
+
+pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
 pub use read::{FlushBetween, Memory, Read};
 pub use ring::{Ring, RingVariant};
+pub use table::{table, words};
 pub use target::Target;
-pub use write::{FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, WidthChoice, Write};
+pub use write::{LineState, PageSize, Pattern, Write};
 
 /// One task, every parameter decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,8 +113,9 @@ impl Task {
         }
     }
 
-    /// Why a processor with these features cannot run it, if so.
-    pub fn missing(&self, features: &Features) -> Option<String> {
+    /// Why it is not run: there is no such way to work, or a processor with these features lacks it. Where they
+    /// are not known, it has all.
+    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
         match self {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),

@@ -9,6 +9,8 @@ use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
 use serde::{Deserialize, Serialize};
 
+use super::instruction::has_flush;
+use super::word::serde_as_word;
 use crate::units::{Span, serde_as_text};
 
 /// Reads all of a region in random order, sleeps, and reads it again; each read is timed alone.
@@ -45,7 +47,7 @@ impl Default for Read {
             mlock: true,
             preload: false,
             dirty: false,
-            flush: FlushBetween::None,
+            flush: FlushBetween(None),
         }
     }
 }
@@ -92,9 +94,10 @@ impl Read {
         Ok(())
     }
 
-    /// Why a processor with these features cannot run it, if so.
-    pub fn missing(&self, features: &Features) -> Option<String> {
-        let flush = self.flush.flush().filter(|flush| !super::write::has_flush(features, *flush))?;
+    /// Why a processor with these features cannot run it, if so; where they are not known, it can.
+    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
+        let features = features?;
+        let flush = self.flush.0.filter(|flush| !has_flush(features, *flush))?;
         Some(format!("this processor has no {flush}"))
     }
 }
@@ -138,30 +141,31 @@ impl FromStr for Memory {
 serde_as_text!(Memory);
 
 /// The flush instruction that a reader executes between two rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FlushBetween {
-    /// None.
-    None,
-    /// `clflush`.
-    Clflush,
-    /// `clflushopt`.
-    Clflushopt,
-    /// `clwb`.
-    Clwb,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushBetween(pub Option<Flush>);
 
 impl FlushBetween {
-    /// The instruction, if there is one.
-    pub fn flush(self) -> Option<Flush> {
-        match self {
-            FlushBetween::None => None,
-            FlushBetween::Clflush => Some(Flush::Clflush),
-            FlushBetween::Clflushopt => Some(Flush::Clflushopt),
-            FlushBetween::Clwb => Some(Flush::Clwb),
+    /// All of them: none, then each instruction.
+    pub const ALL: [FlushBetween; Flush::ALL.len() + 1] = {
+        let mut all = [FlushBetween(None); Flush::ALL.len() + 1];
+        let mut index = 0;
+        while index < Flush::ALL.len() {
+            all[index + 1] = FlushBetween(Some(Flush::ALL[index]));
+            index += 1;
+        }
+        all
+    };
+
+    /// Its word in files and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            None => "none",
+            Some(flush) => flush.name(),
         }
     }
 }
+
+serde_as_word!(FlushBetween);
 
 #[cfg(test)]
 mod tests {

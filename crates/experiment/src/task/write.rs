@@ -2,10 +2,11 @@
 
 use ringfence_machine::features::Features;
 use ringfence_machine::units::Bytes;
-use ringfence_persist::{Flush, LINE, Width};
+use ringfence_persist::{Flush, LINE};
 use serde::{Deserialize, Serialize};
 
-use super::Target;
+use super::instruction::has_flush;
+use super::{FenceAt, FenceKind, Instruction, Target, WidthChoice};
 use crate::units::Rate;
 
 /// A writer: copies blocks into a target and flushes them.
@@ -47,7 +48,7 @@ pub struct Write {
 impl Default for Write {
     fn default() -> Self {
         Self {
-            instruction: Instruction::Clwb,
+            instruction: Instruction::Flush(Flush::Clwb),
             width: WidthChoice::Auto,
             fence: FenceKind::Sfence,
             fence_at: FenceAt::Block,
@@ -116,127 +117,44 @@ impl Write {
         Ok(())
     }
 
-    /// Why a processor with these features cannot run it, if so.
-    pub fn missing(&self, features: &Features) -> Option<String> {
+    /// Why it is not run: there is no such way of writing, or a processor with these features lacks it. Where they
+    /// are not known, it has all.
+    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
+        if self.width == WidthChoice::Movsb {
+            if self.instruction == Instruction::Nt {
+                return Some("movsb has no non-temporal stores".into());
+            }
+            if self.instruction.flush().is_none() && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
+            {
+                return Some(
+                    "movsb copies whole blocks, so that fences at lines want a flush instruction".into(),
+                );
+            }
+        }
+        let features = features?;
         if let Some(flush) = self.instruction.flush()
             && !has_flush(features, flush)
         {
             return Some(format!("this processor has no {flush}"));
         }
-        match self.width.wanted() {
-            Some(width) if !has_width(features, width) => {
-                Some(format!("this processor or its operating system has no {width}"))
+        let width = self.width;
+        (!width.is_there(features)).then(|| format!("this processor or its operating system has no {width}"))
+    }
+
+    /// Whether its bytes have left the caches when it goes on.
+    pub fn is_flushed(&self) -> bool {
+        match self.instruction {
+            Instruction::None => false,
+            Instruction::Msync => true,
+            Instruction::Flush(_) | Instruction::Nt => {
+                self.fence_at != FenceAt::None && self.fence.orders_stores()
             }
-            _ => None,
         }
-    }
-}
-
-/// Whether a processor with these features has a flush instruction.
-pub(crate) fn has_flush(features: &Features, flush: Flush) -> bool {
-    match flush {
-        Flush::Clflush => features.clflush,
-        Flush::Clflushopt => features.clflushopt,
-        Flush::Clwb => features.clwb,
-    }
-}
-
-fn has_width(features: &Features, width: Width) -> bool {
-    match width {
-        Width::Sse2 => true,
-        Width::Avx2 => features.avx2,
-        Width::Avx512 => features.avx512f,
     }
 }
 
 fn serde_name<T: Serialize>(value: &T) -> Option<String> {
     serde_json::to_value(value).ok()?.as_str().map(str::to_owned)
-}
-
-/// How lines are moved towards memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Instruction {
-    /// `clflush` after ordinary stores.
-    Clflush,
-    /// `clflushopt` after ordinary stores.
-    Clflushopt,
-    /// `clwb` after ordinary stores.
-    Clwb,
-    /// Non-temporal stores.
-    Nt,
-    /// Ordinary stores alone: nothing is flushed.
-    None,
-    /// Ordinary stores, then `msync` of the block: for files in the page cache.
-    Msync,
-}
-
-impl Instruction {
-    /// The flush instruction it stands for, if it is one.
-    pub fn flush(self) -> Option<Flush> {
-        match self {
-            Instruction::Clflush => Some(Flush::Clflush),
-            Instruction::Clflushopt => Some(Flush::Clflushopt),
-            Instruction::Clwb => Some(Flush::Clwb),
-            Instruction::Nt | Instruction::None | Instruction::Msync => None,
-        }
-    }
-}
-
-/// The registers a copy uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WidthChoice {
-    /// The widest there is.
-    Auto,
-    /// 16 bytes.
-    Sse2,
-    /// 32 bytes.
-    Avx2,
-    /// 64 bytes.
-    Avx512,
-}
-
-impl WidthChoice {
-    fn wanted(self) -> Option<Width> {
-        match self {
-            WidthChoice::Auto => None,
-            WidthChoice::Sse2 => Some(Width::Sse2),
-            WidthChoice::Avx2 => Some(Width::Avx2),
-            WidthChoice::Avx512 => Some(Width::Avx512),
-        }
-    }
-
-    /// The width it comes to on this processor.
-    pub fn width(self) -> Width {
-        self.wanted().unwrap_or_else(Width::widest)
-    }
-}
-
-/// The fence instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FenceKind {
-    /// `sfence`.
-    Sfence,
-    /// `mfence`.
-    Mfence,
-    /// A locked instruction that changes nothing.
-    Locked,
-}
-
-/// Where fences stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FenceAt {
-    /// Nowhere.
-    None,
-    /// After every `batch` blocks.
-    Block,
-    /// After every line.
-    Line,
-    /// Before and after every line.
-    Around,
 }
 
 /// The order of blocks.
@@ -314,5 +232,32 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert_eq!(Write::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn movsb_is_not_run_where_it_would_not_be_what_it_says() {
+        let movsb = Write { width: WidthChoice::Movsb, ..Write::default() };
+        assert_eq!(movsb.missing(None), None);
+        let nt = Write { instruction: Instruction::Nt, ..movsb.clone() };
+        assert!(nt.missing(None).unwrap().contains("no non-temporal stores"));
+        let unflushed = Write { instruction: Instruction::None, fence_at: FenceAt::Line, ..movsb.clone() };
+        assert!(unflushed.missing(None).unwrap().contains("copies whole blocks"));
+        assert_eq!(Write { fence_at: FenceAt::Line, ..movsb }.missing(None), None);
+    }
+
+    #[test]
+    fn a_fence_that_orders_no_stores_flushes_nothing() {
+        assert!(Write::default().is_flushed());
+        for write in [
+            Write { fence: FenceKind::Lfence, ..Write::default() },
+            Write { fence_at: FenceAt::None, ..Write::default() },
+            Write { instruction: Instruction::None, ..Write::default() },
+        ] {
+            assert!(!write.is_flushed(), "{write:?}");
+        }
+        assert!(
+            Write { instruction: Instruction::Msync, fence_at: FenceAt::None, ..Write::default() }
+                .is_flushed()
+        );
     }
 }

@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::survey::parts::Part;
-use ringfence_studies::survey::{CostRow, Survey, instruction_name};
+use ringfence_studies::survey::{CostRow, Survey};
 
 use super::Section;
 use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
@@ -21,14 +21,6 @@ const PLACES: [(FenceAt, &str); 4] = [
     (FenceAt::Line, "a fence after each line"),
     (FenceAt::Around, "fences around each line"),
     (FenceAt::None, "no fence: not flushed when the writer goes on"),
-];
-const INSTRUCTIONS: [Instruction; 6] = [
-    Instruction::Clflush,
-    Instruction::Clflushopt,
-    Instruction::Clwb,
-    Instruction::Nt,
-    Instruction::Msync,
-    Instruction::None,
 ];
 
 /// One way to write and its cost in ns per line.
@@ -114,11 +106,11 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
     blocks.sort();
     blocks.dedup();
     let instructions: Vec<Instruction> =
-        INSTRUCTIONS.into_iter().filter(|i| here.iter().any(|row| row.write.instruction == *i)).collect();
+        Instruction::ALL.into_iter().filter(|i| here.iter().any(|row| row.write.instruction == *i)).collect();
     let mut cells = Vec::new();
     let mut lines: Vec<Vec<String>> = Vec::new();
     for (row, instruction) in instructions.iter().enumerate() {
-        let mut line = vec![instruction_name(*instruction).to_owned()];
+        let mut line = vec![instruction.label().to_owned()];
         for (column, block) in blocks.iter().enumerate() {
             let found = here.iter().find(|r| r.write.instruction == *instruction && r.write.block == *block);
             line.push(found.map_or("not run".into(), |cost| cost_text(cost.ns)));
@@ -130,7 +122,7 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
     let mut heads = vec![("", Align::Left)];
     heads.extend(columns.iter().map(|column| (column.as_str(), Align::Right)));
     let numbers = table(&heads, &lines);
-    let names = instructions.iter().map(|instruction| instruction_name(*instruction).to_owned());
+    let names = instructions.iter().map(|instruction| instruction.label().to_owned());
     let chart = Chart::Heat(Heat {
         columns: columns.clone(),
         rows: names.collect(),
@@ -144,7 +136,7 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
 
 fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
     let write = cost.write;
-    let name = instruction_name(write.instruction);
+    let name = write.instruction.label();
     let value = cost.ns.as_ref().ok().map(|ns| ns.value);
     let mut tip = Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
     if let Ok(ns) = cost.ns {
@@ -156,7 +148,7 @@ fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
         row,
         value,
         text: value.map_or("?".into(), numbers::ns),
-        faint: write.instruction == Instruction::None || write.fence_at == FenceAt::None,
+        faint: !write.is_flushed(),
         tip,
     }
 }

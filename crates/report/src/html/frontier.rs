@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use ringfence_analysis::frontier::{Frontier, Point, Reached, Standing, Writer};
-use ringfence_studies::survey::instruction_name;
+use ringfence_experiment::task::Instruction;
 use serde::Serialize;
 
 use super::Section;
@@ -32,15 +32,12 @@ struct DrawnPoint {
 
 /// The colour of an instruction, by its name in tables.
 pub(super) fn color(name: &str) -> &'static str {
-    match name {
-        "clflush" => "clflush",
-        "clflushopt" => "clflushopt",
-        "clwb" => "clwb",
-        "nt" => "nt",
-        "msync" => "msync",
-        "plain store" | "none" => "plain",
-        "alu" => "alu",
-        _ => "other",
+    let named = |instruction: &Instruction| instruction.label() == name || instruction.name() == name;
+    match Instruction::ALL.into_iter().find(named) {
+        Some(Instruction::None) => "plain",
+        Some(instruction) => instruction.name(),
+        None if name == "alu" => "alu",
+        None => "other",
     }
 }
 
@@ -122,7 +119,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
 }
 
 fn instruction(point: &Point) -> &'static str {
-    point.writers.first().map_or("", |writer| instruction_name(writer.write.instruction))
+    point.writers.first().map_or("", |writer| writer.write.instruction.label())
 }
 
 fn name(point: &Point) -> String {
@@ -144,7 +141,7 @@ fn how(writer: &Writer) -> String {
     let batch = if write.batch > 1 { format!(" every {} blocks", write.batch) } else { String::new() };
     let count = if writer.count > 1 { format!("{} x ", writer.count) } else { String::new() };
     let pace = write.pace.map_or(String::new(), |pace| format!(", at most {pace}"));
-    let instruction = instruction_name(write.instruction);
+    let instruction = write.instruction.label();
     format!("{count}{instruction}, {} blocks, {fence}{batch}{pace}", write.block)
 }
 

@@ -3,7 +3,7 @@
 use ringfence_experiment::task::{FenceAt, Instruction, LineState};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::survey::parts::Part;
-use ringfence_studies::survey::{CostRow, Survey, instruction_name};
+use ringfence_studies::survey::{CostRow, Survey};
 
 use crate::numbers;
 use crate::style::{Paint, Style};
@@ -13,8 +13,6 @@ use crate::text::{faint, heading};
 const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
 const PLACES: [(FenceAt, &str); 3] =
     [(FenceAt::None, "no fence"), (FenceAt::Block, "a fence a block"), (FenceAt::Line, "a fence a line")];
-const INSTRUCTIONS: [Instruction; 5] =
-    [Instruction::Clflush, Instruction::Clflushopt, Instruction::Clwb, Instruction::Nt, Instruction::None];
 
 pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     if survey.cost.is_empty() {
@@ -40,7 +38,7 @@ fn cost_table(rows: &[CostRow], block: u64) -> Table {
         columns.push(Column::right("GB/s"));
     }
     let mut table = Table::new(columns);
-    for instruction in INSTRUCTIONS {
+    for instruction in Instruction::in_memory() {
         let cell = |place: FenceAt| {
             rows.iter().find(|row| {
                 row.write.instruction == instruction
@@ -52,7 +50,7 @@ fn cost_table(rows: &[CostRow], block: u64) -> Table {
         if PLACES.iter().all(|(place, _)| cell(*place).is_none()) {
             continue;
         }
-        let mut row = vec![Cell::new(instruction_name(instruction))];
+        let mut row = vec![Cell::new(instruction.label())];
         for (place, _) in PLACES {
             let (ns, rate) = match cell(place).map(|cell| &cell.result.ns_per_unit) {
                 // The headings have the units.

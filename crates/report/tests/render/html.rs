@@ -10,7 +10,7 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::Instruction;
+use ringfence_experiment::task::{Flush, Instruction};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::{Finding, Severity};
 use ringfence_machine::fixtures;
@@ -64,8 +64,8 @@ fn sound(name: &str, text: &str) {
 
 fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     match (victim, instruction) {
-        ("chase", Instruction::Clwb) => 12.0,
-        ("chase", Instruction::Clflush) if !paced => 1.08,
+        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
+        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
         _ => 1.0,
     }
 }

@@ -1,7 +1,7 @@
 //! The survey, and what an A/A experiment says.
 
 use ringfence_analysis::estimate::{AaSummary, Estimate, Finding, Interval, NotEstimable};
-use ringfence_experiment::task::Instruction;
+use ringfence_experiment::task::{Flush, Instruction};
 use ringfence_report::{Style, html};
 use ringfence_studies::fixtures::survey;
 use ringfence_studies::survey::answer::Seen;
@@ -11,8 +11,8 @@ use crate::golden::check;
 #[test]
 fn a_survey_with_a_harmful_instruction() {
     let harm = |victim: &str, instruction: Instruction, paced: bool| match (victim, instruction) {
-        ("chase", Instruction::Clwb) => 12.0,
-        ("chase", Instruction::Clflush) if !paced => 1.08,
+        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
+        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
         _ => 1.0,
     };
     let survey = survey(harm);

@@ -6,6 +6,7 @@ mod lock;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
 
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
@@ -253,6 +254,15 @@ pub enum Placement {
     Remote,
 }
 
+// What an option takes: `a, b (which is so), c`.
+fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> String {
+    let one = |(name, meaning): (&str, Option<&str>)| match meaning {
+        Some(meaning) => format!("{name} ({meaning})"),
+        None => name.into(),
+    };
+    all.map(one).join(", ")
+}
+
 /// `write`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -263,14 +273,14 @@ Examples:
   ringfence write --target tmpfs:/dev/shm --fence-at block --batch 1,2,4,8
   ringfence write --instruction nt --width sse2,avx2,avx512 --pattern random")]
 pub struct Write {
-    /// clflush, clflushopt, clwb, nt (non-temporal), none (plain stores), msync [default: all but msync]
     #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("{} [default: all but msync]", explained(Instruction::ALL.map(|i| (i.name(), i.meaning())))))]
     pub instruction: Option<String>,
-    /// Where fences stand: none, block, line, around (every line) [default: block]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("Where fences stand: {} [default: block]", explained(FenceAt::ALL.map(|at| (at.name(), at.meaning())))))]
     pub fence_at: Option<String>,
-    /// The fence: sfence, mfence, locked [default: sfence]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("The fence: {} [default: sfence]", explained(FenceKind::ALL.map(|fence| (fence.name(), fence.meaning())))))]
     pub fence: Option<String>,
     /// Blocks between two fences [default: 1]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
@@ -284,8 +294,8 @@ pub struct Write {
     /// State of a line before the store: as-is, warm, cold [default: as-is]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     pub line: Option<String>,
-    /// Registers of the copy: auto, sse2, avx2, avx512 [default: auto]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("What copies: {} [default: auto]", explained(WidthChoice::ALL.map(|width| (width.name(), width.meaning())))))]
     pub width: Option<String>,
     /// Bytes written over and over [default: 256MiB]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]

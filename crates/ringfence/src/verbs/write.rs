@@ -1,6 +1,6 @@
 //! `write`: what durable writes cost, over any combination of ways to write.
 
-use ringfence_experiment::task::text;
+use ringfence_experiment::task::{Instruction, text};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 use toml::{Table, Value};
@@ -16,8 +16,9 @@ pub fn run(args: &Write) -> Result<(), Failure> {
 fn experiment(args: &Write) -> Result<Experiment, Failure> {
     let mut task = Table::new();
     task.insert("workload".into(), Value::String("write".into()));
+    let instructions = Instruction::in_memory().map(Instruction::name).collect::<Vec<_>>().join(",");
     let axes = [
-        ("instruction", &args.instruction, Some("clflush,clflushopt,clwb,nt,none")),
+        ("instruction", &args.instruction, Some(instructions.as_str())),
         ("fence_at", &args.fence_at, None),
         ("fence", &args.fence, None),
         ("batch", &args.batch, None),

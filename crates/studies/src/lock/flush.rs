@@ -5,30 +5,16 @@ use ringfence_persist::{Flush, LINE, isa};
 use ringfence_resctrl::pseudo::Mapped;
 use ringfence_resctrl::{Error, Resctrl};
 
-/// Whether this processor has one of [`super::FLUSHES`].
-pub fn has(flush: &str) -> bool {
-    isa::supports(instruction(flush))
-}
-
-fn instruction(name: &str) -> Flush {
-    match name {
-        "clflush" => Flush::Clflush,
-        "clflushopt" => Flush::Clflushopt,
-        _ => Flush::Clwb,
-    }
-}
-
 /// Stores to every line of a region, flushes it by the instruction, and waits for that. The region is mapped
 /// meanwhile, and this thread runs on its CPUs alone.
 ///
 /// # Errors
 /// Where the instruction is not one of this processor's, the CPUs may not be used, or the region cannot be
 /// mapped.
-pub fn flush_once(fs: &Resctrl, name: &str, flush: &str) -> Result<(), Error> {
-    if !has(flush) {
+pub fn flush_once(fs: &Resctrl, name: &str, flush: Flush) -> Result<(), Error> {
+    if !isa::supports(flush) {
         return Err(Error::Usage(format!("this processor has no {flush}")));
     }
-    let flush = instruction(flush);
     let group = fs.group(&name.parse()?);
     let cpus = group.cpus()?;
     let pinned = |error: &dyn std::fmt::Display| Error::Usage(format!("flushing region '{name}': {error}"));
@@ -41,11 +27,7 @@ pub fn flush_once(fs: &Resctrl, name: &str, flush: &str) -> Result<(), Error> {
             // SAFETY: as above; the instruction is there.
             unsafe {
                 line.write_volatile(1);
-                match flush {
-                    Flush::Clflush => isa::clflush(line),
-                    Flush::Clflushopt => isa::clflushopt(line),
-                    _ => isa::clwb(line),
-                }
+                flush.function()(line);
             }
         }
         isa::mfence();

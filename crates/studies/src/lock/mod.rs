@@ -15,8 +15,8 @@ mod region;
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes;
+use ringfence_experiment::task::{Flush, Task};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{
     Arm, Experiment, ExperimentError, Measure, Placement, PlacementKind, Role, SCHEMA,
@@ -26,7 +26,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
 use toml::{Table, Value};
 
-pub use flush::{flush_once, has};
+pub use flush::flush_once;
 pub use offer::{Apart, Offer, nominal, shared_out};
 pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
 
@@ -35,9 +35,6 @@ pub const EXPERIMENT: &str = "lock";
 
 const READER: &str = "reader";
 const NOISE: &str = "noise";
-
-/// The flush instructions that are compared.
-pub const FLUSHES: [&str; 3] = ["clflush", "clflushopt", "clwb"];
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,14 +85,14 @@ pub fn experiment(asked: &Question, offer: &Offer) -> Result<Experiment, Experim
 ///
 /// # Errors
 /// As [`experiment`].
-pub fn after(asked: &Question, flush: &str) -> Result<Experiment, ExperimentError> {
+pub fn after(asked: &Question, flush: Flush) -> Result<Experiment, ExperimentError> {
     let question = format!("Does a locked region still keep its lines after one {flush} of each?");
     let malloc = Row::new("malloc", Table::new(), false);
     let rows = [malloc, Row::locked(&after_name(flush))];
     of_rows(asked, &format!("{EXPERIMENT}-after-{flush}"), &question, &rows)
 }
 
-fn after_name(flush: &str) -> String {
+fn after_name(flush: Flush) -> String {
     format!("locked, after {flush}")
 }
 
@@ -114,8 +111,8 @@ fn of_rows(
         let base = idle.name.clone();
         arms.push(idle);
         arms.push(arm(row, ", noise", &[READER, NOISE], Some(&base), None));
-        for flush in FLUSHES.iter().filter(|_| row.refills) {
-            arms.push(arm(row, &format!(", {flush}"), &[READER], Some(&base), Some(flush)));
+        for flush in Flush::ALL.iter().filter(|_| row.refills) {
+            arms.push(arm(row, &format!(", {flush}"), &[READER], Some(&base), Some(*flush)));
         }
     }
     let mut reader = Role::new(READER, reader(asked));
@@ -144,11 +141,11 @@ fn of_rows(
     Ok(experiment)
 }
 
-fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: Option<&str>) -> Arm {
+fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: Option<Flush>) -> Arm {
     let mut reader = row.reader.clone();
     if let Some(flush) = flush {
         // What makes stores durable flushes lines that were stored to.
-        reader.insert("flush".into(), flush.into());
+        reader.insert("flush".into(), flush.name().into());
         reader.insert("dirty".into(), true.into());
     }
     let mut arm = Arm::new(&format!("{}{suffix}", row.name), active, baseline);
@@ -169,7 +166,7 @@ fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: 
 /// ```
 pub fn parts(arm: &str) -> (&str, &str) {
     match arm.rsplit_once(", ") {
-        Some((row, last)) if last == NOISE || FLUSHES.contains(&last) => (row, last),
+        Some((row, last)) if last == NOISE || last.parse::<Flush>().is_ok() => (row, last),
         _ => (arm, "idle"),
     }
 }
@@ -213,7 +210,7 @@ fn rows(offer: &Offer) -> Vec<Row> {
     rows.push(Row::locked("locked"));
     if !offer.can_lock {
         // Listed with the reason why they are not run.
-        rows.extend(FLUSHES.map(|flush| Row::locked(&after_name(flush))));
+        rows.extend(Flush::ALL.map(|flush| Row::locked(&after_name(flush))));
     }
     rows
 }

@@ -81,7 +81,7 @@ fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
 
 #[test]
 fn a_flushed_region_is_held_against_memory_measured_at_the_same_time() {
-    let experiment = after(&asked(Bytes::kib(256)), "clwb").unwrap();
+    let experiment = after(&asked(Bytes::kib(256)), Flush::Clwb).unwrap();
     assert_eq!(experiment.name, "lock-after-clwb");
     assert_eq!(
         names(&experiment),

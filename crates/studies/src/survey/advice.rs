@@ -3,10 +3,10 @@
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::class::Class;
-use ringfence_experiment::task::{FenceAt, Instruction, LineState};
+use ringfence_experiment::task::{FenceAt, Flush, Instruction, LineState};
 
 use super::answer::{Answer, ForBlock, Seen, at_most, listed, ns, slower};
-use super::{NeighbourRow, Neighbours, Survey, instruction_name};
+use super::{NeighbourRow, Neighbours, Survey};
 
 /// The sentences, most useful first.
 pub fn advice(survey: &Survey) -> Vec<String> {
@@ -70,13 +70,13 @@ fn fences(survey: &Survey) -> Option<String> {
         })?;
         row.result.ns_per_unit.as_ref().ok().copied()
     };
-    let weak = [Instruction::Clwb, Instruction::Clflushopt, Instruction::Nt];
+    let weak = [Instruction::Flush(Flush::Clwb), Instruction::Flush(Flush::Clflushopt), Instruction::Nt];
     let instruction = weak.into_iter().find(|instruction| cost(*instruction, FenceAt::Block).is_some())?;
     let (block, line) = (cost(instruction, FenceAt::Block)?, cost(instruction, FenceAt::Line)?);
     (line.low > block.high).then(|| {
         format!(
             "A fence after every line makes a 4KiB {} write {:.1} times as expensive as one fence at its end ({} against {} a line): flush first, fence once.",
-            instruction_name(instruction),
+            instruction.label(),
             line.value / block.value,
             ns(line.value),
             ns(block.value),

@@ -9,12 +9,12 @@
 //! out no change by chance: see [`Seen`].
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict};
-use ringfence_experiment::task::{FenceAt, Instruction, LineState};
+use ringfence_experiment::task::{FenceAt, LineState};
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::experiments::BESIDE;
-use super::{CostRow, NeighbourRow, Survey, instruction_name};
+use super::{CostRow, NeighbourRow, Survey};
 
 /// What users write: the block, and what it is like.
 pub const WRITTEN: [(Bytes, &str); 3] =
@@ -176,15 +176,13 @@ fn durable(row: &CostRow, block: Bytes) -> bool {
     row.write.block == block
         && row.write.fence_at == FenceAt::Block
         && row.write.line == LineState::AsIs
-        && row.write.instruction != Instruction::None
+        && row.write.is_flushed()
 }
 
 fn for_block(survey: &Survey, block: Bytes, what: &'static str) -> Option<ForBlock> {
     let rows = survey.cost.iter().filter(|row| durable(row, block));
     let mut costs: Vec<(&'static str, Interval)> = rows
-        .filter_map(|row| {
-            Some((instruction_name(row.write.instruction), *row.result.ns_per_unit.as_ref().ok()?))
-        })
+        .filter_map(|row| Some((row.write.instruction.label(), *row.result.ns_per_unit.as_ref().ok()?)))
         .collect();
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let lowest = costs.iter().map(|(_, cost)| cost.high).min_by(f64::total_cmp)?;

@@ -1,11 +1,10 @@
-//! The survey's experiments, as the files they could be.
+//! The survey's experiments.
 
-use ringfence_experiment::Experiment;
-use ringfence_experiment::units::Rate;
+use ringfence_experiment::task::{FenceAt, Instruction, table, words};
+use ringfence_experiment::units::{Rate, Span};
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 use ringfence_machine::units::Bytes;
-
-/// The flush instructions and their two controls.
-pub const INSTRUCTIONS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "none"];
+use toml::{Table, Value};
 
 /// How long the survey takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,68 +15,67 @@ pub enum Depth {
     Quick,
 }
 
-impl Depth {
-    fn measure(self, full: &str, quick: &str) -> String {
-        match self {
-            Depth::Full => full.into(),
-            Depth::Quick => quick.into(),
-        }
-    }
-}
-
 /// What a durable write costs: instruction, fence placement and block; and, on cold lines of a 4 KiB
 /// block, the parts that the cost is made of.
 pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
-    let measure = depth.measure(
-        "looks = [10]\nblocks = 1\nwindow = '20ms'\nsettle = '1ms'\ntime = '30s'",
-        "looks = [10]\nblocks = 1\nwindow = '5ms'\nsettle = '1ms'\ntime = '10s'",
-    );
-    parse(&format!(
-        "
-schema = 1
-name = 'cost'
-question = 'What does it cost to make a store durable here?'
-seed = {seed}
-metric = 'writer'
-[measure]
-{measure}
-probe = '0ms'
-[[role]]
-name = 'writer'
-[[role.task]]
-workload = 'write'
-instruction = {INSTRUCTIONS:?}
-fence_at = ['none', 'block', 'line']
-block = ['64B', '4KiB', '1MiB']
-size = '{size}'
-[[role.task]]
-workload = 'write'
-instruction = 'none'
-line = ['warm', 'cold']
-fence_at = 'none'
-block = '4KiB'
-size = '{size}'
-[[role.task]]
-workload = 'write'
-instruction = ['clflush', 'clflushopt', 'clwb', 'nt']
-line = 'cold'
-fence_at = ['none', 'block', 'line']
-block = '4KiB'
-size = '{size}'
-[[arm]]
-name = 'write'
-active = ['writer']
-"
-    ))
+    const WRITER: &str = "writer";
+    let (window, time) = match depth {
+        Depth::Full => (Span::ms(20), Span::ms(30_000)),
+        Depth::Quick => (Span::ms(5), Span::ms(10_000)),
+    };
+    let names =
+        |instructions: &mut dyn Iterator<Item = Instruction>| words(instructions.map(Instruction::name));
+    let places = || words([FenceAt::None, FenceAt::Block, FenceAt::Line].map(FenceAt::name));
+    let size = || Value::from(size.to_string());
+    let tasks = vec![
+        table([
+            ("workload", "write".into()),
+            ("instruction", names(&mut Instruction::in_memory())),
+            ("fence_at", places()),
+            ("block", words(["64B", "4KiB", "1MiB"])),
+            ("size", size()),
+        ]),
+        table([
+            ("workload", "write".into()),
+            ("instruction", Instruction::None.name().into()),
+            ("line", words(["warm", "cold"])),
+            ("fence_at", FenceAt::None.name().into()),
+            ("block", "4KiB".into()),
+            ("size", size()),
+        ]),
+        table([
+            ("workload", "write".into()),
+            ("instruction", names(&mut Instruction::flushing())),
+            ("line", "cold".into()),
+            ("fence_at", places()),
+            ("block", "4KiB".into()),
+            ("size", size()),
+        ]),
+    ];
+    Experiment {
+        seed,
+        measure: Measure {
+            looks: vec![10],
+            blocks: 1,
+            window,
+            settle: Span::ms(1),
+            probe: Span::ms(0),
+            time: Some(time),
+            ..Measure::default()
+        },
+        roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }],
+        arms: vec![Arm::new("write", &[WRITER], None)],
+        ..Experiment::asking("cost", "What does it cost to make a store durable here?", WRITER)
+    }
 }
 
 /// A victim of the survey.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Victim {
     /// Short, for headings and folders.
     pub name: String,
-    /// Its task, as the inside of an inline table.
-    pub task: String,
+    /// Its task.
+    pub task: Table,
 }
 
 /// The victims by name, in the order in which they are measured.
@@ -93,9 +91,9 @@ pub fn victims(footprint: Bytes) -> Vec<Victim> {
         _ => format!("{}B", size.0),
     };
     let tasks = [
-        format!("workload = 'chase', footprint = '{}'", exact(footprint)),
-        format!("workload = 'mcf', footprint = '{}'", exact(mcf)),
-        "workload = 'alu'".into(),
+        table([("workload", "chase".into()), ("footprint", exact(footprint).into())]),
+        table([("workload", "mcf".into()), ("footprint", exact(mcf).into())]),
+        table([("workload", "alu".into())]),
     ];
     let victims = VICTIMS.into_iter().zip(tasks);
     victims.map(|(name, task)| Victim { name: name.into(), task }).collect()
@@ -113,59 +111,65 @@ pub enum Writers {
     Paced(Rate),
 }
 
+/// What follows a victim's name in the name of its experiment beside paced writers.
+pub const PACED: &str = "-paced";
+
 /// A victim beside writers.
 pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes, seed: u64) -> Experiment {
-    let measure = depth.measure(
-        "looks = [16]\nblocks = 2\nwindow = '20ms'\ntime = '24s'",
-        "looks = [10]\nblocks = 1\nwindow = '10ms'\nprobe = '1ms'\ntime = '6s'",
-    );
-    let name = &victim.name;
-    let (suffix, more) = match writers {
-        Writers::Paced(pace) => ("-paced", format!("pace = '{pace}'\n")),
+    const VICTIM: &str = "victim";
+    const AGGRESSOR: &str = "aggressor";
+    let measure = match depth {
+        Depth::Full => Measure {
+            looks: vec![16],
+            window: Span::ms(20),
+            time: Some(Span::ms(24_000)),
+            ..Measure::default()
+        },
+        Depth::Quick => Measure {
+            looks: vec![10],
+            blocks: 1,
+            window: Span::ms(10),
+            probe: Span::ms(1),
+            time: Some(Span::ms(6_000)),
+            ..Measure::default()
+        },
+    };
+    let writer = |instructions: Value, block: Bytes| {
+        table([
+            ("workload", "write".into()),
+            ("instruction", instructions),
+            ("block", block.to_string().into()),
+            ("size", size.to_string().into()),
+        ])
+    };
+    let mut tasks = vec![writer(words(Instruction::in_memory().map(Instruction::name)), BESIDE)];
+    let suffix = match writers {
+        Writers::Paced(pace) => {
+            tasks[0].insert("pace".into(), pace.to_string().into());
+            PACED
+        }
         Writers::AtFullRate(others) => {
-            let others = others.iter().map(|(block, instructions)| {
-                format!(
-                    "[[role.task]]\nworkload = 'write'\ninstruction = {instructions:?}\nblock = '{block}'\nsize = '{size}'\n"
-                )
-            });
-            let controls = "[[role.task]]\nworkload = 'alu'\n[[role.task]]\nworkload = 'idle'\n".into();
-            ("", others.chain([controls]).collect())
+            let others = others.iter();
+            tasks.extend(others.map(|(block, names)| writer(words(names.iter().copied()), *block)));
+            tasks.extend(["alu", "idle"].map(|control| table([("workload", control.into())])));
+            ""
         }
     };
-    parse(&format!(
-        "
-schema = 1
-name = 'neighbours-{name}{suffix}'
-question = 'How much does a writer slow {name} down on another core?'
-seed = {seed}
-metric = 'victim'
-[measure]
-{measure}
-[[role]]
-name = 'victim'
-task = {{ {task} }}
-[[role]]
-name = 'aggressor'
-[[role.task]]
-workload = 'write'
-instruction = {INSTRUCTIONS:?}
-block = '{BESIDE}'
-size = '{size}'
-{more}
-[[arm]]
-name = 'alone'
-active = ['victim']
-[[arm]]
-name = 'beside'
-active = ['victim', 'aggressor']
-baseline = 'alone'
-",
-        task = victim.task,
-    ))
-}
-
-fn parse(text: &str) -> Experiment {
-    Experiment::parse(text).expect("the survey's own experiments are well-formed")
+    let name = &victim.name;
+    let question = format!("How much does a writer slow {name} down on another core?");
+    Experiment {
+        seed,
+        measure,
+        roles: vec![
+            Role::new(VICTIM, victim.task.clone()),
+            Role { task: OneOrMany::Many(tasks), ..Role::new(AGGRESSOR, Table::new()) },
+        ],
+        arms: vec![
+            Arm::new("alone", &[VICTIM], None),
+            Arm::new("beside", &[VICTIM, AGGRESSOR], Some("alone")),
+        ],
+        ..Experiment::asking(&format!("neighbours-{name}{suffix}"), &question, VICTIM)
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use ringfence_machine::units::Bytes;
 
 pub use experiments::Depth;
 pub use probes::{Probes, Reloads};
-pub use tables::{CostRow, NeighbourRow, Neighbours, Survey, instruction_name};
+pub use tables::{CostRow, NeighbourRow, Neighbours, Survey};
 pub use victim::Level;
 
 use self::experiments::Writers;

@@ -15,7 +15,6 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task};
 use serde::Serialize;
 
-use super::instruction_name;
 use super::probes::Reloads;
 
 /// A difference, or why there is none.
@@ -62,8 +61,8 @@ pub fn parts(plan: &Plan, samples: &[Sample], reloads: &Reloads, level: f64) -> 
     let warm = windows(Instruction::None, LineState::Warm, FenceAt::None);
     let cold = windows(Instruction::None, LineState::Cold, FenceAt::None);
     let mut all = Vec::new();
-    for instruction in [Instruction::Clflush, Instruction::Clflushopt, Instruction::Clwb, Instruction::Nt] {
-        let name = instruction_name(instruction);
+    for instruction in Instruction::flushing() {
+        let name = instruction.label();
         let unfenced = windows(instruction, LineState::Cold, FenceAt::None);
         if unfenced.is_empty() {
             continue;

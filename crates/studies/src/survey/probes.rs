@@ -93,11 +93,10 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
         measured.map_err(|error| failed.push(format!("reload latency {what}: {error}"))).ok()
     };
     reloads.cached = reload(None, "of a cached line");
-    let instructions: [(Flush, probe::Flush); 3] =
-        [(Flush::Clflush, isa::clflush), (Flush::Clflushopt, isa::clflushopt), (Flush::Clwb, isa::clwb)];
-    for (name, flush) in instructions.into_iter().filter(|(name, _)| isa::supports(*name)) {
-        let what = format!("after {name}");
-        reloads.after.extend(reload(Some(flush), &what).map(|latency| (name.to_string(), latency)));
+    for flush in Flush::ALL.into_iter().filter(|flush| isa::supports(*flush)) {
+        let what = format!("after {flush}");
+        let latency = reload(Some(flush.function()), &what);
+        reloads.after.extend(latency.map(|latency| (flush.to_string(), latency)));
     }
     Probes {
         cpu,

@@ -12,7 +12,7 @@ use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::answer::{Answer, Seen};
-use super::experiments::{BESIDE, INSTRUCTIONS, VICTIMS};
+use super::experiments::{BESIDE, VICTIMS};
 use super::parts::{self, Parts};
 use super::{Probes, advice, victim};
 
@@ -125,7 +125,7 @@ impl Survey {
         let here = plan.cases.iter().filter(|case| case.baseline.is_some()).count();
         // Of all victims, whether measured yet or not: beside each co-runner, and beside each paced writer.
         let at_full_rate = if paced { table.map_or(0, |table| table.rows.len()) } else { here };
-        let slowdowns = VICTIMS.len() * (at_full_rate + INSTRUCTIONS.len());
+        let slowdowns = VICTIMS.len() * (at_full_rate + Instruction::in_memory().count());
         let rows = neighbour_rows(plan, samples, paced, slowdowns);
         match self.neighbours.iter_mut().find(|table| table.victim == victim) {
             Some(table) => table.rows.extend(rows),
@@ -173,7 +173,7 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize
     let name = |case: usize| {
         let co_runner = plan.cases[case].active.iter().find(|active| active.role != plan.metric)?;
         Some(match &plan.variants[co_runner.role][co_runner.variant].task {
-            Task::Write(write) => (instruction_name(write.instruction), Some(write.block)),
+            Task::Write(write) => (write.instruction.label(), Some(write.block)),
             other => (other.name(), None),
         })
     };
@@ -192,18 +192,6 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize
         Some(NeighbourRow { co_runner: co_runner.into(), block, label, paced, together, seen, result })
     });
     rows.collect()
-}
-
-/// An instruction as the tables name it.
-pub fn instruction_name(instruction: Instruction) -> &'static str {
-    match instruction {
-        Instruction::Clflush => "clflush",
-        Instruction::Clflushopt => "clflushopt",
-        Instruction::Clwb => "clwb",
-        Instruction::Nt => "nt",
-        Instruction::None => "plain store",
-        Instruction::Msync => "msync",
-    }
 }
 
 fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {

@@ -14,9 +14,6 @@ use super::{BATCHES, BLOCKS};
 /// PMDK's rule: non-temporal stores from so many bytes on (libpmem(7), `PMEM_MOVNT_THRESHOLD`).
 pub const PMDK_THRESHOLD: u64 = 256;
 
-/// The instructions in the order in which they are preferred at equal cost: `clwb` may keep the line.
-pub const FLUSHES: [Flush; 3] = [Flush::Clwb, Flush::Clflushopt, Flush::Clflush];
-
 /// A batch is worth it while it is cheaper by more than this.
 const WORTH: f64 = 0.1;
 
@@ -78,7 +75,8 @@ impl Choice {
 
     /// PMDK's, with the best instruction that this processor has.
     pub fn pmdk(supported: impl Fn(Flush) -> bool) -> Self {
-        let instruction = FLUSHES.into_iter().find(|flush| supported(*flush)).unwrap_or(Flush::Clflush);
+        let instruction =
+            Flush::GENTLEST_FIRST.into_iter().find(|flush| supported(*flush)).unwrap_or(Flush::Clflush);
         Self { instruction, nt_threshold: Some(PMDK_THRESHOLD), batch: 1 }
     }
 }
@@ -87,9 +85,7 @@ impl Choice {
 pub fn instruction(way: Way) -> Instruction {
     match way {
         Way::NonTemporal => Instruction::Nt,
-        Way::Flush(Flush::Clflush) => Instruction::Clflush,
-        Way::Flush(Flush::Clflushopt) => Instruction::Clflushopt,
-        Way::Flush(Flush::Clwb) => Instruction::Clwb,
+        Way::Flush(flush) => Instruction::Flush(flush),
     }
 }
 
@@ -99,14 +95,14 @@ pub fn instruction(way: Way) -> Instruction {
 pub fn choose(costs: &Costs) -> Option<Choice> {
     let log = |way: Way, block: Bytes| costs.of(instruction(way), block, 1).map(f64::ln);
     let mut best: Option<(f64, Choice)> = None;
-    for flush in FLUSHES {
+    for flush in Flush::GENTLEST_FIRST {
         for first_nt in (0..=BLOCKS.len()).rev() {
             let way = |index: usize| if index < first_nt { Way::Flush(flush) } else { Way::NonTemporal };
             let total: Option<f64> = (0..BLOCKS.len()).map(|index| log(way(index), BLOCKS[index])).sum();
             let Some(total) = total else { continue };
             let threshold = BLOCKS.get(first_nt).map(|block| block.0);
             let choice = Choice { instruction: flush, nt_threshold: threshold, batch: 1 };
-            // Preferred ones come first; a later one must be better by more than noise, at each size.
+            // The gentlest come first; a later one must be better by more than noise, at each size.
             let same = SAME.ln_1p() * BLOCKS.len() as f64;
             if best.as_ref().is_none_or(|(least, _)| total < least - same) {
                 best = Some((total, choice));
@@ -132,13 +128,13 @@ mod tests {
         let mut all = Vec::new();
         for block in BLOCKS {
             let lines = block.0 as f64 / 64.0;
-            for (kind, own) in FLUSHES.into_iter().zip(flush) {
+            for (kind, own) in Flush::GENTLEST_FIRST.into_iter().zip(flush) {
                 all.push((instruction(Way::Flush(kind)), block, 1, own + 100.0 / lines));
             }
             all.push((Instruction::Nt, block, 1, nt + nt_fence / lines));
         }
         for batch in &BATCHES[1..] {
-            for (kind, own) in FLUSHES.into_iter().zip(flush) {
+            for (kind, own) in Flush::GENTLEST_FIRST.into_iter().zip(flush) {
                 all.push((instruction(Way::Flush(kind)), BLOCKS[0], *batch, own + 100.0 / f64::from(*batch)));
             }
             all.push((Instruction::Nt, BLOCKS[0], *batch, nt + nt_fence / f64::from(*batch)));

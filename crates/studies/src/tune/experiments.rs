@@ -1,6 +1,7 @@
 //! The experiments of each stage.
 
 use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_experiment::task::{Instruction, words};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
 use ringfence_machine::units::Bytes;
@@ -8,14 +9,13 @@ use toml::{Table, Value};
 
 use super::choice::{Choice, instruction};
 use super::{BATCHES, BLOCKS, Question};
-use crate::survey::instruction_name;
 
 const WRITER: &str = "writer";
 
 /// The costs of all ways: block sizes, and batches at the smallest.
 pub fn costs(question: &Question) -> Experiment {
     let strings = |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
-    let all = strings(&["clflush", "clflushopt", "clwb", "nt"].map(String::from));
+    let all = words(Instruction::flushing().map(Instruction::name));
     let mut by_block = target(question);
     by_block.insert("instruction".into(), all.clone());
     by_block.insert("block".into(), strings(&BLOCKS.map(|block| block.to_string())));
@@ -43,7 +43,7 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
     }
     let asks = "What does the policy gain over PMDK's fixed rule, where they differ?";
     let mut experiment = experiment(question, "confirm", asks, 1);
-    let name = |way| Value::String(instruction_name(instruction(way)).into());
+    let name = |way| Value::String(instruction(way).label().into());
     let mut tasks = Vec::new();
     for (index, block) in differing.into_iter().enumerate() {
         let mut task = target(question);
@@ -68,7 +68,7 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
 pub fn writer(question: &Question, choice: &Choice) -> Table {
     let mut task = target(question);
     task.insert("block".into(), Value::String(question.block.to_string()));
-    let name = instruction_name(instruction(choice.way(question.block)));
+    let name = instruction(choice.way(question.block)).label();
     task.insert("instruction".into(), Value::String(name.into()));
     task
 }

@@ -33,13 +33,9 @@ pub fn measure(question: &Question, instruction: Flush) -> Result<Prices, String
     let lines = |f: &dyn Fn(*mut u8)| (0..LINES).for_each(|line| f(region.base().wrapping_add(line * LINE)));
     let flush = || {
         // SAFETY: the lines lie inside the region, and the processor has the instruction.
-        lines(&|at| unsafe {
-            match instruction {
-                Flush::Clflush => isa::clflush(at),
-                Flush::Clflushopt => isa::clflushopt(at),
-                Flush::Clwb => isa::clwb(at),
-            }
-        });
+        unsafe {
+            instruction.each((0..LINES).map(|line| region.base().wrapping_add(line * LINE).cast_const()))
+        };
         isa::sfence();
     };
     let (mut clock, mut dirty, mut clean, mut fence) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -21,7 +21,7 @@ use super::{Question, experiments, prices};
 use crate::StudyError;
 use crate::measure::{Measurement, continue_or_begin};
 use crate::prove::{self, Proof, Verdict};
-use crate::survey::{Watch, instruction_name};
+use crate::survey::Watch;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -165,10 +165,10 @@ fn apply(policy: &mut Policy, question: &Question, proof: &Proof) -> bool {
     let set = lever.arm.set.get(prove::AGGRESSOR);
     let value = |key: &str| set.and_then(|set| set.get(key)?.as_str());
     if let Some(name) = value("instruction") {
-        if name == instruction_name(Instruction::Nt) {
+        if name == Instruction::Nt.name() {
             let threshold = policy.nt_threshold.unwrap_or(u64::MAX).min(question.block.0);
             policy.nt_threshold = Some(threshold);
-        } else if let Some(flush) = choice::FLUSHES.into_iter().find(|flush| flush.to_string() == name) {
+        } else if let Ok(flush) = name.parse() {
             policy.instruction = flush;
             if policy.nt_threshold.is_some_and(|threshold| threshold <= question.block.0) {
                 policy.nt_threshold = None;

@@ -50,7 +50,7 @@ impl Reader {
     /// Where the task makes no sense, the processor lacks an instruction, or the memory cannot be had.
     pub fn new(task: &Read, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
-        if let Some(missing) = task.missing(&Features::detect()) {
+        if let Some(missing) = task.missing(Some(&Features::detect())) {
             return Err(SetupError::Other(missing));
         }
         let clock = Clock::host();
@@ -62,7 +62,7 @@ impl Reader {
             access: task.access.0 as usize,
             preload: task.preload,
             dirty: task.dirty,
-            flush: task.flush.flush(),
+            flush: task.flush.0,
             interval: (task.interval.ns() as f64 / clock.ns_per_tick()) as u64,
             due: 0,
             clock,
@@ -87,11 +87,8 @@ impl Reader {
                 if self.dirty {
                     line.write_volatile(offset as u8);
                 }
-                match self.flush {
-                    None => {}
-                    Some(Flush::Clflush) => isa::clflush(line),
-                    Some(Flush::Clflushopt) => isa::clflushopt(line),
-                    Some(Flush::Clwb) => isa::clwb(line),
+                if let Some(flush) = self.flush {
+                    flush.function()(line);
                 }
             }
         }

@@ -87,7 +87,7 @@ pub fn create(region: Region, kind: Kind, entry: usize, size: usize) -> (Produce
     let stride = (length + entry).next_multiple_of(LINE);
     let slots = (size / stride) as u64;
     assert!(entry > 0 && slots >= 2 && HEAD + size <= region.len(), "no ring of {entry} in {size} bytes");
-    let best = [Flush::Clwb, Flush::Clflushopt].into_iter().find(|flush| isa::supports(*flush));
+    let best = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
     let (flush, width) = (best.unwrap_or(Flush::Clflush), Width::widest());
     let ring = Ring { region: Arc::new(region), kind, entry, stride, slots, flush, width };
     for at in [WRITE, READ, CURSOR, FREED] {
@@ -125,13 +125,7 @@ impl Ring {
     fn persist(&self, offset: usize) {
         let line = self.at(offset);
         // SAFETY: mapped, and the instruction was looked for in `create`.
-        unsafe {
-            match self.flush {
-                Flush::Clwb => isa::clwb(line),
-                Flush::Clflushopt => isa::clflushopt(line),
-                Flush::Clflush => isa::clflush(line),
-            }
-        }
+        unsafe { self.flush.function()(line) }
         isa::sfence();
     }
 

@@ -14,13 +14,16 @@
 //! For AVX-512 and `clwb` at 4 KiB the copy loop is `vmovdqa64`, `vmovdqa64`, `add`, `add`, `dec`,
 //! `jne`, and the flush loop `clwb`, `add`, `dec`, `jne`.
 
+use ringfence_experiment::task::{FenceAt, FenceKind, WidthChoice};
 use ringfence_persist::isa;
 use ringfence_persist::{Flush, LINE, Width};
 
-/// How one line gets from the source to the target.
+/// How a block gets from the source to the target: line by line, or whole where `WHOLE`.
 trait Copy {
     const WIDE: bool;
+    const WHOLE: bool = false;
     unsafe fn line(to: *mut u8, from: *const u8);
+    unsafe fn block(_to: *mut u8, _from: *const u8, _lines: usize) {}
 }
 
 macro_rules! copies {
@@ -44,6 +47,22 @@ copies! {
     StreamSse2, false, isa::stream_sse2;
     StreamAvx2, true, isa::stream_avx2;
     StreamAvx512, true, isa::stream_avx512;
+}
+
+struct CopyMovsb;
+impl Copy for CopyMovsb {
+    const WIDE: bool = false;
+    const WHOLE: bool = true;
+    #[inline(always)]
+    unsafe fn line(to: *mut u8, from: *const u8) {
+        // SAFETY: the caller's contract is that of the instruction.
+        unsafe { isa::copy_movsb(to, from, LINE) }
+    }
+    #[inline(always)]
+    unsafe fn block(to: *mut u8, from: *const u8, lines: usize) {
+        // SAFETY: as above.
+        unsafe { isa::copy_movsb(to, from, lines * LINE) }
+    }
 }
 
 /// What is done to each line after the block has been copied.
@@ -78,7 +97,7 @@ impl FlushLine for NoFlush {
     unsafe fn line(_: *const u8) {}
 }
 
-/// An instruction that orders stores.
+/// A fence instruction.
 trait Fence {
     const ANY: bool = true;
     fn fence();
@@ -100,6 +119,7 @@ fences! {
     Sfence, isa::sfence;
     Mfence, isa::mfence;
     Locked, isa::locked;
+    Lfence, isa::lfence;
 }
 
 struct NoFence;
@@ -107,30 +127,6 @@ impl Fence for NoFence {
     const ANY: bool = false;
     #[inline(always)]
     fn fence() {}
-}
-
-/// The fence instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FenceKind {
-    /// `sfence`.
-    Sfence,
-    /// `mfence`.
-    Mfence,
-    /// A locked instruction.
-    Locked,
-}
-
-/// Where the fences stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FenceAt {
-    /// Nowhere: nothing is durable when the writer goes on.
-    Never,
-    /// After every `batch` blocks.
-    Block,
-    /// After every line.
-    Line,
-    /// Before and after every line.
-    AroundLine,
 }
 
 /// What a loop writes, and where it stands. Blocks are visited in order, wrapping, or at random
@@ -192,7 +188,11 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(sha
     for _ in 0..count {
         let block = walk.advance();
         let (mut to, mut from) = (block, walk.source);
-        for _ in 0..walk.lines {
+        if C::WHOLE {
+            // SAFETY: one block of the target and of the source.
+            unsafe { C::block(to, from, walk.lines) };
+        }
+        for _ in 0..if C::WHOLE { 0 } else { walk.lines } {
             // SAFETY: line by line over one block of the target and of the source.
             unsafe {
                 if L::ANY && AROUND && !F::ANY {
@@ -235,14 +235,21 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(sha
     }
 }
 
-/// The loop for a way of writing. `stream` takes non-temporal stores and excludes a flush.
+/// The loop for a way of writing, if there is one: `stream` takes non-temporal stores, which exclude a flush
+/// and a copy of whole blocks; and those exclude fences at lines that nothing flushes.
 pub fn select(
-    width: Width,
+    width: WidthChoice,
     stream: bool,
     flush: Option<Flush>,
     at: FenceAt,
     fence: FenceKind,
 ) -> Option<Loop> {
+    let width = match width {
+        WidthChoice::Auto => Width::widest(),
+        WidthChoice::Vector(width) => width,
+        WidthChoice::Movsb if stream => return None,
+        WidthChoice::Movsb => return movsb(flush, at, fence),
+    };
     match (stream, width) {
         (true, _) if flush.is_some() => None,
         (true, Width::Sse2) => Some(with_fence::<StreamSse2, NoFlush>(at, fence)),
@@ -252,6 +259,11 @@ pub fn select(
         (false, Width::Avx2) => Some(with_flush::<CopyAvx2>(flush, at, fence)),
         (false, Width::Avx512) => Some(with_flush::<CopyAvx512>(flush, at, fence)),
     }
+}
+
+fn movsb(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Option<Loop> {
+    let at_lines = matches!(at, FenceAt::Line | FenceAt::Around);
+    (flush.is_some() || !at_lines).then(|| with_flush::<CopyMovsb>(flush, at, fence))
 }
 
 fn with_flush<C: Copy>(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Loop {
@@ -268,14 +280,15 @@ fn with_fence<C: Copy, F: FlushLine>(at: FenceAt, fence: FenceKind) -> Loop {
         FenceKind::Sfence => placed::<C, F, Sfence>(at),
         FenceKind::Mfence => placed::<C, F, Mfence>(at),
         FenceKind::Locked => placed::<C, F, Locked>(at),
+        FenceKind::Lfence => placed::<C, F, Lfence>(at),
     }
 }
 
 fn placed<C: Copy, F: FlushLine, K: Fence>(at: FenceAt) -> Loop {
     match at {
-        FenceAt::Never => run::<C, F, NoFence, NoFence, false>,
+        FenceAt::None => run::<C, F, NoFence, NoFence, false>,
         FenceAt::Block => run::<C, F, K, NoFence, false>,
         FenceAt::Line => run::<C, F, NoFence, K, false>,
-        FenceAt::AroundLine => run::<C, F, NoFence, K, true>,
+        FenceAt::Around => run::<C, F, NoFence, K, true>,
     }
 }

@@ -6,14 +6,12 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use ringfence_experiment::task::{
-    FenceAt, FenceKind, Instruction, LineState, PageSize, Pattern, Target, Write,
-};
+use ringfence_experiment::task::{Instruction, LineState, PageSize, Pattern, Target, Write};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::features::Features;
 use ringfence_persist::{Flush, LINE, Region, Request, isa};
 
-use self::loops::{FenceAt as At, FenceKind as Kind, Loop, Walk};
+use self::loops::{Loop, Walk};
 use super::{Latencies, SetupError, Work, Workload};
 
 /// Targets already mapped, for writers that differ in nothing that concerns the mapping.
@@ -133,7 +131,7 @@ impl Writer {
     pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         // The loops rely on both: a block has lines and fits, and the instructions exist.
         task.check().map_err(SetupError::Other)?;
-        if let Some(missing) = task.missing(&Features::detect()) {
+        if let Some(missing) = task.missing(Some(&Features::detect())) {
             return Err(SetupError::Other(missing));
         }
         let region = regions.get(task)?;
@@ -143,8 +141,8 @@ impl Writer {
             unsafe { source.base().add(offset).write((offset % 251) as u8 + 1) };
         }
         let stream = task.instruction == Instruction::Nt;
-        let run = loops::select(task.width.width(), stream, task.instruction.flush(), at(task), kind(task))
-            .expect("a non-temporal writer names no flush instruction");
+        let run = loops::select(task.width, stream, task.instruction.flush(), task.fence_at, task.fence)
+            .expect("checked: there is such a way of writing");
         let walk = Walk {
             base: region.base(),
             source: source.base(),
@@ -290,23 +288,6 @@ impl Pace {
         while (clock.now() as f64) < self.due {
             std::hint::spin_loop();
         }
-    }
-}
-
-fn at(task: &Write) -> At {
-    match task.fence_at {
-        FenceAt::None => At::Never,
-        FenceAt::Block => At::Block,
-        FenceAt::Line => At::Line,
-        FenceAt::Around => At::AroundLine,
-    }
-}
-
-fn kind(task: &Write) -> Kind {
-    match task.fence {
-        FenceKind::Sfence => Kind::Sfence,
-        FenceKind::Mfence => Kind::Mfence,
-        FenceKind::Locked => Kind::Locked,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::text;
+use ringfence_experiment::task::{Flush, text};
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -61,9 +61,9 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         asked.measuring.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
     go_on()?;
     said.measure(wanted, &dir, &machine, &asked.measuring)?;
-    let flushes = if held.is_some() { &lock::FLUSHES[..] } else { &[] };
-    for flush in flushes {
-        if !lock::has(flush) {
+    let flushes = if held.is_some() { &Flush::ALL[..] } else { &[] };
+    for &flush in flushes {
+        if !ringfence_persist::isa::supports(flush) {
             said.note(format!("locked, after {flush}: not run, because this processor has no {flush}"))?;
             continue;
         }

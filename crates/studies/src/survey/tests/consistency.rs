@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_experiment::task::Instruction;
 
 use super::*;
 
@@ -45,8 +46,7 @@ fn costs(survey: &Survey, block: u64) -> Vec<(&'static str, Interval)> {
             && row.write.line == ringfence_experiment::task::LineState::AsIs
             && row.write.instruction != Instruction::None
     });
-    rows.filter_map(|row| Some((instruction_name(row.write.instruction), row.result.ns_per_unit.ok()?)))
-        .collect()
+    rows.filter_map(|row| Some((row.write.instruction.label(), row.result.ns_per_unit.ok()?))).collect()
 }
 
 fn names(text: &str) -> Vec<String> {

@@ -1,5 +1,5 @@
 use ringfence_analysis::estimate::Verdict;
-use ringfence_experiment::task::{FenceAt, Instruction};
+use ringfence_experiment::task::{FenceAt, Flush, Instruction};
 
 use super::*;
 use crate::fixtures::{ns_per_line, survey};
@@ -8,9 +8,9 @@ use crate::fixtures::{ns_per_line, survey};
 // little by its rate; non-temporal stores not at all.
 fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     match (victim, instruction) {
-        ("chase", Instruction::Clwb) => 12.0,
+        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
         ("chase", Instruction::None) => 11.0,
-        ("chase", Instruction::Clflush) if !paced => 1.08,
+        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
         _ => 1.0,
     }
 }
