@@ -14,7 +14,7 @@ use ringfence_machine::topology::Topology;
 use ringfence_resctrl::pseudo::{self, Support};
 use toml::Table;
 
-use crate::fenced;
+use crate::isolation;
 
 /// The plan of an experiment for a machine. Cases whose memory target or program it does not have are not
 /// run; `has_program` says whether a program's name can be started.
@@ -32,12 +32,11 @@ pub fn plan_for(
             continue;
         }
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
-        let fenced = arm.is_some_and(|arm| !arm.resctrl.is_empty());
         let reason = what
             .active
             .iter()
             .find_map(|active| lacks(&plan.variants[active.role][active.variant].task, machine, has_program))
-            .or_else(|| fenced.then(fenced::missing).flatten());
+            .or_else(|| arm.and_then(isolation::missing));
         plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
     }
     Ok(plan)

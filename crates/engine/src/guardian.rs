@@ -22,9 +22,9 @@ use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::{self, Cgroup};
 use super::worker::Spec;
-use super::{fenced, process};
+use super::{isolation, process};
+use crate::isolation::cgroup::{self, Group, Limit};
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";
@@ -82,6 +82,8 @@ fn main(fd: RawFd) -> ! {
             libc::signal(signal, libc::SIG_IGN);
         }
     }
+    // Before it can have died.
+    let supervisor = std::os::unix::process::parent_id();
     adopt_orphans();
     let workers: Workers = Arc::default();
     let collector = workers.clone();
@@ -96,8 +98,7 @@ fn main(fd: RawFd) -> ! {
     }
     process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
     cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
-    // What fails is left to the next run.
-    let _ = fenced::recover(Duration::ZERO);
+    isolation::recover(supervisor);
     std::process::exit(0);
 }
 
@@ -157,7 +158,8 @@ fn limit(spec: &mut Spec) {
     if number == 0 {
         cgroup::sweep(&FsRoot::host(), None);
     }
-    spec.cgroup = quota.and_then(|quota| Cgroup::make(&FsRoot::host(), std::process::id(), number, quota));
+    let name = format!("{}-{number}", std::process::id());
+    spec.cgroup = quota.and_then(|quota| Group::make(&FsRoot::host(), &name, Limit::Quota(quota)).ok());
 }
 
 fn end(slot: usize, workers: &Workers) {

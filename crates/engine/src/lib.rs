@@ -4,11 +4,10 @@
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
 
 pub mod available;
-mod cgroup;
 mod crew;
-pub mod fenced;
 pub mod guardian;
 pub mod host;
+pub mod isolation;
 mod process;
 pub mod program;
 pub mod runner;
@@ -121,18 +120,24 @@ pub trait Engine {
     /// Where a task does not pause.
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
 
-    /// Arranges what a case wants besides its tasks, before its window.
+    /// Arranges what a case's arm wants besides its tasks (see [`isolation`]), before its window.
     ///
     /// # Errors
-    /// Where that is refused.
-    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
-        let _ = case;
-        Ok(())
-    }
+    /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not be measured
+    /// without under its name.
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError>;
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
     ///
     /// # Errors
     /// Where a task ends or does not run.
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError>;
+
+    /// Ends all tasks and puts back what was changed on the machine. Returned is what should be known of that, one
+    /// sentence each: what somebody else has changed meanwhile and was left so, what cannot be put back yet, and
+    /// tasks that were not where they belong.
+    ///
+    /// # Errors
+    /// What could not be put back, and how to try again.
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError>;
 }

@@ -1,6 +1,7 @@
 //! Questions that take several experiments, or one and a conclusion of its own.
 
 pub mod compare;
+mod engines;
 mod error;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;

@@ -20,6 +20,7 @@ use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
+use super::isolation::{self, Isolation, Tasks};
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
 use super::{Engine, EngineError, Measured, Used, process};
@@ -32,6 +33,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs tasks on this machine.
 pub struct HostEngine<'a> {
+    // Before the tasks end, so that they leave their groups first.
+    isolations: Vec<Box<dyn Isolation>>,
+    arm_of: Vec<usize>,
     plan: Plan,
     stop: &'a AtomicBool,
     shared: Shared,
@@ -55,8 +59,13 @@ impl<'a> HostEngine<'a> {
     /// timed whole; shorter windows are finished first.
     ///
     /// # Errors
-    /// Where the guardian cannot be started.
+    /// Where the guardian cannot be started, and where what an arm wants to be set apart is not there, is being changed
+    /// by somebody else, or refuses.
     pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+        let isolations = isolation::begin(plan)?;
+        let arms = &plan.experiment.arms;
+        let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
+        let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
         let workers = crew::workers(plan);
         let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
         let shared =
@@ -67,6 +76,8 @@ impl<'a> HostEngine<'a> {
         let clock = Clock::host();
         let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
         Ok(Self {
+            isolations,
+            arm_of,
             plan,
             stop,
             shared,
@@ -84,35 +95,6 @@ impl<'a> HostEngine<'a> {
         })
     }
 
-    /// The processes of a role that run now: its workers, and whatever they have started.
-    pub fn processes(&self, role: usize) -> Vec<u32> {
-        let workers = self.workers.iter().filter(|worker| worker.role == role);
-        let mut all = Vec::new();
-        for pid in workers.filter_map(|worker| worker.pid) {
-            all.push(pid);
-            all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
-        }
-        all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
-    }
-
-    /// The processes that run now which a role's program has started and left, so that nobody knows whose they
-    /// are: the guardian has them.
-    pub fn orphans(&self) -> Vec<u32> {
-        let guardian = self.guardian.pid();
-        let below = process::descendants(&FsRoot::host(), guardian);
-        let workers: Vec<i32> = self.workers.iter().filter_map(|worker| worker.pid).collect();
-        let orphan = |process: &&process::Process| {
-            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
-        };
-        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
-    }
-
-    /// Something was changed that takes effect slowly: before the next window the tasks run until their
-    /// rates stand still.
-    pub fn let_drift(&mut self) {
-        self.drifting = true;
-    }
-
     fn slot(&self, worker: usize) -> &Slot {
         self.shared.slot(self.workers[worker].slot)
     }
@@ -121,6 +103,11 @@ impl<'a> HostEngine<'a> {
         let worker = &self.workers[worker];
         let role = &self.plan.experiment.roles[worker.role].name;
         format!("{role} {} on CPU {}", worker.instance, worker.home)
+    }
+
+    fn end_life(&mut self) {
+        let tasks = Crew(&self.workers, &self.guardian);
+        self.isolations.iter_mut().for_each(|isolation| isolation.end_life(&tasks));
     }
 
     // What went wrong with a worker that did not do as ordered.
@@ -307,6 +294,32 @@ impl<'a> HostEngine<'a> {
     }
 }
 
+/// Whom an isolation sets apart: the workers' processes, and whatever they have started.
+struct Crew<'a>(&'a [Worker], &'a Guardian);
+
+impl Tasks for Crew<'_> {
+    fn processes(&self, role: usize) -> Vec<u32> {
+        let workers = self.0.iter().filter(|worker| worker.role == role);
+        let mut all = Vec::new();
+        for pid in workers.filter_map(|worker| worker.pid) {
+            all.push(pid);
+            all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
+        }
+        all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+
+    // The guardian has them.
+    fn orphans(&self) -> Vec<u32> {
+        let guardian = self.1.pid();
+        let below = process::descendants(&FsRoot::host(), guardian);
+        let workers: Vec<i32> = self.0.iter().filter_map(|worker| worker.pid).collect();
+        let orphan = |process: &&process::Process| {
+            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
+        };
+        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
+    }
+}
+
 impl Engine for HostEngine<'_> {
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
@@ -326,6 +339,9 @@ impl Engine for HostEngine<'_> {
 
     fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
         let metric = self.plan.metric;
+        if self.life.is_some() {
+            self.end_life();
+        }
         self.switch(&[])?;
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
             .filter(|&worker| self.life.is_none() || self.workers[worker].role == metric)
@@ -343,7 +359,31 @@ impl Engine for HostEngine<'_> {
             self.start(&victims, life)?;
         }
         self.life = Some(life);
+        let tasks = Crew(&self.workers, &self.guardian);
+        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_life(&tasks))
+    }
+
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        let (arm, tasks) = (self.arm_of[case], Crew(&self.workers, &self.guardian));
+        for isolation in &mut self.isolations {
+            // Before the next window the tasks run until their rates stand still.
+            self.drifting |= isolation.set(arm, &tasks)?;
+        }
         Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        self.end_life();
+        let mut told = Vec::new();
+        let mut failed = None;
+        for isolation in std::mem::take(&mut self.isolations) {
+            match isolation.end() {
+                Ok(sentences) => told.extend(sentences),
+                // The others are put back all the same.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(told), Err)
     }
 
     fn starts(&mut self) -> Vec<Start> {

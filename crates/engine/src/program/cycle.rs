@@ -8,7 +8,7 @@ use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
 use super::own_pid;
-use crate::cgroup::PERIOD_US;
+use crate::isolation::cgroup::PERIOD_US;
 use crate::process;
 
 // Looking for new processes reads all of /proc: not in every period.

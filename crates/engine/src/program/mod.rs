@@ -23,7 +23,7 @@ use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use ringfence_machine::root::FsRoot;
 
-use crate::cgroup::{self, Cgroup};
+use crate::isolation::cgroup::{self, Group};
 use crate::process;
 use crate::shm::Slot;
 
@@ -54,7 +54,7 @@ impl Program {
     pub fn start(
         command: &Command,
         quota: Option<Share>,
-        cgroup: Option<&Cgroup>,
+        cgroup: Option<&Group>,
         home: &CpuSet,
         slot: &Slot,
     ) -> Result<Self, String> {
@@ -150,7 +150,7 @@ struct Launcher {
 }
 
 impl Launcher {
-    fn new(command: &Command, cgroup: Option<&Cgroup>) -> Result<Self, String> {
+    fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, String> {
         let stderr = unlinked_file(c"stderr")
             .map_err(|error| format!("making a file for its messages failed: {error}"))?;
         Ok(Self {

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use self::counted::Counted;
 use self::rest::{Turn, rest};
-use super::cgroup::Cgroup;
 use super::shm::{Report, Shared, Slot, order, state};
+use crate::isolation::cgroup::Group;
 use crate::program::Program;
 use crate::program::whole_run::WholeRun;
 
@@ -36,7 +36,7 @@ pub struct Spec {
     /// The variants of its role; `None` for those that this machine cannot run.
     pub tasks: Vec<Option<Assigned>>,
     /// The group in which its program runs, if it has a quota and a group could be made.
-    pub cgroup: Option<Cgroup>,
+    pub cgroup: Option<Group>,
 }
 
 /// A task and how much CPU time it may use.

@@ -1,4 +1,4 @@
-//! The `resctrl` table of an arm: what it may name.
+//! What an arm may set apart: its tables `resctrl` and `cpu_weight`.
 
 use ringfence_resctrl::GroupId;
 
@@ -6,6 +6,18 @@ use super::Arm;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
+    resctrl(arm).or_else(|| cpu_weight(arm))
+}
+
+fn cpu_weight(arm: &Arm) -> Option<String> {
+    arm.cpu_weight.iter().find_map(|(name, weight)| match weight {
+        _ if !arm.active.contains(name) => Some(format!("cpu_weight names '{name}', which it does not run")),
+        1..=10_000 => None,
+        _ => Some(format!("cpu_weight: {weight} for '{name}' is not between 1 and 10000")),
+    })
+}
+
+fn resctrl(arm: &Arm) -> Option<String> {
     arm.resctrl.iter().find_map(|(name, schemata)| {
         if schemata.settings().next().is_none() {
             return Some(format!("resctrl sets nothing for '{name}': write it as \"L3:0=f\" or \"MB:0=50\""));
@@ -30,6 +42,19 @@ pub fn problem(arm: &Arm) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_are_of_roles_that_run() {
+        let with = |name: &str, weight: u32| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.cpu_weight.insert(name.into(), weight);
+            problem(&arm)
+        };
+        assert_eq!((with("victim", 1), with("victim", 10_000)), (None, None));
+        assert!(with("aggressor", 10).unwrap().contains("does not run"));
+        assert!(with("victim", 0).unwrap().contains("between 1 and 10000"));
+        assert!(with("victim", 10_001).unwrap().contains("between 1 and 10000"));
+    }
 
     #[test]
     fn only_what_runs_and_groups_can_be_fenced() {

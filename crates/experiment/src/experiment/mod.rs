@@ -229,6 +229,10 @@ pub struct Arm {
     /// named is as before the experiment; afterwards everything is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resctrl: BTreeMap<String, Schemata>,
+    /// The weight of roles' processes against whatever else wants their CPUs, 1 to 10000, as a control group's
+    /// `cpu.weight`: 100 is that of all who have none, so that 10 gets a tenth of what one of these gets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_weight: BTreeMap<String, u32>,
 }
 
 /// A value, or a list of them.
@@ -294,6 +298,7 @@ impl Arm {
             set: BTreeMap::new(),
             only: BTreeMap::new(),
             resctrl: BTreeMap::new(),
+            cpu_weight: BTreeMap::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! follow in the file's order, each where its kind of placement says, on the first CPUs of that place
 //! which nobody has whom it runs beside. So roles that never run at once, because no arm has both, may
 //! share CPUs: two variants of a co-runner then differ in nothing else. CPUs named in a file are taken as
-//! they are, and what that means (a sibling, another cache, another node) is said.
+//! they are, and what that means (one CPU for two, a sibling, another cache, another node) is said.
 //!
 //! The core of CPU 0, which also serves the kernel, is taken last, and its use is said. A role for which
 //! there is no room gets fewer CPUs than it wants, never others: its cases are not run.
@@ -90,7 +90,7 @@ pub fn place(
     arms: &[Vec<usize>],
 ) -> Result<Placed, String> {
     let meets = |a: usize, b: usize| a != b && arms.iter().any(|arm| arm.contains(&a) && arm.contains(&b));
-    check_named(topology, wants, meets)?;
+    check_named(topology, wants)?;
     let floor = Floor::of(topology);
     let best = floor.seat(wants, metric, &meets);
     let mut placed = Placed { cpus: best.cpus, places: best.places, notes: Vec::new() };
@@ -98,23 +98,13 @@ pub fn place(
     Ok(placed)
 }
 
-fn check_named(
-    topology: &Topology,
-    wants: &[Want],
-    meets: impl Fn(usize, usize) -> bool,
-) -> Result<(), String> {
+fn check_named(topology: &Topology, wants: &[Want]) -> Result<(), String> {
     let usable = topology.usable();
-    for (role, want) in wants.iter().enumerate() {
-        let Some(cpus) = &want.cpus else { continue };
+    for cpus in wants.iter().filter_map(|want| want.cpus.as_ref()) {
         if let Some(bad) = cpus.iter().find(|cpu| !usable.contains(*cpu)) {
             return Err(format!(
                 "cpus = \"{cpus}\": CPU {bad} is not among the CPUs that are online and allowed ({usable}): choose from these"
             ));
-        }
-        let others = (0..role).filter(|other| meets(role, *other));
-        let mut shared = others.filter_map(|other| wants[other].cpus.as_ref()?.intersection(cpus).first());
-        if let Some(twice) = shared.next() {
-            return Err(format!("CPU {twice} is named for two roles that run at once: give each its own"));
         }
     }
     Ok(())

@@ -38,6 +38,16 @@ pub(super) fn notes(
         // Siblings are no news where they were asked for.
         let others = (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
         for other in others.filter(|other| placed.places[*other] != Place::Smt) {
+            let theirs: CpuSet = placed.cpus[other].iter().copied().collect();
+            let shared = own.intersection(&theirs);
+            if !shared.is_empty() {
+                notes.push(format!(
+                    "{} and {} share {}, whose time the kernel divides between them",
+                    want.role,
+                    wants[other].role,
+                    cpus(&shared)
+                ));
+            }
             let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[other]);
             if !ours.is_empty() {
                 let (is, siblings) =
@@ -108,7 +118,7 @@ fn touching(topology: &Topology, ours: &[CpuId], theirs: &[CpuId]) -> (CpuSet, C
     let mut found = (CpuSet::new(), CpuSet::new());
     for &a in ours {
         let siblings = topology.smt_siblings(a);
-        for &b in theirs.iter().filter(|b| siblings.contains(**b)) {
+        for &b in theirs.iter().filter(|b| **b != a && siblings.contains(**b)) {
             found.0.insert(a);
             found.1.insert(b);
         }

@@ -134,7 +134,8 @@ impl Plan {
     }
 
     /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
-    /// the first instance of each other role that runs, and of the metric's second.
+    /// the first instance of each other role that runs, and of the metric's second. A CPU that is shared with the first
+    /// is no distance away.
     pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
         let first = |active: &Active| self.placed.cpus[active.role].first().copied();
         let active = &self.cases[case].active;
@@ -142,7 +143,9 @@ impl Plan {
         let second = metric.filter(|metric| metric.count > 1);
         let second = second.and_then(|metric| self.placed.cpus[metric.role].get(1).copied());
         let others = active.iter().filter(|active| active.role != self.metric).filter_map(first);
-        metric.and_then(first).into_iter().chain(others).chain(second).collect()
+        let home = metric.and_then(first);
+        let others = others.chain(second).filter(|cpu| Some(*cpu) != home);
+        home.into_iter().chain(others).collect()
     }
 
     /// The CPUs on which an instance of a role runs: one, but for a single program whose role names

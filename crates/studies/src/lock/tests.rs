@@ -118,7 +118,7 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
     let offer = Offer { apart: Some(apart), can_lock: false };
     let experiment = experiment(&asked(Bytes::mib(4)), &offer).unwrap();
     let plan = ringfence_engine::available::plan_for(&experiment, &machine, &|_| true).unwrap();
-    if ringfence_engine::fenced::missing().is_none() {
+    if ringfence_engine::isolation::resctrl::missing().is_none() {
         return println!("skipped: resctrl is mounted here");
     }
     let run: Vec<&str> = plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();

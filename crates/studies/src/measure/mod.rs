@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use ringfence_analysis::estimate::FEWEST_LIVES;
 use ringfence_dataset::Recorder;
 use ringfence_engine::available::{self, can_be_started};
-use ringfence_engine::fenced::FencedEngine;
 use ringfence_engine::program::instructions_are_counted;
 use ringfence_engine::runner::{self, Observer, Progress};
 use ringfence_engine::{Engine, EngineError, Used};
@@ -23,7 +22,7 @@ use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 
-use crate::StudyError;
+use crate::{StudyError, engines};
 
 pub use resume::{continue_or_begin, resume};
 
@@ -92,9 +91,9 @@ pub fn measure(
     holds_two_lives(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(ringfence_engine::scale::measure);
-    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
-    let ran = runner::run(&plan, &mut engine, stop, &mut recording);
-    let used = used(&plan, &engine);
+    let mut engine = engines::choose(&plan, machine, stop)?;
+    let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
+    let used = used(&plan, engine.as_ref());
     let left = engine.end();
     let (samples, ended) = ran?;
     if samples.is_empty() {
@@ -126,13 +125,13 @@ pub(crate) fn with_engine<T>(
     let plan = available::plan_here(&decided(experiment), machine)
         .map_err(|error| StudyError::Usage(error.to_string()))?;
     progress_can_be_seen(&plan)?;
-    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
-    let done = with(&plan, &mut engine);
+    let mut engine = engines::choose(&plan, machine, stop)?;
+    let done = with(&plan, engine.as_mut());
     engine.end()?;
     Ok(done?)
 }
 
-fn used(plan: &Plan, engine: &FencedEngine) -> Vec<Used> {
+fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
     (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
 }
 

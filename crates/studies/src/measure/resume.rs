@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringfence_dataset::{Dataset, Lock, Recorder};
-use ringfence_engine::fenced::FencedEngine;
 use ringfence_engine::runner::{self, Earlier, Progress};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
@@ -13,7 +12,7 @@ use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
 use super::{Measurement, Recording, decided, progress_can_be_seen};
-use crate::StudyError;
+use crate::{StudyError, engines};
 
 /// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
 /// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they were.
@@ -52,7 +51,7 @@ pub fn resume(
     if time.is_some() {
         plan.experiment.measure.time = time;
     }
-    let mut engine = FencedEngine::new(&plan, &machine.topology, stop)?;
+    let mut engine = engines::choose(&plan, machine, stop)?;
     let recorder = Recorder::resume(&dataset, earlier.offset_ns(), lock)?;
     let mut recording = Recording {
         plan: &dataset.plan,
@@ -63,8 +62,8 @@ pub fn resume(
         starts: Vec::new(),
         progress,
     };
-    let ran = runner::go_on(&plan, earlier, &mut engine, stop, &mut recording);
-    let used = super::used(&plan, &engine);
+    let ran = runner::go_on(&plan, earlier, engine.as_mut(), stop, &mut recording);
+    let used = super::used(&plan, engine.as_ref());
     let left = engine.end();
     let (samples, ended) = ran?;
     let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();

@@ -196,6 +196,13 @@ mod tests {
     }
 
     impl Engine for Simulated {
+        // No arm of these experiments asks for anything to be set apart.
+        fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+            Ok(())
+        }
+        fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+            Ok(Vec::new())
+        }
         fn elapsed(&self) -> Duration {
             self.now
         }

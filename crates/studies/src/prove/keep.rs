@@ -1,6 +1,6 @@
 //! Leaving a proven setting in place.
 
-use ringfence_engine::fenced::{self, Kept};
+use ringfence_engine::isolation::resctrl::{self, Kept};
 
 use super::time::Given;
 use super::{Proof, Verdict, experiments};
@@ -21,5 +21,5 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
         return Ok(None);
     }
     let experiment = experiments::confirmation(&proof.record.question, false, offer, 0, Given::default());
-    Ok(Some(fenced::keep(&experiment, &offer.arm.name)?))
+    Ok(Some(resctrl::keep(&experiment, &offer.arm.name)?))
 }

@@ -28,7 +28,7 @@ pub use keep::keep;
 pub use lever::started_in_group;
 pub use proof::{Confirmation, Proof, Stage, Verdict};
 pub use question::{Files, Question, Record};
-pub use ringfence_engine::fenced::Kept;
+pub use ringfence_engine::isolation::resctrl::Kept;
 pub use run::{Proved, check_time, plan_of_look, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 

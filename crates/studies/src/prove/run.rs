@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_analysis::results;
 use ringfence_dataset::Dataset;
-use ringfence_engine::fenced;
+use ringfence_engine::isolation;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
@@ -106,7 +106,9 @@ fn too_short(time: Span, least: Duration) -> StudyError {
 // only says how the time is divided.
 fn can_have_levers(question: &Question) -> bool {
     let needs_resctrl = |name: &String| ["cat", "mba", "cat+mba"].contains(&name.as_str());
-    question.levers.is_empty() || !question.levers.iter().all(needs_resctrl) || fenced::missing().is_none()
+    question.levers.is_empty()
+        || !question.levers.iter().all(needs_resctrl)
+        || isolation::resctrl::missing().is_none()
 }
 
 fn whole_runs(question: &Question) -> bool {
@@ -344,7 +346,7 @@ fn offers(
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let role = &look.experiment.roles[1 - look.metric];
     // A run that was killed may have left groups behind that are nobody's.
-    let resctrl = fenced::recover(Duration::from_secs(30))
+    let resctrl = isolation::resctrl::recover(Duration::from_secs(30))
         .map_err(|error| error.to_string())
         .and_then(|()| Shared::here());
     let scene = Scene {

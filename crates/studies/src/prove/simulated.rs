@@ -52,6 +52,9 @@ impl Machine<'_> {
 }
 
 impl Engine for Machine<'_> {
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        Ok(Vec::new())
+    }
     fn elapsed(&self) -> Duration {
         self.now
     }

@@ -8,6 +8,7 @@ mod pace;
 mod placement;
 mod quota;
 mod ways;
+mod weight;
 
 use super::lever::Lever;
 
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(environment::Environment),
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
+        Box::new(weight::Weight),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
         Box::new(both::Both),

@@ -1,40 +1,33 @@
-//! An engine whose arms may set resctrl: each role that any arm fences is in a group of its own, and
-//! what an arm wants is set before its windows, within one transaction that is put back at the end.
+//! Caches and bandwidth: each role that any arm fences is in a group of its own, and what an arm wants is set before
+//! its windows, within one transaction that is put back at the end.
 //!
 //! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does not
 //! evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy monitoring
 //! and control").
 
-mod settings;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringfence_experiment::Experiment;
-use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::start::Start;
-use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
-use ringfence_machine::topology::Topology;
 use ringfence_resctrl::transaction::{self, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
 use serde::Serialize;
 
-use super::host::HostEngine;
-use super::{Engine, EngineError, Measured, Used};
+use super::settings::Settings;
+use super::{Isolation, Kind, NO_WAIT, Tasks};
+use crate::EngineError;
 
-use settings::Settings;
-
-/// The engine of this machine, with fences where the plan's arms want them.
-pub struct FencedEngine<'a> {
-    // Before the tasks end, so that they leave their groups first.
-    fences: Option<Fences>,
-    host: HostEngine<'a>,
-    arm_of: Vec<usize>,
-    // Whether a life has begun.
-    begun: bool,
-}
+/// Isolation by resctrl.
+pub const KIND: Kind = Kind {
+    wanted: |arm| !arm.resctrl.is_empty(),
+    missing,
+    begin: |plan| {
+        let begun = Fences::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
+        Ok(begun.map(|fences| Box::new(fences) as Box<dyn Isolation>))
+    },
+    recover: |_| recover(NO_WAIT),
+};
 
 struct Fences {
     transaction: Transaction,
@@ -50,63 +43,7 @@ impl From<ringfence_resctrl::Error> for EngineError {
     }
 }
 
-impl<'a> FencedEngine<'a> {
-    /// Prepares an engine; where an arm sets resctrl, its transaction begins here.
-    ///
-    /// # Errors
-    /// As [`HostEngine::new`]; and where resctrl is not there, is being changed by somebody else, or
-    /// refuses.
-    pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
-        let fences = Fences::of(plan)?;
-        let host = HostEngine::new(plan, topology, stop)?;
-        let arms = &plan.experiment.arms;
-        let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
-        let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
-        Ok(Self { fences, host, arm_of, begun: false })
-    }
-
-    /// Puts resctrl back as it was. What somebody else has changed meanwhile is left so, and returned, one
-    /// sentence each, with what else should be known: what cannot be put back yet, and tasks that were not in
-    /// the groups of their roles.
-    ///
-    /// # Errors
-    /// What could not be put back, and how to try again.
-    pub fn end(mut self) -> Result<Vec<String>, EngineError> {
-        let Some(mut fences) = self.fences.take() else { return Ok(Vec::new()) };
-        fences.look_for_strays(&self.host);
-        let said = |restored: &Restored| -> Vec<String> {
-            let others = |text: &String| {
-                format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
-            };
-            let left = restored.left.iter().map(others);
-            left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
-        };
-        let earlier = fences.transaction.recovered().map(said).unwrap_or_default();
-        let restored = fences.transaction.restore();
-        restored.map(|restored| [earlier, said(&restored), fences.strays].concat()).map_err(|error| {
-            EngineError::Failed(format!(
-                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
-                 tries again"
-            ))
-        })
-    }
-}
-
 impl Fences {
-    fn of(plan: &Plan) -> Result<Option<Self>, EngineError> {
-        // Arms that this machine cannot hold are not run, and want nothing of it.
-        let fences = |case: usize| {
-            let arm = plan.experiment.arms.iter().find(|arm| arm.name == plan.cases[case].arm);
-            arm.is_some_and(|arm| !arm.resctrl.is_empty())
-        };
-        let measured = plan.measured();
-        let run = measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten();
-        if !run.into_iter().any(fences) {
-            return Ok(None);
-        }
-        Self::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))
-    }
-
     fn begin(experiment: &Experiment, purpose: &str) -> Result<Option<Self>, EngineError> {
         let fs = Resctrl::find(&FsRoot::host()).map_err(ringfence_resctrl::Error::from)?;
         let mut transaction = Transaction::begin(&fs, purpose, &Options::default())?;
@@ -125,7 +62,7 @@ impl Fences {
     }
 
     // Whether anything had to be changed.
-    fn set(&mut self, arm: usize) -> Result<bool, EngineError> {
+    fn change(&mut self, arm: usize) -> Result<bool, EngineError> {
         let mut changed = false;
         for (group, wanted) in self.settings.arms[arm].clone() {
             let present = self.present.entry(group.clone()).or_default();
@@ -139,24 +76,9 @@ impl Fences {
         Ok(changed)
     }
 
-    fn take_in(&mut self, host: &HostEngine) -> Result<(), EngineError> {
-        for (&role, group) in &self.settings.roles {
-            // A program may start others while its own are moved: they are born into the group of whoever
-            // starts them, so that the second round finds the last of those that were born outside.
-            for _ in 0..2 {
-                for pid in host.processes(role) {
-                    self.transaction.move_process(group, pid)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Fences {
     // What a task starts is born into its group. So outside of it is what somebody has moved, and what began
     // while its parent was moved and left it before it was found.
-    fn look_for_strays(&mut self, host: &HostEngine) {
+    fn look_for_strays(&mut self, tasks: &dyn Tasks) {
         let fs = self.transaction.resctrl();
         let inside = |group: &GroupId| fs.group(group).tasks().unwrap_or_default();
         let groups: BTreeMap<usize, (&GroupId, BTreeSet<u32>)> = self
@@ -183,60 +105,52 @@ impl Fences {
             }
         };
         for (role, (group, inside)) in &groups {
-            outside(&host.processes(*role), &[inside], &format!("which belongs into {group}"));
+            outside(&tasks.processes(*role), &[inside], &format!("which belongs into {group}"));
         }
         let all: Vec<&BTreeSet<u32>> = groups.values().map(|(_, inside)| inside).collect();
-        outside(&host.orphans(), &all, "which a task has started and left");
+        outside(&tasks.orphans(), &all, "which a task has started and left");
     }
 }
 
-impl Engine for FencedEngine<'_> {
-    fn elapsed(&self) -> Duration {
-        self.host.elapsed()
-    }
-
-    fn give_up_at(&mut self, at: Option<Duration>) {
-        self.host.give_up_at(at);
-    }
-
-    fn stop_half_of_the_time(&mut self, stop: bool) {
-        self.host.stop_half_of_the_time(stop);
-    }
-
-    fn used(&self, role: usize) -> Used {
-        self.host.used(role)
-    }
-
-    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
-        if let Some(fences) = self.fences.as_mut().filter(|_| self.begun) {
-            fences.look_for_strays(&self.host);
-        }
-        self.begun = true;
-        self.host.begin_life(life)?;
-        match &mut self.fences {
-            Some(fences) => fences.take_in(&self.host),
-            None => Ok(()),
-        }
-    }
-
-    fn starts(&mut self) -> Vec<Start> {
-        self.host.starts()
-    }
-
-    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
-        self.host.probe(cpus)
-    }
-
-    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
-        let Some(fences) = &mut self.fences else { return Ok(()) };
-        if fences.set(self.arm_of[case])? {
-            self.host.let_drift();
+impl Isolation for Fences {
+    fn begin_life(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
+        for (&role, group) in &self.settings.roles {
+            // A program may start others while its own are moved: they are born into the group of whoever
+            // starts them, so that the second round finds the last of those that were born outside.
+            for _ in 0..2 {
+                for pid in tasks.processes(role) {
+                    self.transaction.move_process(group, pid)?;
+                }
+            }
         }
         Ok(())
     }
 
-    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
-        self.host.window(active)
+    fn set(&mut self, arm: usize, _: &dyn Tasks) -> Result<bool, EngineError> {
+        self.change(arm)
+    }
+
+    fn end_life(&mut self, tasks: &dyn Tasks) {
+        self.look_for_strays(tasks);
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        let said = |restored: &Restored| -> Vec<String> {
+            let others = |text: &String| {
+                format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
+            };
+            let left = restored.left.iter().map(others);
+            left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
+        };
+        let Self { mut transaction, strays, .. } = *self;
+        let earlier = transaction.recovered().map(said).unwrap_or_default();
+        let restored = transaction.restore();
+        restored.map(|restored| [earlier, said(&restored), strays].concat()).map_err(|error| {
+            EngineError::Failed(format!(
+                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
+                 tries again"
+            ))
+        })
     }
 }
 
@@ -255,13 +169,13 @@ pub struct Kept {
 /// [`ringfence_resctrl::transaction::undo_kept`].
 ///
 /// # Errors
-/// As [`FencedEngine::new`]; and where something is kept already.
+/// Where resctrl is not there, is being changed by somebody else, or refuses; and where something is kept already.
 pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, EngineError> {
     let nothing =
         || EngineError::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
     let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
     let mut fences = Fences::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
-    fences.set(number)?;
+    fences.change(number)?;
     let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
     let groups = fences.settings.roles.iter().map(role).collect();
     let settings = fences.settings.arms[number].clone();

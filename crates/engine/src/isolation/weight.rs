@@ -1,0 +1,154 @@
+//! The CPU's time, shared out by weight among tasks that want the same CPU at once: `cpu.weight` of version 2 of
+//! control groups, `cpu.shares` of version 1 (kernel documentation, admin-guide/cgroup-v2 and
+//! scheduler/sched-design-CFS).
+//!
+//! Only while an arm runs that gives a role a weight are its processes in a group of their own, one for the role;
+//! else they are where they were born, so that the arms without are measured as if there were no groups.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::plan::Plan;
+use ringfence_machine::root::FsRoot;
+
+use super::cgroup::{self, Group, Limit};
+use super::{Isolation, Kind, Tasks};
+use crate::EngineError;
+
+/// Isolation by weight.
+pub const KIND: Kind = Kind {
+    wanted: |arm| !arm.cpu_weight.is_empty(),
+    missing: || {
+        cgroup::cannot_make(&FsRoot::host())
+            .map(|why| format!("no control group with a cpu.weight can be made here: {why}"))
+    },
+    begin: |plan| Ok(Some(Box::new(Weights::begin(plan)?))),
+    recover: |owner| {
+        cgroup::sweep(&FsRoot::host(), owner);
+        Ok(())
+    },
+};
+
+struct Weights {
+    // By role: its group, and whether its processes are in there.
+    groups: BTreeMap<usize, (Group, bool)>,
+    // In the order of the experiment's arms, the weights by role.
+    arms: Vec<BTreeMap<usize, u32>>,
+    // Where processes are born.
+    home: std::path::PathBuf,
+}
+
+impl Weights {
+    fn begin(plan: &Plan) -> Result<Self, EngineError> {
+        let experiment = &plan.experiment;
+        let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
+        let of_arm = |arm: &ringfence_experiment::Arm| {
+            arm.cpu_weight.iter().filter_map(|(name, weight)| Some((index(name)?, *weight))).collect()
+        };
+        let arms: Vec<BTreeMap<usize, u32>> = experiment.arms.iter().map(of_arm).collect();
+        // A process is in one group of a hierarchy, and a quota wants one too.
+        for (arm, weights) in experiment.arms.iter().zip(&arms) {
+            for &role in weights.keys() {
+                if plan.variants[role].iter().any(|variant| variant.quota.is_some()) {
+                    return Err(EngineError::Usage(format!(
+                        "arm '{}': '{}' has a quota in some arm and a weight in this one, and a process can be in one control \
+                         group only: measure them apart",
+                        arm.name, experiment.roles[role].name
+                    )));
+                }
+            }
+        }
+        let root = FsRoot::host();
+        let cannot = |why: String| {
+            EngineError::Usage(format!("no control group with a cpu.weight can be made: {why}"))
+        };
+        let mut groups = BTreeMap::new();
+        cgroup::sweep(&root, None);
+        for role in arms.iter().flat_map(BTreeMap::keys) {
+            if !groups.contains_key(role) {
+                let limit = Limit::Weight(cgroup::DEFAULT_WEIGHT);
+                let name = format!("{}-weight{role}", std::process::id());
+                let group = Group::make(&root, &name, limit).map_err(cannot)?;
+                groups.insert(*role, (group, false));
+            }
+        }
+        let home = groups.values().next().and_then(|(group, _)| group.home(&root));
+        let home =
+            home.ok_or_else(|| cannot("/proc/self/cgroup does not say where this program is".into()))?;
+        Ok(Self { groups, arms, home })
+    }
+
+    fn go_home(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
+        for (role, (_, inside)) in &mut self.groups {
+            if std::mem::take(inside) {
+                move_all(&self.home, *role, tasks)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+// A program may start others while its own are moved: those are born where their parent is, so that the second round
+// finds the last that were born outside.
+fn move_all(procs: &std::path::Path, role: usize, tasks: &dyn Tasks) -> Result<(), EngineError> {
+    for _ in 0..2 {
+        for pid in tasks.processes(role) {
+            cgroup::enter_process(procs, pid).map_err(|error| {
+                EngineError::Failed(format!("moving process {pid} to {} failed: {error}", procs.display()))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+impl Isolation for Weights {
+    fn begin_life(&mut self, _: &dyn Tasks) -> Result<(), EngineError> {
+        // New ones are at home.
+        for (_, inside) in self.groups.values_mut() {
+            *inside = false;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, EngineError> {
+        let wanted = self.arms[arm].clone();
+        for (role, (group, inside)) in &mut self.groups {
+            match wanted.get(role) {
+                Some(weight) => {
+                    group.set(Limit::Weight(*weight)).map_err(|error| {
+                        EngineError::Failed(format!("setting a weight of {weight} failed: {error}"))
+                    })?;
+                    // Each time: what runs may have started others elsewhere meanwhile.
+                    move_all(&group.procs(), *role, tasks)?;
+                    *inside = true;
+                }
+                None if *inside => {
+                    move_all(&self.home, *role, tasks)?;
+                    *inside = false;
+                }
+                None => {}
+            }
+        }
+        Ok(false)
+    }
+
+    fn end_life(&mut self, tasks: &dyn Tasks) {
+        // Those that live on are taken home, so that the groups are empty when they are removed. What cannot be moved
+        // ends with its task.
+        let _ = self.go_home(tasks);
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        for (group, _) in self.groups.values() {
+            group.remove();
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Drop for Weights {
+    fn drop(&mut self) {
+        for (group, _) in self.groups.values() {
+            group.remove();
+        }
+    }
+}
