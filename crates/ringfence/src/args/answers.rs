@@ -70,7 +70,7 @@ pub struct Prove {
     #[arg(long, value_enum, default_value = "auto")]
     pub placement: Placement,
     /// The victim's CPU instead of the placement's; a program may use all that are named
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, visible_alias = "victim-cpus", value_name = "CPUS")]
     pub victim_cpu: Option<String>,
     /// The aggressors' CPUs instead of the placement's; a single program may use all that are named
     #[arg(long, value_name = "CPUS")]

@@ -346,7 +346,7 @@ pub struct Neighbours {
     #[arg(long, value_enum, default_value = "auto")]
     pub placement: Placement,
     /// The victim's CPU, instead of the placement's
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, visible_alias = "victim-cpus", value_name = "CPU")]
     pub victim_cpu: Option<String>,
     /// The aggressors' CPUs, instead of the placement's
     #[arg(long, value_name = "CPUS")]
