@@ -8,3 +8,4 @@ mod other_tools;
 mod refused;
 mod resumed;
 mod round_trip;
+mod versions;
