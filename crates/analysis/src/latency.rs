@@ -147,25 +147,17 @@ mod tests {
         let latencies = Histogram::from(buckets.to_vec());
         Sample {
             life,
-            block: 0,
-            step: 0,
             position: case,
             step_case: 1,
             case,
             role: "reader".into(),
-            instance: 0,
-            cpu: 0,
             class: Class::Sharing,
-            ping_before_ns: None,
-            ping_after_ns: None,
-            start_ns: 0,
             length_ns: 1000,
             busy_ns: 1000,
             units: latencies.total(),
-            cycles: None,
-            instructions: None,
             llc_misses: Some(5),
             latencies: Some(latencies),
+            ..Sample::default()
         }
     }
 

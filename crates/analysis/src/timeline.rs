@@ -164,26 +164,17 @@ mod tests {
 
     fn sample(step: u32, case: u32, units: u64, class: Class) -> Sample {
         Sample {
-            life: 0,
-            block: 0,
             step,
-            position: 0,
             step_case: case,
             case,
             role: "victim".into(),
-            instance: 0,
-            cpu: 0,
             class,
             ping_before_ns: Some(100.0 + f64::from(step)),
-            ping_after_ns: None,
             start_ns: u64::from(step) * 1_000_000_000,
             length_ns: 1000,
             busy_ns: 1000,
             units,
-            cycles: None,
-            instructions: None,
-            llc_misses: None,
-            latencies: None,
+            ..Sample::default()
         }
     }
 

@@ -37,10 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 block: step / 100 % 10,
                 step: step % 100,
                 position,
-                step_case: 0,
-                case: 0,
                 role: role.clone(),
-                instance: 0,
                 cpu: 3,
                 class: Class::Sharing,
                 ping_before_ns: Some(66.0 + draw(640) as f64 / 10.0),
@@ -52,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 cycles: Some(60_000_000 + draw(5_000_000)),
                 instructions: Some(30_000_000 + draw(5_000_000)),
                 llc_misses: step.is_multiple_of(2).then(|| draw(200_000)),
-                latencies: None,
+                ..Sample::default()
             };
             (0..4).map(sample).collect()
         })

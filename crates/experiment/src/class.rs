@@ -18,7 +18,7 @@ pub const APART_ABOVE_NS: f64 = 300.0;
 pub const MOVED_BY: f64 = 2.3;
 
 /// What the ping-pongs before and after a pair of windows say of the CPUs in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// They share a last-level cache.
@@ -30,6 +30,7 @@ pub enum Class {
     /// The two probes disagree: it changed during the pair.
     Mixed,
     /// A probe is missing, or was no number.
+    #[default]
     Unprobed,
 }
 

@@ -9,7 +9,10 @@ use crate::histogram::Histogram;
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
 /// `life`, `block`, `step` and `position`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// The engine names every field when it makes one, so that none is forgotten; others take the rest from
+/// the default, so that a new field changes nothing for them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Which start of the metric's role, from 0.
     pub life: u32,

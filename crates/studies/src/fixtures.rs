@@ -197,22 +197,16 @@ fn window(
             block,
             step,
             position,
-            step_case: 0,
             case: case as u32,
             role: plan.experiment.roles[role].name.as_str().into(),
-            instance: 0,
             cpu: role as u32,
             class: Class::Sharing,
             ping_before_ns: Some(110.0),
             ping_after_ns: Some(112.0),
-            start_ns: 0,
             length_ns: 10_000_000,
             busy_ns: 10_000_000,
             units: (10_000_000.0 / ns_per_unit) as u64,
-            cycles: None,
-            instructions: None,
-            llc_misses: None,
-            latencies: None,
+            ..Sample::default()
         }
     };
     active.iter().map(|active| sample(active.role, active.variant)).collect()

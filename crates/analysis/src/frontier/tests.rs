@@ -39,25 +39,16 @@ fn plan(roles_and_arms: &str) -> Plan {
 fn sample(life: u32, position: u32, step_case: usize, case: usize, role: &str) -> Sample {
     Sample {
         life,
-        block: 0,
         step: step_case as u32,
         position,
         step_case: step_case as u32,
         case: case as u32,
         role: role.into(),
-        instance: 0,
-        cpu: 0,
         class: Class::Sharing,
-        ping_before_ns: None,
-        ping_after_ns: None,
-        start_ns: 0,
         length_ns: 1000,
         busy_ns: 1000,
         units: 100,
-        cycles: None,
-        instructions: None,
-        llc_misses: None,
-        latencies: None,
+        ..Sample::default()
     }
 }
 

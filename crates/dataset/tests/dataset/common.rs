@@ -62,7 +62,6 @@ pub fn step(number: u32) -> Vec<Sample> {
             step_case: 1,
             case,
             role: role.into(),
-            instance: 0,
             cpu: if role == "victim" { 2 } else { 300 },
             class: if number.is_multiple_of(7) { Class::Mixed } else { Class::Sharing },
             ping_before_ns: Some(66.0 + 0.1 * f64::from(number % 40)),
@@ -72,11 +71,11 @@ pub fn step(number: u32) -> Vec<Sample> {
             busy_ns: 20_000_000,
             units: 250_000 + u64::from(number.wrapping_mul(2_246_822_519) % 10_000),
             cycles: (role == "victim").then_some(u64::MAX - u64::from(number)),
-            instructions: None,
             llc_misses: Some(u64::from(number)),
             // The victim counts in two windows of three.
             latencies: (role == "victim" && !number.is_multiple_of(3))
                 .then(|| vec![(24, 1000 + u64::from(number)), (96, u64::from(position) + 1)].into()),
+            ..Sample::default()
         })
         .into()
 }

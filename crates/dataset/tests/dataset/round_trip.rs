@@ -32,27 +32,33 @@ fn any_sample() -> impl Strategy<Value = Sample> {
         (select(vec!["victim", "aggressor"]), number(), number(), select(classes), ping(), ping()),
         (big(), big(), big(), big(), count(), count(), count(), latencies()),
     )
-        .prop_map(|(place, who, what)| Sample {
-            life: place.0,
-            block: place.1,
-            step: place.2,
-            position: place.3,
-            step_case: place.4,
-            case: place.5,
-            role: who.0.into(),
-            instance: who.1,
-            cpu: who.2,
-            class: who.3,
-            ping_before_ns: who.4,
-            ping_after_ns: who.5,
-            start_ns: what.0,
-            length_ns: what.1,
-            busy_ns: what.2,
-            units: what.3,
-            cycles: what.4,
-            instructions: what.5,
-            llc_misses: what.6,
-            latencies: what.7,
+        .prop_map(|(place, who, what)| {
+            let placed = Sample {
+                life: place.0,
+                block: place.1,
+                step: place.2,
+                position: place.3,
+                step_case: place.4,
+                case: place.5,
+                ..Sample::default()
+            };
+            Sample {
+                role: who.0.into(),
+                instance: who.1,
+                cpu: who.2,
+                class: who.3,
+                ping_before_ns: who.4,
+                ping_after_ns: who.5,
+                start_ns: what.0,
+                length_ns: what.1,
+                busy_ns: what.2,
+                units: what.3,
+                cycles: what.4,
+                instructions: what.5,
+                llc_misses: what.6,
+                latencies: what.7,
+                ..placed
+            }
         })
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use ringfence_analysis::latency::CaseLatencies;
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_experiment::Experiment;
-use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::Sample;
@@ -179,19 +178,12 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
                         step_case: planned.case as u32,
                         case: case as u32,
                         role: plan.experiment.roles[active.role].name.as_str().into(),
-                        instance: 0,
                         cpu: active.role as u32,
-                        class: Class::Unprobed,
-                        ping_before_ns: None,
-                        ping_after_ns: None,
                         start_ns,
                         length_ns: 1_000_000,
                         busy_ns: 1_000_000,
                         units: units(life, case),
-                        cycles: None,
-                        instructions: None,
-                        llc_misses: None,
-                        latencies: None,
+                        ..Sample::default()
                     }));
                 }
                 recorder.append(&samples).unwrap();

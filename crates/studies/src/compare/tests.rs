@@ -62,19 +62,14 @@ fn dataset(text: &str, tree: &FixtureTree, seed: u32, ns: impl Fn(&str, &str) ->
                             step_case: step.case as u32,
                             case: case as u32,
                             role: plan.experiment.metric.as_str().into(),
-                            instance: 0,
                             cpu: 2,
                             class: Class::Sharing,
                             ping_before_ns: Some(100.0),
                             ping_after_ns: Some(100.0),
-                            start_ns: 0,
                             length_ns: 20_000_000,
                             busy_ns: 20_000_000,
                             units: (2e7 / ns(&of.arm, &of.label) * (0.99 + noise)) as u64,
-                            cycles: None,
-                            instructions: None,
-                            llc_misses: None,
-                            latencies: None,
+                            ..Sample::default()
                         }
                     })
                     .collect();

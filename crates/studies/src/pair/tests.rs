@@ -46,19 +46,14 @@ fn samples(plan: &Plan, lives: u32, harm: Harm) -> Vec<Sample> {
                         step_case: step.case as u32,
                         case: case as u32,
                         role: plan.experiment.roles[active.role].name.as_str().into(),
-                        instance: 0,
                         cpu: active.role as u32,
                         class: Class::Sharing,
                         ping_before_ns: Some(100.0),
                         ping_after_ns: Some(100.0),
-                        start_ns: 0,
                         length_ns: 10_000_000,
                         busy_ns: 10_000_000,
                         units: if active.role == 0 { (1e9 / slower) as u64 } else { 5 },
-                        cycles: None,
-                        instructions: None,
-                        llc_misses: None,
-                        latencies: None,
+                        ..Sample::default()
                     }));
                 }
             }

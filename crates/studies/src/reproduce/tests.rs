@@ -1,4 +1,3 @@
-use ringfence_experiment::class::Class;
 use ringfence_machine::Machine;
 use ringfence_machine::fixtures;
 
@@ -108,25 +107,14 @@ fn the_seconds_give_the_changes_that_the_files_tell() {
 fn window(role: &str, life: u32, case: usize, units: u64) -> Sample {
     Sample {
         life,
-        block: 0,
-        step: 0,
-        position: 0,
         step_case: case as u32,
         case: case as u32,
         role: role.into(),
-        instance: 0,
         cpu: 1,
-        class: Class::Unprobed,
-        ping_before_ns: None,
-        ping_after_ns: None,
-        start_ns: 0,
         length_ns: 1_000_000,
         busy_ns: 1_000_000,
         units,
-        cycles: None,
-        instructions: None,
-        llc_misses: None,
-        latencies: None,
+        ..Sample::default()
     }
 }
 

@@ -34,25 +34,16 @@ fn samples(plan: &Plan, slower: &dyn Fn(usize, &str, u64) -> f64) -> Vec<Sample>
                     - 5e-3;
                 all.push(Sample {
                     life,
-                    block: 0,
                     step: number as u32,
                     position: position as u32,
                     step_case: step.case as u32,
                     case: case as u32,
                     role: VICTIM.into(),
-                    instance: 0,
-                    cpu: 0,
                     class: Class::Sharing,
-                    ping_before_ns: None,
-                    ping_after_ns: None,
-                    start_ns: 0,
                     length_ns: 10_000_000,
                     busy_ns: 10_000_000,
                     units: (1e8 / (factor * noise)) as u64,
-                    cycles: None,
-                    instructions: None,
-                    llc_misses: None,
-                    latencies: None,
+                    ..Sample::default()
                 });
             }
         }

@@ -1,4 +1,3 @@
-use ringfence_experiment::class::Class;
 use ringfence_experiment::plan;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
@@ -66,19 +65,10 @@ fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
                             step_case: what.case as u32,
                             case: case as u32,
                             role: plan.experiment.roles[active.role].name.as_str().into(),
-                            instance: 0,
-                            cpu: 0,
-                            class: Class::Unprobed,
-                            ping_before_ns: None,
-                            ping_after_ns: None,
-                            start_ns: 0,
                             length_ns: 1_000_000,
                             busy_ns: 1_000_000,
                             units: (own * 1e6 * jitter) as u64,
-                            cycles: None,
-                            instructions: None,
-                            llc_misses: None,
-                            latencies: None,
+                            ..Sample::default()
                         });
                     }
                 }
