@@ -1,4 +1,7 @@
 //! The columns of a table of samples: one per field of [`Sample`], in its order.
+//!
+//! A new one takes a line here, a field there, and the engine that fills it in: what is written and read
+//! follows, and so does the version of the format.
 
 use std::sync::Arc;
 
@@ -10,6 +13,8 @@ use ringfence_experiment::sample::Sample;
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
+    /// The first version of the format that has it.
+    pub since: u32,
 }
 
 type Get<T> = fn(&Sample) -> T;
@@ -25,26 +30,48 @@ pub enum Kind {
     Class,
 }
 
+impl Kind {
+    /// What a journal calls it; a question mark says that the value may be null.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::U32(..) => "u32",
+            Self::U64(..) => "u64",
+            Self::OptU64(..) => "u64?",
+            Self::OptF64(..) => "f64?",
+            Self::Role | Self::Class => "text",
+        }
+    }
+
+    pub const fn nullable(&self) -> bool {
+        matches!(self, Self::OptU64(..) | Self::OptF64(..))
+    }
+}
+
 macro_rules! column {
     ($kind:ident, $field:ident) => {
+        column!($kind, $field, since 1)
+    };
+    ($kind:ident, $field:ident, since $version:literal) => {
         Column {
             name: stringify!($field),
             kind: Kind::$kind(|sample| sample.$field, |sample, value| sample.$field = value),
+            since: $version,
         }
     };
 }
 
-pub const COLUMNS: [Column; 19] = [
+/// A column that is added says `since` the version after [`SCHEMA`](crate::SCHEMA), which rises to it.
+pub const COLUMNS: &[Column] = &[
     column!(U32, life),
     column!(U32, block),
     column!(U32, step),
     column!(U32, position),
     column!(U32, step_case),
     column!(U32, case),
-    Column { name: "role", kind: Kind::Role },
+    Column { name: "role", kind: Kind::Role, since: 1 },
     column!(U32, instance),
     column!(U32, cpu),
-    Column { name: "class", kind: Kind::Class },
+    Column { name: "class", kind: Kind::Class, since: 1 },
     column!(OptF64, ping_before_ns),
     column!(OptF64, ping_after_ns),
     column!(U64, start_ns),
@@ -55,6 +82,26 @@ pub const COLUMNS: [Column; 19] = [
     column!(OptU64, instructions),
     column!(OptU64, llc_misses),
 ];
+
+/// The newest version of the format: that of the newest column, or `layout`, since which the files are laid
+/// out as they are.
+pub const fn newest(layout: u32) -> u32 {
+    let (mut newest, mut i) = (layout, 0);
+    while i < COLUMNS.len() {
+        let Column { kind, since, .. } = &COLUMNS[i];
+        assert!(*since == 1 || kind.nullable(), "older data lacks this column: it must be nullable");
+        if *since > newest {
+            newest = *since;
+        }
+        i += 1;
+    }
+    newest
+}
+
+/// The columns that a version of the format has.
+pub fn of_version(version: u32) -> Vec<&'static Column> {
+    COLUMNS.iter().filter(|column| column.since <= version).collect()
+}
 
 /// The classes by the names that they have in files.
 pub const CLASSES: [(&str, Class); 5] = [
@@ -100,5 +147,63 @@ impl Known {
             }
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::journal::{self, Journal};
+    use crate::parquet_file;
+
+    // A value of its own in every column.
+    fn filled() -> Sample {
+        let mut sample = Sample { role: "victim".into(), class: Class::Mixed, ..Sample::default() };
+        for (number, column) in (1..).zip(COLUMNS) {
+            match column.kind {
+                Kind::U32(_, set) => set(&mut sample, number),
+                Kind::U64(_, set) => set(&mut sample, u64::from(number)),
+                Kind::OptU64(_, set) => set(&mut sample, Some(u64::from(number))),
+                Kind::OptF64(_, set) => set(&mut sample, Some(f64::from(number))),
+                Kind::Role | Kind::Class => {}
+            }
+        }
+        sample
+    }
+
+    #[test]
+    fn every_field_has_the_column_of_its_name() {
+        let Value::Object(mut fields) = serde_json::to_value(filled()).unwrap() else { panic!("no object") };
+        for (number, column) in (1_u32..).zip(COLUMNS) {
+            let value = fields.remove(column.name).unwrap_or_else(|| panic!("{} is no field", column.name));
+            let expected = match column.kind {
+                Kind::U32(..) | Kind::U64(..) | Kind::OptU64(..) => json!(number),
+                Kind::OptF64(..) => json!(f64::from(number)),
+                Kind::Role => json!("victim"),
+                Kind::Class => json!("mixed"),
+            };
+            assert_eq!(value, expected, "{}", column.name);
+        }
+        // Latencies, where there are any, have a table of their own.
+        assert!(fields.is_empty(), "{fields:?} have no column");
+    }
+
+    #[test]
+    fn every_column_is_written_and_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = Known { roles: vec!["other".into(), "victim".into()], cases: 100 };
+        let samples = vec![filled(), Sample { role: "victim".into(), ..Sample::default() }, filled()];
+        let path = dir.path().join("journal");
+        Journal::create(&path).unwrap().append(&samples).unwrap();
+        journal::read(&path, &known, |step| {
+            assert_eq!(step, samples);
+            Ok(())
+        })
+        .unwrap();
+        let path = dir.path().join("table");
+        let written = parquet_file::write(&path, |step| step(samples.clone())).unwrap();
+        assert_eq!(parquet_file::read(&path, &written, &known).unwrap(), samples);
     }
 }

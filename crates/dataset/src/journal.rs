@@ -1,112 +1,26 @@
 //! `samples.journal`: what has been measured so far, one line of JSON per step.
 //!
-//! The first line says the version and the columns. Each later one is a step: an array of samples, each
-//! an array in the columns' order; where latencies were counted, an array of them as `[floor_ns, count]`
-//! follows the last column. A step is written with one system call, so a program that is killed
-//! leaves at most the last line torn, and no step by half.
+//! The first line says the version, and the columns with their types. Each later one is a step: an array of
+//! samples, each an array in the columns' order; the last column, `latencies`, is left out where none were
+//! counted. They are pairs `[floor_ns, count]`. A step is written with one system call, so a program that
+//! is killed leaves at most the last line torn, and no step by half.
+//!
+//! A journal of an earlier version is read by what its own first line says. One whose columns are those of
+//! today is gone on with as it is.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::class::Class;
-use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::sample::Sample;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
 
-use super::columns::{COLUMNS, Known};
+use super::columns::{COLUMNS, Column, Known};
 use super::error::DatasetError;
-use super::{SCHEMA, files};
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Header<'a> {
-    schema: u32,
-    #[serde(borrow)]
-    columns: Vec<Cow<'a, str>>,
-}
-
-impl Header<'_> {
-    fn ours() -> Self {
-        Self { schema: SCHEMA, columns: COLUMNS.iter().map(|column| column.name.into()).collect() }
-    }
-}
-
-// In the order of the columns. A ping that is no number becomes null, which says the same.
-#[derive(Serialize, Deserialize)]
-struct Row<'a>(
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
-    #[serde(borrow)] Cow<'a, str>,
-    u32,
-    u32,
-    Class,
-    Option<f64>,
-    Option<f64>,
-    u64,
-    u64,
-    u64,
-    u64,
-    Option<u64>,
-    Option<u64>,
-    Option<u64>,
-    // No column, and only where there are any: so older journals are read.
-    #[serde(default, skip_serializing_if = "Option::is_none")] Option<Histogram>,
-);
-
-fn row(s: &Sample) -> Row<'_> {
-    Row(
-        s.life,
-        s.block,
-        s.step,
-        s.position,
-        s.step_case,
-        s.case,
-        Cow::Borrowed(&s.role),
-        s.instance,
-        s.cpu,
-        s.class,
-        s.ping_before_ns,
-        s.ping_after_ns,
-        s.start_ns,
-        s.length_ns,
-        s.busy_ns,
-        s.units,
-        s.cycles,
-        s.instructions,
-        s.llc_misses,
-        s.latencies.clone(),
-    )
-}
-
-fn sample(row: Row<'_>, known: &Known) -> Result<Sample, String> {
-    Ok(Sample {
-        life: row.0,
-        block: row.1,
-        step: row.2,
-        position: row.3,
-        step_case: row.4,
-        case: row.5,
-        role: known.role(row.6.as_bytes())?,
-        instance: row.7,
-        cpu: row.8,
-        class: row.9,
-        ping_before_ns: row.10,
-        ping_after_ns: row.11,
-        start_ns: row.12,
-        length_ns: row.13,
-        busy_ns: row.14,
-        units: row.15,
-        cycles: row.16,
-        instructions: row.17,
-        llc_misses: row.18,
-        latencies: row.19,
-    })
-}
+use super::formats::{self, Unknown, v2};
+use super::row::{Row, Step};
+use super::{MANIFEST, files};
 
 /// The journal of a measurement under way.
 #[derive(Debug)]
@@ -121,7 +35,7 @@ pub struct Journal {
 impl Journal {
     /// Begins one; `path` must not exist.
     pub fn create(path: &Path) -> Result<Self, DatasetError> {
-        let mut line = serde_json::to_vec(&Header::ours()).expect("names and a number");
+        let mut line = v2::header();
         line.push(b'\n');
         files::create(path, &line)?;
         let file = append_to(path)?;
@@ -131,7 +45,10 @@ impl Journal {
     /// Goes on with one after its last whole step: what was torn behind it is cut off.
     pub fn resume(path: &Path, known: &Known) -> Result<Self, DatasetError> {
         let file = append_to(path)?;
-        let length = read(path, known, |_| Ok(()))?;
+        let Whole { columns, length } = whole(path, known, |_| Ok(()))?;
+        if let Some(error) = unlike_ours(path, &columns) {
+            return Err(error);
+        }
         file.set_len(length).map_err(DatasetError::io("cut the end of", path))?;
         Ok(Self { path: path.into(), file, length, line: Vec::new(), torn: false })
     }
@@ -141,10 +58,9 @@ impl Journal {
         let failed = || DatasetError::io("write", path);
         files::replace(path, |file| {
             let mut file = BufWriter::with_capacity(1 << 16, file);
-            let header = serde_json::to_vec(&Header::ours()).expect("names and a number");
-            file.write_all(&header).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
+            file.write_all(&v2::header()).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
             for step in samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)) {
-                let rows: Vec<Row> = step.iter().map(row).collect();
+                let rows: Vec<Row> = step.iter().map(Row).collect();
                 let line = serde_json::to_vec(&rows).expect("numbers and names go into memory");
                 file.write_all(&line).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
             }
@@ -159,7 +75,7 @@ impl Journal {
     /// Adds a step. Where that fails, the journal is as before.
     pub fn append(&mut self, samples: &[Sample]) -> Result<(), DatasetError> {
         self.line.clear();
-        let rows: Vec<Row> = samples.iter().map(row).collect();
+        let rows: Vec<Row> = samples.iter().map(Row).collect();
         serde_json::to_writer(&mut self.line, &rows).expect("numbers and names go into memory");
         self.line.push(b'\n');
         let result = if self.torn {
@@ -181,32 +97,47 @@ fn append_to(path: &Path) -> Result<File, DatasetError> {
     OpenOptions::new().append(true).open(path).map_err(DatasetError::io("write", path))
 }
 
-/// Reads a journal step by step. A torn last line is no step; returned is where the last one ends.
+/// What a journal has in whole lines.
+struct Whole {
+    columns: Vec<&'static Column>,
+    /// Where the last step ends.
+    length: u64,
+}
+
+/// Reads a journal step by step. A torn last line is no step.
 pub fn read(
     path: &Path,
     known: &Known,
+    step: impl FnMut(Vec<Sample>) -> Result<(), DatasetError>,
+) -> Result<(), DatasetError> {
+    whole(path, known, step).map(drop)
+}
+
+fn whole(
+    path: &Path,
+    known: &Known,
     mut step: impl FnMut(Vec<Sample>) -> Result<(), DatasetError>,
-) -> Result<u64, DatasetError> {
+) -> Result<Whole, DatasetError> {
     let mut lines = BufReader::with_capacity(1 << 16, files::open(path)?);
     let mut line = Vec::new();
-    let (mut number, mut length, mut end) = (0, 0, 0);
-    loop {
+    let mut next = |line: &mut Vec<u8>| {
         line.clear();
-        length += lines.read_until(b'\n', &mut line).map_err(DatasetError::io("read", path))? as u64;
+        lines.read_until(b'\n', line).map_err(DatasetError::io("read", path))
+    };
+    let mut length = next(&mut line)? as u64;
+    if line.pop() != Some(b'\n') {
+        return Err(no_journal(path, "its first line has no end"));
+    }
+    let columns = columns(path, &line)?;
+    for number in 2.. {
+        let bytes = next(&mut line)? as u64;
         if line.pop() != Some(b'\n') {
-            return if number == 0 { Err(no_journal(path)) } else { Ok(end) };
+            break;
         }
-        number += 1;
-        if number == 1 {
-            if serde_json::from_slice::<Header>(&line).ok() != Some(Header::ours()) {
-                return Err(no_journal(path));
-            }
-            end = length;
-            continue;
-        }
-        match parse(&line, known) {
+        match parse(&line, &columns, known) {
             Ok(samples) => step(samples)?,
-            Err(_) if line.contains(&0) && at_end(&mut lines, path)? => return Ok(end),
+            // A system that lost power may leave zeros where the last steps should be.
+            Err(_) if line.contains(&0) && next(&mut line)? == 0 => break,
             Err(problem) => {
                 let remedy =
                     format!("delete the file from there on to read what stands before, {} lines", number - 1);
@@ -216,20 +147,57 @@ pub fn read(
                 ));
             }
         }
-        end = length;
+        length += bytes;
     }
+    Ok(Whole { columns, length })
 }
 
-fn no_journal(path: &Path) -> DatasetError {
-    DatasetError::damaged(path, "this is no journal that this program knows: restore it as it was written")
+// The columns of a journal with this first line.
+fn columns(path: &Path, header: &[u8]) -> Result<Vec<&'static Column>, DatasetError> {
+    #[derive(Deserialize)]
+    struct Stated {
+        schema: u64,
+    }
+    let stated: Option<Stated> = serde_json::from_slice(header).ok();
+    let format = formats::of(stated.map(|stated| stated.schema)).map_err(|unknown| match unknown {
+        Unknown::Newer(_) => DatasetError::damaged(path, unknown.problem()),
+        Unknown::Never => no_journal(path, "its first line states no version that there is"),
+    })?;
+    format.journal(header).map_err(|problem| no_journal(path, &problem))
 }
 
-fn parse(line: &[u8], known: &Known) -> Result<Vec<Sample>, String> {
-    let rows: Vec<Row> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    rows.into_iter().map(|row| sample(row, known)).collect()
+fn no_journal(path: &Path, problem: &str) -> DatasetError {
+    let problem =
+        format!("this is no journal that this program knows ({problem}): restore it as it was written");
+    DatasetError::damaged(path, problem)
 }
 
-// A system that lost power may leave zeros where the last steps should be.
-fn at_end(lines: &mut impl BufRead, path: &Path) -> Result<bool, DatasetError> {
-    lines.fill_buf().map(<[u8]>::is_empty).map_err(DatasetError::io("read", path))
+fn parse(line: &[u8], columns: &[&'static Column], known: &Known) -> Result<Vec<Sample>, String> {
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let samples = Step { columns, known }.deserialize(&mut json);
+    samples.and_then(|samples| json.end().map(|()| samples)).map_err(|error| {
+        // Its lines are counted from this one on.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let text = error.to_string();
+        text.strip_suffix(&place).unwrap_or(&text).to_owned()
+    })
+}
+
+// Why rows of today's columns cannot follow those that there are.
+fn unlike_ours(path: &Path, columns: &[&'static Column]) -> Option<DatasetError> {
+    let theirs: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    let ours: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    if theirs == ours {
+        return None;
+    }
+    let missing: Vec<&str> = ours.into_iter().filter(|name| !theirs.contains(name)).collect();
+    let how = match missing[..] {
+        [] => "they are in another order".into(),
+        _ => format!("they lack {}", missing.join(", ")),
+    };
+    let remedy = format!(
+        "go on with the version of Ringfence that began it, which {MANIFEST} states, or measure into a new folder"
+    );
+    let problem = format!("this cannot go on, since its columns are not those of today ({how}): {remedy}");
+    Some(DatasetError::usage(path, problem))
 }

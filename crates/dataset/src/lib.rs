@@ -19,6 +19,11 @@
 //! reaches up to the next of eight boundaries in every power of two) and `count` (u64). The counts of a window
 //! add up to its `units`. What reading the clock, a hit and a miss take is in the manifest, as `scale`.
 //!
+//! Every version of the format that was ever written is read, each file by the version that it states. What an
+//! earlier one lacks is `None`; a newer one than [`SCHEMA`] is refused in one sentence, since what it has
+//! besides would be lost. A dataset of an earlier version that goes on is one of today's from then on; only
+//! a journal that lacks columns of today cannot go on, since its later rows would not be like its first.
+//!
 //! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
 
 mod columns;
@@ -26,12 +31,14 @@ mod date;
 mod error;
 pub mod files;
 mod folder;
+mod formats;
 mod journal;
 mod lock;
 mod manifest;
 mod open;
 mod parquet_file;
 mod recorder;
+mod row;
 pub mod text_file;
 
 pub use error::DatasetError;
@@ -41,8 +48,9 @@ pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, Stat
 pub use open::Dataset;
 pub use recorder::Recorder;
 
-/// The version of the folder's format that this program writes, and the newest that it reads.
-pub const SCHEMA: u32 = 1;
+/// The version of the folder's format that this program writes, and the newest that it reads; it reads all
+/// from 1 on. It rises with every column that is added, and where a file is laid out in another way.
+pub const SCHEMA: u32 = columns::newest(formats::LAYOUT);
 
 const SAMPLES: &str = "samples.parquet";
 const MANIFEST: &str = "manifest.json";

@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use super::date::Date;
 use super::error::DatasetError;
-use super::{MANIFEST, SCHEMA, files};
+use super::{MANIFEST, SCHEMA, files, formats};
 
 /// What a dataset says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the folder's format, [`SCHEMA`].
+    /// Version of the folder's format: [`SCHEMA`] where this program wrote it.
     pub schema: u32,
     /// The program that measured.
     pub program: String,
@@ -174,6 +174,8 @@ impl Manifest {
         // Where nothing was measured after the last time, that was none.
         self.resumed.retain(|earlier| earlier.from_ns <= after_ns);
         self.resumed.push(Resumption { at, after_ns, from_ns });
+        // From here on the folder is written as this version does it.
+        self.schema = SCHEMA;
         (self.state, self.ended, self.samples) = (State::Unfinished, None, None);
         self.latencies = None;
         self
@@ -205,20 +207,9 @@ pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
         DatasetError::damaged(&path, format!("this is no manifest ({error}): restore it as it was written"))
     };
     let value: Value = serde_json::from_str(&text).map_err(broken)?;
-    match value.get("schema").and_then(Value::as_u64) {
-        Some(version) if version == u64::from(SCHEMA) => {}
-        Some(version) if version > u64::from(SCHEMA) => {
-            let problem = format!(
-                "schema {version} is newer than this program reads ({SCHEMA}): use a newer Ringfence"
-            );
-            return Err(DatasetError::damaged(&path, problem));
-        }
-        _ => {
-            let problem = "there is no schema version that this program knows: restore it as it was written";
-            return Err(DatasetError::damaged(&path, problem));
-        }
-    }
-    let manifest: Manifest = serde_json::from_value(value).map_err(broken)?;
+    let format = formats::of(value.get("schema").and_then(Value::as_u64))
+        .map_err(|unknown| DatasetError::damaged(&path, unknown.problem()))?;
+    let manifest = format.manifest(value).map_err(broken)?;
     if let Some(number) = (0..manifest.cases.len()).find(|i| manifest.cases[*i].number != *i) {
         let problem =
             format!("the case in place {number} has another number: restore the file as it was written");

@@ -21,7 +21,7 @@ use parquet::file::writer::SerializedFileWriter;
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::sample::Sample;
 
-use super::read::{open_checked, rows_of, text};
+use super::read::{format_of, open_checked, text};
 use super::write::{Hashing, failed, properties};
 use crate::{DatasetError, SamplesFile, files};
 
@@ -98,7 +98,7 @@ pub fn read(
 
 fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(text)?;
-    rows_of(&reader, count)?;
+    format_of(&reader, count)?;
     let schema = reader.metadata().file_metadata().schema_descr();
     for (name, index) in READ {
         let fits = index < schema.num_columns() && {

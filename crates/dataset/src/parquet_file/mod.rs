@@ -22,7 +22,7 @@ const SCHEMA_KEY: &str = "ringfence.schema";
 
 // The schema in the format's own notation.
 fn message() -> String {
-    let field = |Column { name, kind }: &Column| match kind {
+    let field = |Column { name, kind, .. }: &Column| match kind {
         Kind::U32(..) => format!("REQUIRED INT32 {name} (INTEGER(32,false));"),
         Kind::U64(..) => format!("REQUIRED INT64 {name} (INTEGER(64,false));"),
         Kind::OptU64(..) => format!("OPTIONAL INT64 {name} (INTEGER(64,false));"),

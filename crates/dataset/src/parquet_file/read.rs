@@ -17,8 +17,9 @@ use ringfence_experiment::sample::Sample;
 use twox_hash::XxHash64;
 
 use super::{SCHEMA_KEY, digest};
-use crate::columns::{CLASSES, COLUMNS, Column, Kind, Known};
-use crate::{DatasetError, SCHEMA, SamplesFile, files};
+use crate::columns::{CLASSES, Column, Kind, Known};
+use crate::formats::{self, Format};
+use crate::{DatasetError, SamplesFile, files};
 
 // Samples filled at a time: few enough to stay in a core's own cache.
 const BATCH: usize = 1 << 12;
@@ -71,32 +72,42 @@ fn checksum(file: &mut File) -> io::Result<(u64, String)> {
     }
 }
 
-/// Checks that a file is of this version and has so many rows.
-pub fn rows_of(reader: &SerializedFileReader<File>, count: u64) -> Result<(), String> {
+/// The version that a file states, which must have so many rows.
+pub fn format_of(reader: &SerializedFileReader<File>, count: u64) -> Result<Box<dyn Format>, String> {
     let metadata = reader.metadata().file_metadata();
-    let version =
+    let stated =
         metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
-    if version.and_then(|entry| entry.value.as_deref()) != Some(&*SCHEMA.to_string()) {
-        return Err(format!("its {SCHEMA_KEY} is not {SCHEMA}"));
-    }
+    let stated = stated.and_then(|entry| entry.value.as_deref()).unwrap_or_default();
+    let format = formats::of(stated.parse().ok())
+        .map_err(|_| format!("its {SCHEMA_KEY} is '{stated}', which this program does not know"))?;
     if u64::try_from(metadata.num_rows()).ok() != Some(count) {
         return Err(format!("it has {} rows, not {count}", metadata.num_rows()));
     }
-    Ok(())
+    Ok(format)
 }
 
 fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
     let reader = SerializedFileReader::new(file).map_err(text)?;
-    rows_of(&reader, count)?;
+    let columns = format_of(&reader, count)?.columns();
+    samples(&reader, &columns, count, known)
+}
+
+// What a sample has besides these columns stays at its default.
+fn samples(
+    reader: &SerializedFileReader<File>,
+    columns: &[&'static Column],
+    count: u64,
+    known: &Known,
+) -> Result<Vec<Sample>, String> {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let place = |column: &'static Column| {
+    let place = |column: &&'static Column| {
         let index = schema.columns().iter().position(|descriptor| descriptor.name() == column.name);
         let index = index.filter(|index| fits(&schema.column(*index), &column.kind));
         index
-            .map(|index| (column, index))
+            .map(|index| (*column, index))
             .ok_or_else(|| format!("column {} is missing or of another type", column.name))
     };
-    let places = COLUMNS.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let places = columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
 
     let blank = blank(known)?;
     let mut samples = Vec::with_capacity(usize::try_from(count).map_err(|error| error.to_string())?);
@@ -205,30 +216,32 @@ fn class(name: &[u8]) -> Result<Class, String> {
 }
 
 fn blank(known: &Known) -> Result<Sample, String> {
-    Ok(Sample {
-        life: 0,
-        block: 0,
-        step: 0,
-        position: 0,
-        step_case: 0,
-        case: 0,
-        role: known.roles.first().cloned().ok_or("the experiment has no role")?,
-        instance: 0,
-        cpu: 0,
-        class: Class::Unprobed,
-        ping_before_ns: None,
-        ping_after_ns: None,
-        start_ns: 0,
-        length_ns: 0,
-        busy_ns: 0,
-        units: 0,
-        cycles: None,
-        instructions: None,
-        llc_misses: None,
-        latencies: None,
-    })
+    let role = known.roles.first().cloned().ok_or("the experiment has no role")?;
+    Ok(Sample { role, ..Sample::default() })
 }
 
 pub fn text(error: ParquetError) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::COLUMNS;
+
+    // As an earlier version left it, which had none of the columns that may be null.
+    #[test]
+    fn columns_that_a_version_lacks_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table");
+        let known = Known { roles: vec!["victim".into()], cases: 1 };
+        let older = Sample { role: "victim".into(), units: 7, ..Sample::default() };
+        let sample = Sample { cycles: Some(5), ping_before_ns: Some(66.5), ..older.clone() };
+        crate::parquet_file::write(&path, |step| step(vec![sample.clone()])).unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let all: Vec<&Column> = COLUMNS.iter().collect();
+        assert_eq!(samples(&reader, &all, 1, &known).unwrap(), [sample]);
+        let fewer: Vec<&Column> = COLUMNS.iter().filter(|column| !column.kind.nullable()).collect();
+        assert_eq!(samples(&reader, &fewer, 1, &known).unwrap(), [older]);
+    }
 }

@@ -84,7 +84,7 @@ impl Table {
 
     fn write_group(&mut self) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
-        for column in &COLUMNS {
+        for column in COLUMNS {
             let mut writer = group.next_column()?.expect("the schema has a column for each");
             write_column(&mut writer, &column.kind, &self.group)?;
             writer.close()?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::sample::select;
 use ringfence_analysis::results;
-use ringfence_dataset::{Dataset, DatasetError, Recorder};
+use ringfence_dataset::{Dataset, DatasetError, Recorder, SCHEMA};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::scale::Scale;
 
@@ -137,8 +137,13 @@ fn a_manifest_that_does_not_fit_is_refused() {
     complete(dir.path());
     let path = dir.path().join("manifest.json");
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let newer = SCHEMA + 1;
+    let refusal =
+        format!("schema {newer} is newer than this program reads ({SCHEMA}): use a newer Ringfence");
     let edits = [
-        ("/schema", "2", "schema 2 is newer than this program reads (1): use a newer Ringfence"),
+        ("/schema", &*newer.to_string(), &*refusal),
+        ("/schema", "4294967298", "schema 4294967298 is newer than this program reads"),
+        ("/schema", "0", "no schema version"),
         ("/schema", "\"1\"", "no schema version"),
         ("/cases", "[]", "listed as not run"),
         ("/cases/0/number", "1", "the case in place 0 has another number"),
@@ -174,11 +179,17 @@ fn a_broken_line_within_a_journal_is_named() {
     unfinished(dir.path());
     let path = dir.path().join("samples.journal");
     let text = fs::read_to_string(&path).unwrap();
+    let stated = format!("\"schema\":{SCHEMA},");
+    let newer = format!("\"schema\":{},", SCHEMA + 1);
+    let refusal = format!("schema {} is newer than this program reads ({SCHEMA})", SCHEMA + 1);
     for (from, to, expected) in [
         ("[[0,0,1,", "[[0,0,\n1,", "line 3 is no step"),
         ("\"victim\"", "\"bystander\"", "line 2 is no step ('bystander' is no role of the experiment)"),
         ("[[0,0,1,0,1,0,", "[[0,0,1,0,1,7,", "sample 3 names case 7 of 3"),
-        ("\"schema\":1", "\"schema\":2", "no journal that this program knows"),
+        (&*stated, &*newer, &*refusal),
+        (&*stated, "\"schema\":1,", "no journal that this program knows"),
+        (&*stated, "\"schema\":0,", "no journal that this program knows"),
+        (&*stated, "", "no journal that this program knows"),
     ] {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         let error = open(dir.path()).expect_err(expected).to_string();

@@ -3,6 +3,7 @@
 mod common;
 mod damaged;
 mod full_disk;
+mod journals;
 mod killed;
 mod other_tools;
 mod refused;

@@ -1,19 +1,21 @@
-"""Reads a table with one tool and compares types and values: TOOL TABLE EXPECTED.json, an array of rows."""
+"""Reads a table with one tool and compares types and values.
+
+Arguments: TOOL TABLE EXPECTED.json TYPES SCHEMA, where EXPECTED.json is an array of rows and TYPES maps
+columns to text, f64, u64 or u32.
+"""
 
 import json
 import sys
 
-tool, table, expected = sys.argv[1:]
+tool, table, expected, stated, schema = sys.argv[1:]
 expected = json.load(open(expected))
-names = list(expected[0])
-text = {"role", "class"}
-real = {"ping_before_ns", "ping_after_ns"}
-long = {"start_ns", "length_ns", "busy_ns", "units", "cycles", "instructions", "llc_misses", "sample", "floor_ns", "count"}
+stated = json.loads(stated)
 
 
 def of(kinds):
-    """The type wanted for each column, from (text, real, u64, u32)."""
-    return [kinds[0 if n in text else 1 if n in real else 2 if n in long else 3] for n in names]
+    """The type wanted for each column, from (text, f64, u64, u32)."""
+    kinds = dict(zip(("text", "f64", "u64", "u32"), kinds))
+    return [kinds[stated[name]] for name in expected[0]]
 
 
 if tool == "pyarrow":
@@ -23,7 +25,7 @@ if tool == "pyarrow":
     types = [str(field.type) for field in data.schema]
     wanted = of(["string", "double", "uint64", "uint32"])
     rows = data.to_pylist()
-    assert data.schema.metadata[b"ringfence.schema"] == b"1", data.schema.metadata
+    assert data.schema.metadata[b"ringfence.schema"] == schema.encode(), data.schema.metadata
 elif tool == "duckdb":
     import duckdb
 

@@ -2,9 +2,10 @@
 //!
 //! `PYTHON` may name an interpreter that has them.
 
+use std::path::Path;
 use std::process::Command;
 
-use ringfence_dataset::Recorder;
+use ringfence_dataset::{Recorder, SCHEMA};
 use ringfence_experiment::ended::Ended;
 
 use crate::common::{machine, plan, samples, skip};
@@ -20,12 +21,27 @@ struct Bucket {
     count: u64,
 }
 
+const BUCKET_TYPES: &str =
+    r#"{"sample":"u64","life":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64"}"#;
+
+// The types of the samples' columns, as the journal states them.
+fn types(journal: &Path) -> String {
+    let text = std::fs::read_to_string(journal).unwrap();
+    let header: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let types = header["columns"].as_array().unwrap().iter().map(|column| {
+        let kind = column["type"].as_str().unwrap().trim_end_matches('?');
+        (column["name"].as_str().unwrap().to_owned(), kind.into())
+    });
+    serde_json::Value::Object(types.collect()).to_string()
+}
+
 #[test]
 fn other_tools_read_the_same_values() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dir.path().join("dataset");
     let mut recorder = Recorder::create(&dataset, &plan(), &machine()).unwrap();
     recorder.append(&samples(2000)).unwrap();
+    let types = [types(&dataset.join("samples.journal")), BUCKET_TYPES.into()];
     recorder.finish(&Ended::Complete).unwrap();
     let (mut rows, mut counted) = (samples(2000), Vec::new());
     for (number, sample) in rows.iter_mut().enumerate() {
@@ -47,11 +63,12 @@ fn other_tools_read_the_same_values() {
             skip(&format!("{python} cannot import {tool}"));
             continue;
         }
-        for (name, rows) in &tables {
+        for ((name, rows), types) in tables.iter().zip(&types) {
             std::fs::write(&expected, rows.as_ref().unwrap()).unwrap();
             let mut check = Command::new(&python);
             check.args(["-c", include_str!("other_tools.py"), tool]);
-            let output = check.arg(dataset.join(name)).arg(&expected).output().unwrap();
+            check.arg(dataset.join(name)).arg(&expected).args([types, &SCHEMA.to_string()]);
+            let output = check.output().unwrap();
             assert!(output.status.success(), "{tool}, {name}: {}", String::from_utf8_lossy(&output.stderr));
         }
     }

@@ -1,0 +1,91 @@
+//! The versions of the format, and a reader for each that was ever written.
+//!
+//! Every file says which version it is of, and its reader is chosen by that. The manifest's is the newest in
+//! its folder: a journal that a later program goes on with stays as it was begun.
+//!
+//! A version that only adds columns needs no reader of its own: [`v2`] has them as
+//! [`COLUMNS`](super::columns::COLUMNS) says. One whose files are laid out in another way does: a module beside
+//! these, and datasets that stay under `tests/data`.
+
+pub mod v1;
+pub mod v2;
+
+use serde_json::Value;
+
+use super::SCHEMA;
+use super::columns::Column;
+use super::manifest::Manifest;
+
+/// The version since which the files are laid out as they are written today.
+pub const LAYOUT: u32 = v2::FIRST;
+
+/// What is to be known of a version in order to read its files.
+pub trait Format {
+    /// The columns of its `samples.parquet`.
+    fn columns(&self) -> Vec<&'static Column>;
+
+    /// The columns of a journal's rows, from the journal's first line.
+    fn journal(&self, header: &[u8]) -> Result<Vec<&'static Column>, String>;
+
+    /// Its manifest. What later versions add to one is optional.
+    fn manifest(&self, value: Value) -> serde_json::Result<Manifest> {
+        serde_json::from_value(value)
+    }
+}
+
+/// Why a version cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// It is of a later program.
+    Newer(u64),
+    /// No program ever wrote it.
+    Never,
+}
+
+/// The reader of a version.
+pub fn of(version: Option<u64>) -> Result<Box<dyn Format>, Unknown> {
+    match version {
+        Some(1) => Ok(Box::new(v1::V1)),
+        Some(version) if (u64::from(v2::FIRST)..=u64::from(SCHEMA)).contains(&version) => {
+            Ok(Box::new(v2::V2 { version: version as u32 }))
+        }
+        Some(version) if version > u64::from(SCHEMA) => Err(Unknown::Newer(version)),
+        _ => Err(Unknown::Never),
+    }
+}
+
+impl Unknown {
+    /// What is wrong with a file that states it, and the remedy.
+    pub fn problem(self) -> String {
+        match self {
+            Self::Newer(version) => {
+                format!("schema {version} is newer than this program reads ({SCHEMA}): use a newer Ringfence")
+            }
+            Self::Never => {
+                "there is no schema version that this program knows: restore it as it was written".into()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_up_to_ours_has_a_reader() {
+        for version in 1..=u64::from(SCHEMA) {
+            let count = of(Some(version)).unwrap().columns().len();
+            assert_eq!(count == 19, version <= u64::from(LAYOUT), "{count} columns in version {version}");
+        }
+        for (stated, expected) in [
+            (None, Unknown::Never),
+            (Some(0), Unknown::Never),
+            (Some(u64::from(SCHEMA) + 1), Unknown::Newer(u64::from(SCHEMA) + 1)),
+            (Some(u64::MAX), Unknown::Newer(u64::MAX)),
+            (Some((1 << 32) + 1), Unknown::Newer((1 << 32) + 1)),
+        ] {
+            assert_eq!(of(stated).err(), Some(expected));
+        }
+    }
+}
