@@ -16,7 +16,7 @@ use ringfence_experiment::start::Start;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 1] = [1];
+const VERSIONS: [u32; 2] = [1, 2];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
