@@ -138,7 +138,6 @@ fn command_lines() {
         (&["neighbours", "--victim", "rin variant=naive"], "did you mean 'ring'"),
         (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
         (&["neighbours", "--aggressors", "0"], "count must be at least 1"),
-        (&["neighbours", "--victim-cpu", "0", "--aggressor-cpus", "0"], "named for two roles"),
         (&["neighbours", "--aggressor-cpus", "4096"], "CPU 4096"),
         (&["aa", "--experiments", "0"], "--experiments: 0 experiments"),
         (&["aa", "--experiments", "4000000000", "--lives", "10"], "more than 100000 lives"),

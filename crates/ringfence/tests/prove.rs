@@ -287,6 +287,43 @@ fn an_aggressor_that_works_is_said_to() {
     );
 }
 
+// Two that want one CPU each get half of it; a weight gives nearly all of it to one.
+#[test]
+fn a_weight_divides_a_cpu_that_tasks_share() {
+    let _alone = alone();
+    let cpu = cpus()[0].to_string();
+    let args = [
+        "--victim=alu",
+        "--aggressor=alu",
+        "--victim-cpus",
+        &cpu,
+        "--aggressor-cpus",
+        &cpu,
+        "--levers=weight",
+        "--budget=30%",
+        "--lives=8",
+        "--out=a",
+        "--json",
+    ];
+    let folder = Folder::new();
+    let output = ringfence_in(folder.path(), &[&["prove"], &args[..]].concat());
+    let proof = &proof(&output)["proof"];
+    if let Some(reason) = proof["record"]["refused"].as_array().and_then(|all| all.first()) {
+        return skip(&format!("a weight: {}", reason[1]));
+    }
+    assert!(proof["beside"]["value"].as_f64().unwrap() > 1.5, "{proof}");
+    let tried = proof["tried"].as_array().unwrap();
+    let last = tried.iter().find(|tried| tried["offer"]["arm"]["name"] == "cpu weight 1").unwrap();
+    assert!(last["victim"]["value"].as_f64().unwrap() < 1.3, "{proof}");
+    // What it costs the aggressor shows that it is the aggressor who waits now.
+    assert!(last["price"]["slowdown"]["value"].as_f64().unwrap() > 3.0, "{proof}");
+    for place in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
+        let names = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("-weight")).collect();
+        assert!(left.is_empty(), "{place}: {left:?}");
+    }
+}
+
 // It ends after a fixed time, however it is treated, as wrk -d or fio --runtime do.
 #[test]
 fn a_victim_that_ends_by_the_clock_is_refused() {

@@ -123,6 +123,19 @@ fn what_the_machine_cannot_hold_is_not_run_and_says_why() {
 }
 
 #[test]
+fn a_cpu_that_is_shared_is_no_distance_away() {
+    let shared = BESIDE.replace("count = [1, 2]", "cpus = \"2\"").replacen(
+        "name = \"victim\"",
+        "name = \"victim\"\ncpus = \"2\"",
+        1,
+    );
+    let plan =
+        Plan::new(&Experiment::parse(&shared).unwrap(), &topology(&fixtures::xeon_2s64t()), None).unwrap();
+    assert!(plan.not_run.is_empty() && plan.placed.cpus == [vec![2], vec![2]], "{:?}", plan.placed);
+    assert!((0..plan.cases.len()).all(|case| plan.cpus_between(case) == [2]));
+}
+
+#[test]
 fn baselines_that_cannot_be_told_are_refused() {
     let cases = [
         (
@@ -134,14 +147,6 @@ fn baselines_that_cannot_be_told_are_refused() {
         ),
         (BESIDE.replace("workload = \"alu\"", "workload = \"aluu\""), "did you mean `alu`"),
         (BESIDE.replace("count = [1, 2]", "cpus = \"99\""), "CPU 99 is not among"),
-        (
-            BESIDE.replace("count = [1, 2]", "cpus = \"2\"").replacen(
-                "name = \"victim\"",
-                "name = \"victim\"\ncpus = \"2\"",
-                1,
-            ),
-            "named for two roles",
-        ),
     ];
     for (text, part) in cases {
         let experiment = Experiment::parse(&text).unwrap();
