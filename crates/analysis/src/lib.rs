@@ -5,5 +5,6 @@
 pub mod estimate;
 pub mod frontier;
 pub mod latency;
+pub mod quantile;
 pub mod results;
 pub mod timeline;

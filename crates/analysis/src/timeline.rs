@@ -110,7 +110,7 @@ fn relate(windows: &mut [Seen]) {
         by_case.entry(window.case).or_default().push(window.ns_per_unit);
     }
     let medians: BTreeMap<usize, f64> =
-        by_case.into_iter().map(|(case, mut all)| (case, median(&mut all))).collect();
+        by_case.into_iter().map(|(case, mut all)| (case, geometric_median(&mut all))).collect();
     for window in windows {
         window.ns_per_unit /= medians[&window.case];
     }
@@ -126,15 +126,15 @@ fn point(windows: &[&Seen]) -> Point {
         windows: windows.len(),
         case: (windows.len() == 1).then_some(first.case),
         class: first.class,
-        ping_ns: (!pings.is_empty()).then(|| median(&mut pings)),
-        median: median(&mut values),
+        ping_ns: (!pings.is_empty()).then(|| geometric_median(&mut pings)),
+        median: geometric_median(&mut values),
         least: values[0],
         greatest: values[values.len() - 1],
     }
 }
 
 // Sorts; of an even number the geometric mean of the two in the middle, as is right for ratios.
-fn median(values: &mut [f64]) -> f64 {
+fn geometric_median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] * values[middle]).sqrt() }

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
 
-use super::diagnostics::quantile;
-use super::interval::{t_quantile, t_two_sided};
+use super::student::{t_quantile, t_two_sided};
 use super::{Estimate, Interval};
+use crate::quantile::quantile;
 
 /// The chance at which the smallest detectable effect is found.
 pub const POWER: f64 = 0.8;

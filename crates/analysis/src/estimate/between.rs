@@ -1,6 +1,6 @@
 //! One figure in two groups of lives that have nothing to do with each other: two machines, kernels, days.
 
-use super::interval::t_quantile_at;
+use super::student::t_quantile_at;
 use super::{Estimate, Interval, NotEstimable, told};
 
 /// The figure of the group `after` over that of the group `before`, from the log figures of their lives,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::window::Total;
 use super::{Mode, Pair, modes};
+use crate::quantile::quantile;
 
 /// Share of the pairs that the trimmed mean leaves out at each end.
 pub const TRIMMED_SHARE: f64 = 0.2;
@@ -66,17 +67,6 @@ fn trimmed_mean(sorted: &[f64]) -> Option<f64> {
     let cut = (TRIMMED_SHARE * sorted.len() as f64).floor() as usize;
     let kept = &sorted[cut..sorted.len() - cut];
     (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
-}
-
-/// Sample quantile of a sorted, non-empty sample: definition 7 of Hyndman and Fan (Am. Stat. 50, 1996), which
-/// interpolates between the order statistics around `p (n - 1)`.
-pub(super) fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let place = p * last as f64;
-    let below = (place.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    let part = place - below as f64;
-    sorted[below] * (1.0 - part) + sorted[above] * part
 }
 
 #[cfg(test)]

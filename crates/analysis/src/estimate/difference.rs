@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::interval::t_two_sided;
 use super::rate::totals;
+use super::student::t_two_sided;
 use super::{NotEstimable, Window, told};
 
 /// A difference of two costs with its interval; any of the three figures may be negative.

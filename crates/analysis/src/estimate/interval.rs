@@ -3,7 +3,13 @@
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::told;
+use super::student::t_two_sided;
+
+/// No figure is told of fewer lives.
+pub const FEWEST_LIVES: u32 = 4;
+
+/// No figure is told whose bounds are farther away than this factor.
+pub const WIDEST: f64 = 10.0;
 
 /// An estimate with its interval, or why there is none.
 pub type Estimate = Result<Interval, NotEstimable>;
@@ -35,16 +41,16 @@ pub enum NotEstimable {
     /// There are no samples.
     #[error("nothing was measured")]
     NothingMeasured,
-    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES).
-    #[error("too few lives: {lives}, and a figure takes at least {}", super::FEWEST_LIVES)]
+    /// Fewer than [`FEWEST_LIVES`].
+    #[error("too few lives: {lives}, and a figure takes at least {}", FEWEST_LIVES)]
     TooFewLives {
         /// Lives there were.
         lives: u32,
     },
-    /// The interval reaches beyond a factor of [`WIDEST`](super::WIDEST).
+    /// The interval reaches beyond a factor of [`WIDEST`].
     #[error(
         "not known: the {lives} lives differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
-        super::WIDEST,
+        WIDEST,
         needed.map_or("no sensible number of lives".into(), |needed| format!("about {needed} lives"))
     )]
     TooWide {
@@ -93,17 +99,8 @@ impl Interval {
         Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 
-    /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
-    ///
-    /// # Errors
-    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES) lives, an interval wider than
-    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, lives too far apart to be expressed.
-    pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
-        told::told(Self::student(logs, level)?)
-    }
-
-    // From two lives on, however wide.
-    fn student(logs: &[f64], level: f64) -> Estimate {
+    /// From two lives on, however wide.
+    pub(super) fn student(logs: &[f64], level: f64) -> Estimate {
         if !(level > 0.0 && level < 1.0) {
             return Err(NotEstimable::InvalidLevel);
         }
@@ -156,22 +153,6 @@ impl Interval {
     pub fn within_margin(&self, margin: f64) -> bool {
         1.0 - margin <= self.low && self.high <= 1.0 + margin
     }
-}
-
-/// The quantile of Student's t that leaves `level` between itself and its negative, for this many lives (>=
-/// 2).
-pub(crate) fn t_two_sided(level: f64, lives: u32) -> f64 {
-    t_quantile(0.5 + level / 2.0, lives)
-}
-
-/// Quantile of Student's t with `lives - 1` degrees of freedom.
-pub(super) fn t_quantile(p: f64, lives: u32) -> f64 {
-    t_quantile_at(p, f64::from(lives.max(2) - 1))
-}
-
-/// Quantile of Student's t with so many degrees of freedom, above zero and not always whole.
-pub(super) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).expect("scale and freedom are positive").inverse_cdf(p)
 }
 
 /// Writes the interval's fields, or those of the reason: readers tell them apart by the field `reason`.

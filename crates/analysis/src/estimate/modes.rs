@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantile::quantile;
+
 /// Two groups are two modes from this many pooled standard deviations between their medians.
 ///
 /// Ashman, Bird and Zepf (Astron. J. 108, 1994) ask for 2 when the components overlap. A hard split cuts off
@@ -42,8 +44,10 @@ pub fn modes(log_ratios: &[f64]) -> Vec<Mode> {
     let mut logs: Vec<f64> =
         log_ratios.iter().copied().filter(|log| log.is_finite() && log.exp().is_finite()).collect();
     logs.sort_by(f64::total_cmp);
-    let mode =
-        |part: &[f64]| Mode { slowdown: median(part).exp(), share: part.len() as f64 / logs.len() as f64 };
+    let mode = |part: &[f64]| Mode {
+        slowdown: quantile(part, 0.5).exp(),
+        share: part.len() as f64 / logs.len() as f64,
+    };
     match split(&logs) {
         _ if logs.is_empty() => Vec::new(),
         Some(at) if are_apart(&logs[..at], &logs[at..]) => vec![mode(&logs[..at]), mode(&logs[at..])],
@@ -59,7 +63,7 @@ fn split(sorted: &[f64]) -> Option<usize> {
         return None;
     }
     // Centred, for the sums of squares between groups to keep their digits.
-    let centre = median(sorted);
+    let centre = quantile(sorted, 0.5);
     let total: f64 = sorted.iter().map(|x| x - centre).sum();
     let mut below = 0.0;
     let mut best = (f64::NEG_INFINITY, None);
@@ -78,20 +82,16 @@ fn split(sorted: &[f64]) -> Option<usize> {
 }
 
 fn are_apart(low: &[f64], high: &[f64]) -> bool {
-    let gap = median(high) - median(low);
+    let gap = quantile(high, 0.5) - quantile(low, 0.5);
     let pooled = ((spread(low).powi(2) + spread(high).powi(2)) / 2.0).sqrt();
     gap >= SMALLEST_MODE_GAP && gap > MODES_APART_BY * pooled
 }
 
 fn spread(sorted: &[f64]) -> f64 {
-    let centre = median(sorted);
+    let centre = quantile(sorted, 0.5);
     let mut off: Vec<f64> = sorted.iter().map(|x| (x - centre).abs()).collect();
     off.sort_by(f64::total_cmp);
-    MAD_TO_SD * median(&off)
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    super::diagnostics::quantile(sorted, 0.5)
+    MAD_TO_SD * quantile(&off, 0.5)
 }
 
 #[cfg(test)]

@@ -11,13 +11,19 @@
 
 use std::fmt;
 
-use super::{Estimate, Interval, NotEstimable, lives_needed};
+use super::student::lives_needed;
+use super::{Estimate, FEWEST_LIVES, Interval, NotEstimable, WIDEST};
 
-/// No figure is told of fewer lives.
-pub const FEWEST_LIVES: u32 = 4;
-
-/// No figure is told whose bounds are farther away than this factor.
-pub const WIDEST: f64 = 10.0;
+impl Interval {
+    /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
+    ///
+    /// # Errors
+    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES) lives, an interval wider than
+    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, lives too far apart to be expressed.
+    pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
+        told(Self::student(logs, level)?)
+    }
+}
 
 /// The interval, where it is one that is told.
 ///

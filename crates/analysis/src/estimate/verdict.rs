@@ -2,11 +2,8 @@
 
 use serde::Serialize;
 
-use super::interval::t_two_sided;
+use super::student::lives_needed;
 use super::{Estimate, Interval, NotEstimable};
-
-/// More lives than this are not proposed.
-pub const MOST_LIVES: u32 = 10_000;
 
 /// What a slowdown's interval says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -56,22 +53,6 @@ impl Finding {
         };
         Self { verdict, slowdown: slowdown.ok(), margin }
     }
-}
-
-/// Lives that bring the half-width of a t-interval on the log scale down to `half_width`, if lives keep
-/// differing by the standard deviation `spread`. None when that takes more than [`MOST_LIVES`].
-pub fn lives_needed(spread: f64, level: f64, half_width: f64) -> Option<u32> {
-    let enough = |lives: u32| t_two_sided(level, lives) * spread / f64::from(lives).sqrt() <= half_width;
-    if !(level > 0.0 && level < 1.0 && enough(MOST_LIVES)) {
-        return None;
-    }
-    // The half-width falls with every life: bisect.
-    let (mut few, mut many) = (1, MOST_LIVES);
-    while many - few > 1 {
-        let lives = few + (many - few) / 2;
-        if enough(lives) { many = lives } else { few = lives }
-    }
-    Some(many)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use ringfence_analysis::quantile::median;
 use ringfence_persist::policy::Prices;
 use ringfence_persist::{Flush, LINE, Pages, Region, Request, isa};
 
@@ -51,8 +52,8 @@ pub fn measure(question: &Question, instruction: Flush) -> Result<Prices, String
             }
         }
     }
-    let clock = median(clock);
-    let price = |times: Vec<f64>| each(median(times) - clock);
+    let clock = median(&mut clock);
+    let price = |mut times: Vec<f64>| each(median(&mut times) - clock);
     Ok(Prices { flush_ns: price(dirty), clean_flush_ns: price(clean), fence_ns: price(fence) })
 }
 
@@ -60,12 +61,6 @@ fn timed(work: impl Fn()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64
-}
-
-// Of an odd number of times.
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_unstable_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 // Of a batch, to a tenth of a nanosecond; what is too small to tell from nothing is not known.
@@ -84,7 +79,6 @@ mod tests {
 
     #[test]
     fn prices_are_of_one_instruction_and_never_nothing() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         let all = LINES as f64;
         assert_eq!(each(10.0 * all), Some(10.0));
         assert_eq!(each(10.16 * all), Some(10.2));
