@@ -51,6 +51,7 @@ mod stop;
 mod story;
 mod streaming;
 mod trie;
+mod unchecked;
 mod uncovered;
 mod watch;
 mod ways;

@@ -1,12 +1,12 @@
 //! A look from outside at runs that take too long: those that still use memory are stopped at their next
 //! operation; from a loop without any the process cannot be saved, and is ended with a word to its user.
 
-use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::event::At;
+use crate::unchecked::LastAt;
 
 /// How often the watcher looks. It counts its looks and not the time, so that a process that is stopped, in a
 /// debugger say, is not said to be slow.
@@ -26,7 +26,7 @@ pub(crate) struct Watched {
     // The checker itself is at work: that comes to an end.
     busy: AtomicBool,
     crashes: AtomicUsize,
-    last: AtomicPtr<Location<'static>>,
+    last: LastAt,
     limit: Duration,
     thread: String,
 }
@@ -38,7 +38,7 @@ impl Watched {
         self.runs.store(run, Relaxed);
         self.crashes.store(crashes, Relaxed);
         self.busy.store(false, Relaxed);
-        self.last.store(std::ptr::null_mut(), Relaxed);
+        self.last.forget();
         self.run.store(run, Relaxed);
     }
 
@@ -49,7 +49,7 @@ impl Watched {
     /// The run does something: whether it may be late.
     #[inline]
     pub(crate) fn operation(&self, at: At) -> bool {
-        self.last.store(std::ptr::from_ref(at).cast_mut(), Relaxed);
+        self.last.note(at);
         self.late.load(Relaxed) != 0
     }
 
@@ -61,19 +61,13 @@ impl Watched {
         self.busy.store(busy, Relaxed);
     }
 
-    fn last(&self) -> Option<At> {
-        let last = self.last.load(Relaxed);
-        // SAFETY: null, or made of a reference that is valid for ever, to something that never changes.
-        unsafe { last.as_ref() }
-    }
-
     fn epitaph(&self) -> String {
         let whose = match self.crashes.load(Relaxed) {
             0 => "the program".into(),
             1 => "recovery, behind a crash,".into(),
             crashes => format!("recovery, behind {crashes} crashes,"),
         };
-        let last = match self.last() {
+        let last = match self.last.get() {
             Some(at) => format!("Its last operation on memory was at {}:{}", at.file(), at.line()),
             None => "It did not come to its first operation on memory".into(),
         };
