@@ -29,11 +29,13 @@
 //! [`Check`] has the rest: several crashes, names for fields, limits, searches at random. The README begins with
 //! an empty project.
 
+mod bytes;
 mod check;
 mod choices;
 mod content;
 mod event;
 mod explore;
+mod fate;
 mod fix;
 mod lint;
 mod list;
@@ -42,8 +44,11 @@ mod machine;
 mod names;
 mod nots;
 mod panics;
+mod past;
 mod profile;
+mod question;
 mod remains;
+mod report;
 mod run;
 mod shrink;
 mod stack;
@@ -56,15 +61,18 @@ mod uncovered;
 mod watch;
 mod ways;
 
-pub use check::{Check, Report, Violation, check};
+pub use check::check;
 pub use event::{Event, Kind, WORD, Write};
+pub use fate::Fate;
 pub use fix::Fix;
 pub use lint::{BLOCK, Lint, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
+pub use question::Check;
+pub use report::{Report, Violation};
 pub use ringfence_persist::policy::Prices;
 pub use stop::Fault;
-pub use story::{Fate, Story};
+pub use story::Story;
 
 // The README's example runs.
 #[cfg(doctest)]

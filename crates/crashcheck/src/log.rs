@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use rustc_hash::FxBuildHasher;
 
 use crate::event::{At, Event, Kind, WORD, Write};
-use crate::run::{Read, What};
+use crate::past::{Read, What};
 
 /// One operation, and where in the source it was asked for. Three words, since a run may do millions.
 #[derive(Debug, Clone, Copy)]

@@ -10,11 +10,12 @@ use ringfence_persist::memory::assert_in_order;
 use ringfence_persist::{Memory, checksum};
 use rustc_hash::FxBuildHasher;
 
-use crate::content::{Bytes, bits, words_in};
+use crate::bytes::{Bytes, bits, words_in};
 use crate::event::{At, Kind, WORD, Write};
 use crate::fix::{Added, Change, Op};
 use crate::log::Step;
-use crate::run::{Read, Run, What};
+use crate::past::{Read, What};
+use crate::run::Run;
 use crate::stop::{Stop, Unfenced};
 
 /// Memory that records what is done to it, and that may crash: see [`crate::Check`].

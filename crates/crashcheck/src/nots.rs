@@ -1,6 +1,6 @@
 //! What a checksum that did not fit says of the bytes it was asked for.
 
-use crate::content::{Bytes, masked};
+use crate::bytes::{Bytes, masked};
 use crate::remains::Remains;
 use crate::ways::{settle, values, ways};
 

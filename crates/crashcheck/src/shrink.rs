@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::{Check, Report, Violation};
 use crate::event::{At, Event, Kind};
 use crate::explore::{Explorer, NEARBY_WORDS};
 use crate::fix::{Added, Change, Edit, Fix, InRecovery, InVain, Op, PLACES};
 use crate::lint::{Lint, Rule};
 use crate::machine::Machine;
 use crate::profile::Profile;
+use crate::question::Check;
+use crate::report::{Report, Violation};
 use crate::run::Places;
 use crate::stop::Fault;
 use crate::story::Story;

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::content::Bytes;
+use crate::bytes::Bytes;
 use crate::event::{At, WORD};
 use crate::lint::{self, Lint};
 use crate::run::Run;

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::content::{Bytes, masked, overlay};
+use crate::bytes::{Bytes, masked, overlay};
 use crate::event::WORD;
 use crate::remains::{Outcome, Remains};
 

@@ -3,20 +3,18 @@
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::{Explorer, Found, TOLD};
-use crate::check::Violation;
+use super::explorer::{Explorer, Found, TOLD};
 use crate::event::Event;
 use crate::fix::Edit;
 use crate::log;
 use crate::machine::Machine;
-use crate::run::{Read, Run};
+use crate::past::Read;
+use crate::report::Violation;
+use crate::run::Run;
 use crate::stack;
 use crate::stop::{Fault, Stop, Wrong};
 use crate::story::{Reading, Story};
 
-/// So often a program is run again, and a recovery that goes a way through the source for the first time: an
-/// order that is one of two by chance, the least there is, comes out the same each time once in a million.
-pub(super) const TIMES: u64 = 20;
 /// As long as the program did no more than so many steps on the way. Once it is in any case.
 const PROGRAM_STEPS: usize = 100_000;
 /// So many runs of recovery are repeated before they are counted, and then one in so many.

@@ -1,6 +1,6 @@
 //! What a finding costs, by what was measured on a machine: never by a figure of ours.
 
-use super::{Lint, Rule};
+use super::finding::{Lint, Rule};
 use ringfence_persist::policy::Prices;
 
 impl Lint {

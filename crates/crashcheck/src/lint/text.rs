@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use super::{BLOCK, Lint, Rule, Why};
+use super::finding::{BLOCK, Lint, Rule, Why};
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

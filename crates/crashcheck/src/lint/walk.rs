@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::panic::Location;
 
-use super::{BLOCK, Lint, Rule, Why};
+use super::finding::{BLOCK, Lint, Rule, Why};
 use crate::event::{Event, Kind, WORD, Write};
 use crate::profile::Profile;
 
@@ -228,7 +228,7 @@ impl<'v> Walk<'v> {
 
     fn fence(&mut self, kind: Kind, at: Place) {
         self.blocks();
-        // As the explorer has it: see `remains.rs`.
+        // As the explorer has it: see `remains`.
         let completes_strong = match self.profile {
             Profile::IntelAdr => true,
             Profile::Amd => matches!(kind, Kind::Sfence | Kind::Mfence),

@@ -2,9 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::{Cover, Interval, Order, Remains, Word};
-use crate::content::{Bytes, overlay};
-use crate::story::Fate;
+use super::parts::{Cover, Interval, Order, Word};
+use super::stores::Remains;
+use crate::bytes::{Bytes, overlay};
+use crate::fate::Fate;
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 pub(crate) fn mix(x: u64) -> u64 {

@@ -8,9 +8,10 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use super::key::{certain, over, then};
+use super::parts::{Cover, Group, LINE_WORDS, Order, Stream};
+use super::stores::Remains;
 use super::ties::{Tie, Ties};
-use super::{Cover, Group, LINE_WORDS, Order, Remains, Stream};
-use crate::content::overlay;
+use crate::bytes::overlay;
 use crate::event::{Event, Kind, Write};
 use crate::list::List;
 use crate::profile::Profile;

@@ -2,6 +2,8 @@
 //! of what it found.
 
 mod crash;
+mod memory;
+mod state;
 mod verify;
 
 use std::cell::RefCell;
@@ -11,78 +13,25 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use crate::bytes::{Bytes, masked, overlay};
 use crate::choices::Choices;
-use crate::content::{Bytes, Content, masked, overlay};
+use crate::content::Content;
 use crate::event::{At, Event, Kind, WORD};
+use crate::fate::Fate;
 use crate::fix::{Edit, Op};
 use crate::log::{Log, Step};
 use crate::nots::{self, Not};
+use crate::past::{Ended, Read};
 use crate::profile::Profile;
-use crate::remains::{Outcome, Remains, Walk};
+use crate::remains::{Outcome, Remains};
 use crate::stack;
 use crate::stop::{Limits, Stop, Stopped};
-use crate::story::Fate;
 use crate::streaming::Streaming;
 use crate::watch::Watched;
 use crate::ways;
-use crash::Leaving;
+use state::Leaving;
 
-/// What a crash leaves: something of which much may be open.
-#[derive(Debug)]
-pub(crate) struct State {
-    /// What each run left, the first one first, over zeros.
-    pub layers: Vec<Remains>,
-    pub memory: crash::Memory,
-    pub nots: Vec<Not>,
-    /// A number for all marks so far.
-    pub marks: u64,
-    /// What was done, run by run.
-    pub runs: Vec<Ended>,
-    /// What was done since the last time that the machine stopped: runs that were killed, whose stores are all
-    /// there, but of which much may be in caches. And memory with that.
-    pub killed: Option<(Walk, crash::Memory)>,
-}
-
-/// A run that is over.
-#[derive(Debug, Clone)]
-pub(crate) struct Ended {
-    // Of the whole run; shared by all that end it.
-    pub events: Rc<[Event]>,
-    /// So many of them were done.
-    pub len: usize,
-    pub marks: Rc<[u64]>,
-    pub marked: usize,
-    /// Only the process ended, and not the machine.
-    pub killed: bool,
-}
-
-/// Something that a run read, and where: told in stories.
-#[derive(Debug, Clone)]
-pub(crate) struct Read {
-    pub at: At,
-    /// So many instructions of the run came before it.
-    pub events: usize,
-    pub what: What,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum What {
-    Load(usize, Vec<u8>),
-    /// Bytes that were loaded or verified: which, and not how they came out.
-    Loads(&'static str, std::ops::Range<usize>),
-    /// A checksum of one's own has a name.
-    Verify(Option<String>, Vec<std::ops::Range<usize>>, bool),
-}
-
-impl Ended {
-    pub(crate) fn events(&self) -> &[Event] {
-        &self.events[..self.len]
-    }
-
-    pub(crate) fn marks(&self) -> &[u64] {
-        &self.marks[..self.marked]
-    }
-}
+pub(crate) use state::State;
 
 #[derive(Debug)]
 pub(crate) struct Run {

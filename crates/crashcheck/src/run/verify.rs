@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use super::Run;
-use crate::content::{Bytes, masked, overlay};
+use crate::bytes::{Bytes, masked, overlay};
 use crate::event::WORD;
 use crate::nots::{self, Not};
 use crate::ways;

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path};
 
-use super::Fate;
 use crate::event::{At, WORD};
+use crate::fate::Fate;
 
 /// Lines of one run that are told at most, but for those of stores that were lost: first ones and last ones.
 const FIRST: usize = 40;

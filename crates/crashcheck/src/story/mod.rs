@@ -6,9 +6,10 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::event::{At, Event, Kind, WORD, Write};
+use crate::fate::Fate;
 use crate::fix::{InVain, Op};
 use crate::names::Names;
-use crate::run::{Ended, Read, What};
+use crate::past::{Ended, Read, What};
 use line::{Field, Line, abridged, alike, counted, place, value};
 
 /// What was done, run by run, and what of it had reached memory when the machine stopped.
@@ -34,17 +35,6 @@ pub(crate) struct Reading {
     pub events: Vec<Event>,
     pub reads: Vec<Read>,
     pub end: Option<String>,
-}
-
-/// What became of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It had reached memory.
-    Reached,
-    /// It had not.
-    Lost,
-    /// Either, it makes no difference here.
-    Either,
 }
 
 /// Lines of a run that are told before the first store that is not in memory.

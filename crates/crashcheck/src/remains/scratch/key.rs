@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 
 use super::{Interval, Order, Remains};
-use crate::content::{Bytes, overlay};
+use crate::bytes::{Bytes, overlay};
 use crate::event::WORD;
-use crate::story::Fate;
+use crate::fate::Fate;
 
 impl Remains {
     /// Feeds what can have become of a word, of which something is open: what is there for certain in one

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::content::{Bytes, overlay};
+use crate::bytes::{Bytes, overlay};
 use crate::event::{Event, WORD, Write};
+use crate::fate::Fate;
 use crate::profile::Profile;
-use crate::story::Fate;
 
 const LINE_WORDS: usize = 64 / WORD;
 

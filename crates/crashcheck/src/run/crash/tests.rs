@@ -7,10 +7,13 @@ use proptest::prelude::*;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
 use super::*;
+use crate::bytes::Bytes;
 use crate::choices::{Choices, Random};
-use crate::content::Bytes;
-use crate::event::{At, Kind, Write};
+use crate::content::Left;
+use crate::event::{At, Event, Kind, Write};
+use crate::profile::Profile;
 use crate::remains::scratch;
+use crate::run::memory::left;
 
 // Three lines, one of which is far away.
 const LINES: [usize; 3] = [0, 1, 1 << 34];
@@ -49,7 +52,7 @@ fn same(one: &Remains, other: &scratch::Remains, events: &[Event], random: &mut 
         assert_eq!(one.fates([events].into_iter()), other.fates());
         let fates = other.fates();
         let count = |fate| fates.iter().filter(|other| **other == fate).count();
-        use crate::story::Fate::{Either, Lost};
+        use crate::fate::Fate::{Either, Lost};
         assert_eq!((one.stores(), one.lost_and_open()), (fates.len(), (count(Lost), count(Either))));
         for word in words() {
             assert_eq!(one.plain(word), other.plain(word));
@@ -66,7 +69,7 @@ fn same(one: &Remains, other: &scratch::Remains, events: &[Event], random: &mut 
         }
         let word = open[random.below(open.len() as u64) as usize];
         let (ways, others) = (one.outcomes(word), other.outcomes(word));
-        let bytes = |bytes, mask| (crate::content::masked(bytes, mask), mask);
+        let bytes = |bytes, mask| (crate::bytes::masked(bytes, mask), mask);
         assert_eq!(
             ways.iter().map(|way| bytes(way.bytes, way.mask)).collect::<Vec<_>>(),
             others.iter().map(|way| bytes(way.bytes, way.mask)).collect::<Vec<_>>()

@@ -1,123 +1,34 @@
-//! What one run can leave behind: the instructions up to a crash, and which of their stores may have reached
-//! memory, decided only as far as somebody has looked.
-//!
-//! Ordinary stores fall into groups, within which they reach memory in order, so that a crash leaves a first
-//! part of each group: a line is a group, and under eADR all of memory is one. Of each group an interval
-//! `lo..=hi` of how many stores reached memory is still possible. A non-temporal store is durable, lost, or
-//! undecided, each word for itself. Under Intel's rules a `clflush` ties groups together: whatever store after
-//! it reached memory, the stores to its line before it did.
-
-mod key;
-#[cfg(test)]
-pub(crate) mod scratch;
-mod ties;
-mod walk;
+//! The stores of one run up to a crash, and what can have become of them.
 
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::content::{Bytes, overlay};
+use super::parts::{Cover, Group, Interval, LINE_WORDS, Order, Stream, Word};
+use super::ties::Ties;
+use crate::bytes::{Bytes, overlay};
 use crate::event::{Event, Kind, WORD, Write};
+use crate::fate::Fate;
 use crate::list::List;
 use crate::profile::Profile;
-use crate::story::Fate;
 use crate::trie::Trie;
-use ties::Ties;
-
-pub(crate) use key::{mix, then};
-pub(crate) use walk::Walk;
-
-const LINE_WORDS: usize = 64 / WORD;
-
-/// How many of a group's stores reached memory: any number between the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Interval {
-    lo: u32,
-    hi: u32,
-}
-
-// Stores that reach memory in order. One of which nothing is open is forgotten, and begins anew.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Group {
-    lo: u32,
-    hi: u32,
-    // Its stores.
-    all: u32,
-    // So many of them flushes under way have taken along: by `clwb` or `clflushopt`, and by `clflush`.
-    weak: u32,
-    strong: u32,
-}
-
-// A store that touched a word.
-#[derive(Debug, Clone, Copy)]
-struct Cover {
-    order: Order,
-    bytes: Bytes,
-    mask: u8,
-    // The number of the store among all of the run.
-    time: u32,
-    // How many fences came before it.
-    fences: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Order {
-    // The number of the store in its group.
-    Ordinary(u32),
-    // The number among the non-temporal ones since the last fence.
-    Streamed(u32),
-}
-
-// A word that was stored to.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Word {
-    // From the last store to the whole word that is durable on; what lies below can never be seen again.
-    covers: List<Cover>,
-    // What those of them before the time `settled` left for certain, and in which bytes.
-    base: Bytes,
-    mask: u8,
-    settled: u32,
-    // The key of what is open, while nothing is decided.
-    chain: u64,
-}
-
-impl Word {
-    // The last one first.
-    fn open(&self) -> impl Iterator<Item = &Cover> {
-        self.covers.iter().take_while(|cover| cover.time >= self.settled)
-    }
-
-    fn is_settled(&self) -> bool {
-        self.open().next().is_none()
-    }
-}
-
-// A non-temporal store that no fence has followed yet.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Stream {
-    // The number of its word, plus one.
-    place: usize,
-    // Whether it is in memory; `None`: undecided.
-    there: Option<bool>,
-}
 
 /// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct Remains {
-    words: Trie<Word>,
+    pub(super) words: Trie<Word>,
     // By line; under eADR the only one is at 0.
-    groups: Trie<Group>,
-    one_group: bool,
+    pub(super) groups: Trie<Group>,
+    pub(super) one_group: bool,
     // Those that no fence followed, in order, and how many.
-    streams: Trie<Stream>,
-    streamed: u32,
+    pub(super) streams: Trie<Stream>,
+    pub(super) streamed: u32,
     // Words of ordinary stores that no fence followed, where there is one group.
-    buffered: List<usize>,
+    pub(super) buffered: List<usize>,
     // How many there were.
-    stores: u32,
-    ties: Option<Rc<Ties>>,
+    pub(super) stores: u32,
+    pub(super) ties: Option<Rc<Ties>>,
 }
 
 /// One way in which a word can have come out: what must hold then, and its bytes.
@@ -158,7 +69,7 @@ impl Outcome {
 }
 
 impl Remains {
-    fn new(profile: Profile) -> Self {
+    pub(super) fn new(profile: Profile) -> Self {
         Self {
             words: Trie::default(),
             groups: Trie::default(),
@@ -179,18 +90,18 @@ impl Remains {
         words
     }
 
-    fn group_of(&self, word: usize) -> usize {
+    pub(super) fn group_of(&self, word: usize) -> usize {
         if self.one_group { 0 } else { word / LINE_WORDS }
     }
 
     // None of a group of which nothing is open.
-    fn interval(&self, group: usize) -> Interval {
+    pub(super) fn interval(&self, group: usize) -> Interval {
         self.groups
             .get(group)
             .map_or(Interval { lo: 0, hi: 0 }, |group| Interval { lo: group.lo, hi: group.hi })
     }
 
-    fn set_interval(&mut self, group: usize, interval: Interval) {
+    pub(super) fn set_interval(&mut self, group: usize, interval: Interval) {
         if self.interval(group) != interval {
             let group = self.groups.get_mut(group);
             (group.lo, group.hi) = (interval.lo, interval.hi);
@@ -410,7 +321,7 @@ impl Remains {
         if cover.time < found.settled { Fate::Reached } else { self.fate(cover.order, interval) }
     }
 
-    fn fate(&self, order: Order, Interval { lo, hi }: Interval) -> Fate {
+    pub(super) fn fate(&self, order: Order, Interval { lo, hi }: Interval) -> Fate {
         match order {
             Order::Ordinary(number) if number < lo => Fate::Reached,
             Order::Ordinary(number) if number >= hi => Fate::Lost,

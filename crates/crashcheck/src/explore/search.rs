@@ -1,66 +1,19 @@
-//! Every state that a crash can leave behind, one after the other, and recovery on each.
-
-mod repeat;
+//! The states that crashes leave, in what order and how far, and recovery on each.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
-use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
-use crate::check::{Check, Report, Violation};
+use super::explorer::{Explorer, Found, NEARBY_WORDS, TOLD};
 use crate::choices::{Choices, Random};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::panics::{message, quietly};
-use crate::run::{Places, Run, Seen, State};
+use crate::report::{Report, Violation};
+use crate::run::{Run, State};
 use crate::stack;
 use crate::stop::{Stop, Wrong};
 use crate::story::Story;
-use crate::uncovered::Uncovered;
-use crate::watch::Watch;
-
-/// A search for something that recovery makes wrong.
-pub(crate) struct Explorer<'c, P, R> {
-    check: &'c Check,
-    program: &'c P,
-    recovery: &'c R,
-    // One for each crash, the program's own first.
-    machines: Vec<Machine>,
-    watch: Watch,
-    // What a run may use.
-    stack: usize,
-    seen: Rc<RefCell<Seen>>,
-    states: u64,
-    images: f64,
-    bounded: bool,
-    // Whether the search of one crash came to the end of its share.
-    cut: bool,
-    found: Option<Found>,
-    // As far as the search of a crash goes, or that for something smaller once something is found.
-    until: u64,
-    // Words that recoveries read or wrote, as far as the search of a crash goes, and how many they may at all.
-    words: u64,
-    until_words: u64,
-    most_words: u64,
-    uncovered: Uncovered,
-    // How often recovery went each way through the source, and what was run again because of that.
-    ways: FxHashMap<u64, u64>,
-    times: u64,
-    // Whether any counterexample will do.
-    any: bool,
-    repeats: u64,
-    repeated_words: u64,
-}
-
-/// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less done.
-type Size = (usize, usize, usize, usize);
-
-struct Found {
-    size: Size,
-    violation: Violation,
-}
 
 /// States that a crash of the program is searched for at first, before the others have their turn.
 const SHARE: u64 = 50_000;
@@ -72,77 +25,14 @@ const AHEAD: u64 = 10_000_000;
 
 /// States that are searched for a smaller counterexample once there is one.
 const NEARBY: u64 = 20_000;
-/// And words that recoveries may read or write for that.
-pub(crate) const NEARBY_WORDS: u64 = 20_000_000;
 /// Where it is one that does not come to an end, and others take as long.
 const ENDLESS_WORDS: u64 = 4_000_000;
-/// Instructions of an endless run that are told at most.
-pub(crate) const TOLD: usize = 2000;
 
-impl<'c, P, R> Explorer<'c, P, R>
+impl<P, R> Explorer<'_, P, R>
 where
     P: Fn(&Machine),
     R: Fn(&Machine) -> Result<(), String>,
 {
-    pub(crate) fn new(check: &'c Check, program: &'c P, recovery: &'c R) -> Self {
-        let seen = Rc::new(RefCell::new(Seen::default()));
-        let watch = Watch::new(check.limits.time);
-        let run = || {
-            let mut run = Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
-            (run.limits, run.watched) = (check.limits, Arc::clone(&watch.0));
-            run.unfenced = check.unfenced;
-            run
-        };
-        let machines = (0..=check.crashes).map(|_| Machine(RefCell::new(run()))).collect();
-        Self {
-            check,
-            program,
-            recovery,
-            machines,
-            watch,
-            stack: stack::left(check.limits.stack),
-            seen,
-            states: 0,
-            images: 0.0,
-            bounded: false,
-            cut: false,
-            found: None,
-            until: u64::MAX,
-            words: 0,
-            until_words: u64::MAX,
-            most_words: u64::MAX,
-            uncovered: Uncovered::default(),
-            ways: FxHashMap::default(),
-            times: repeat::TIMES,
-            any: false,
-            repeats: 0,
-            repeated_words: 0,
-        }
-    }
-
-    /// Repeats once what goes a new way: after another search that was sure of it.
-    pub(crate) fn once(self) -> Self {
-        Self { times: 1, ..self }
-    }
-
-    /// Does not look for a small counterexample.
-    pub(crate) fn any(self) -> Self {
-        Self { any: true, ..self }
-    }
-
-    /// Has all that is stored made durable at once, by the program and by recovery, and notes in `places` where.
-    pub(crate) fn at_once(self, places: Option<&Places>) -> Self {
-        for machine in &self.machines {
-            machine.0.borrow_mut().at_once = places.cloned();
-        }
-        self
-    }
-
-    /// Gives up too once recoveries read or wrote so many words.
-    pub(crate) fn most_words(self, most_words: u64) -> Self {
-        Self { most_words, ..self }
-    }
-
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
         let told = &Told {
@@ -309,7 +199,7 @@ where
 
     // What is wrong, if anything is.
     #[inline(never)]
-    fn recover(&self, machine: &Machine) -> Option<Wrong> {
+    pub(super) fn recover(&self, machine: &Machine) -> Option<Wrong> {
         machine.0.borrow_mut().floor = stack::here().saturating_sub(self.stack);
         self.watch.0.begin(machine.0.borrow().before.len());
         let result = quietly(|| {
