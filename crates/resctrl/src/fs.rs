@@ -10,7 +10,6 @@ use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Absent, Error, Refused};
-use crate::group::{Group, GroupId};
 use crate::info::{self, Info, Spelling};
 use crate::kernel::{self, HostKernel, Kernel};
 
@@ -125,25 +124,6 @@ impl Resctrl {
         Ok(Self { mounted_here: true, ..Self::find(&root)? })
     }
 
-    /// Unmounts it from this machine. Every group goes, and all tasks are as if there had been none.
-    ///
-    /// # Errors
-    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use: Linux 6.1
-    /// crashes at the next mount otherwise.
-    pub fn unmount(self) -> Result<(), Error> {
-        for group in self.groups()? {
-            group.refuse_while_mapped("unmounting resctrl")?;
-        }
-        let place = self.kernel.place();
-        let busy = |errno| {
-            (errno == libc::EBUSY)
-                .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
-        };
-        let refused =
-            |source| Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into();
-        unmount(&place).map_err(refused)
-    }
-
     /// Whether [`Resctrl::mount`] has mounted it, rather than found it mounted.
     pub fn mounted_here(&self) -> bool {
         self.mounted_here
@@ -170,49 +150,6 @@ impl Resctrl {
     /// Where `info/` cannot be read or holds something unknown in a file that is known.
     pub fn info(&self) -> Result<Info, Error> {
         info::read(&*self.kernel, Spelling { software_controller: self.options.mba_mbps, amd: self.amd })
-    }
-
-    /// The group that has everything at first: of all tasks and CPUs that no other has.
-    pub fn default_group(&self) -> Group {
-        Group::new(self, GroupId::default())
-    }
-
-    /// A group, whether it exists or not.
-    pub fn group(&self, id: &GroupId) -> Group {
-        Group::new(self, id.clone())
-    }
-
-    /// All groups, the default one first, each followed by its monitor groups.
-    ///
-    /// # Errors
-    /// Where they cannot be listed.
-    pub fn groups(&self) -> Result<Vec<Group>, Error> {
-        let mut all = Vec::new();
-        let mut add = |id: GroupId| -> Result<(), Error> {
-            let monitors = self.names(&id.path().join("mon_groups"))?;
-            all.push(Group::new(self, id.clone()));
-            all.extend(monitors.iter().map(|name| Group::new(self, id.with_monitor(name))));
-            Ok(())
-        };
-        add(GroupId::default())?;
-        for name in self.names(Path::new(""))? {
-            // What the kernel itself puts there; groups alone have tasks.
-            if self.kernel.exists(&Path::new(&name).join("tasks")) {
-                add(GroupId::control(&name))?;
-            }
-        }
-        Ok(all)
-    }
-
-    fn names(&self, path: &Path) -> Result<Vec<String>, Error> {
-        match self.kernel.dirs(path) {
-            Ok(names) => Ok(names),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path != Path::new("") => Ok(Vec::new()),
-            Err(source) => {
-                let tried = format!("listing {}/{}", self.kernel.place(), path.display());
-                Err(Refused::new(tried, source, None).into())
-            }
-        }
     }
 
     /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read. Lines are
@@ -292,7 +229,7 @@ fn mount(options: &str) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn unmount(place: &str) -> io::Result<()> {
+pub(crate) fn unmount(place: &str) -> io::Result<()> {
     let place = std::ffi::CString::new(place)?;
     // SAFETY: the string ends in NUL and lives through the call.
     if unsafe { libc::umount2(place.as_ptr(), 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

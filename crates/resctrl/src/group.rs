@@ -5,47 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ringfence_sysfs::cpulist::CpuSet;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Refused};
 use crate::fs::{Failed, Resctrl, Says};
-pub use crate::id::GroupId;
+use crate::id::GroupId;
 use crate::kernel::{Thread, WriteError};
+use crate::mode::Mode;
 use crate::monitor::{self, Reading};
 use crate::remedy;
 use crate::schemata::{Domain, Resource, Schemata, Setting};
-
-/// How a group shares what it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Others may use the same ways.
-    Shareable,
-    /// Nobody else may.
-    Exclusive,
-    /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
-    PseudoLocksetup,
-    /// Stands for a pseudo-locked region.
-    PseudoLocked,
-}
-
-impl Mode {
-    /// The kernel's word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Mode::Shareable => "shareable",
-            Mode::Exclusive => "exclusive",
-            Mode::PseudoLocksetup => "pseudo-locksetup",
-            Mode::PseudoLocked => "pseudo-locked",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Mode::Shareable, Mode::Exclusive, Mode::PseudoLocksetup, Mode::PseudoLocked]
-            .into_iter()
-            .find(|mode| mode.word() == word)
-    }
-}
 
 /// What a group's mask in one cache comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

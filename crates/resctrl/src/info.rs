@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::bandwidth::{BandwidthInfo, ThrottleMode, Unit};
 use crate::error::{Error, Refused};
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::kernel::Kernel;
+use crate::mode::Mode;
 use crate::schemata::{Domain, Mask, Resource};
 
 /// Everything below `info/`.

@@ -33,11 +33,14 @@
 
 mod bandwidth;
 mod error;
+mod folders;
 mod fs;
 mod group;
+mod groups;
 mod id;
 pub mod info;
 pub mod kernel;
+mod mode;
 pub mod monitor;
 mod overview;
 pub mod plan;
@@ -49,9 +52,11 @@ pub mod transaction;
 
 pub use error::{Absent, Error, Refused};
 pub use fs::{DEFAULT_MOUNT, MountOptions, Resctrl};
-pub use group::{Group, GroupId, Mode, Size};
+pub use group::{Group, Size};
+pub use id::GroupId;
 pub use info::Info;
 pub use kernel::Thread;
+pub use mode::Mode;
 pub use overview::{GroupOverview, Overview, Sizes};
 pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
 pub use state::{GroupState, State};

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::fs::{MountOptions, Resctrl};
-use crate::group::{Group, GroupId, Mode};
+use crate::group::Group;
+use crate::id::GroupId;
 use crate::info::Info;
+use crate::mode::Mode;
 use crate::monitor::Reading;
 use crate::schemata::{Domain, Schemata};
 

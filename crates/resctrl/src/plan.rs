@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::info::{CacheInfo, Info};
+use crate::mode::Mode;
 use crate::schemata::{Domain, Mask, Resource, Schemata};
 use crate::state::State;
 use crate::transaction::Step;

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::fs::Resctrl;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::info::Info;
 use crate::kernel::Thread;
+use crate::mode::Mode;
 use crate::schemata::Schemata;
 
 /// A group at a moment.

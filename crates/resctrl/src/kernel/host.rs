@@ -13,7 +13,7 @@ use ringfence_sysfs::cpulist::CpuSet;
 use ringfence_sysfs::root::{FsRoot, field};
 
 use super::{Held, Identity, Kernel, WriteError, holders};
-use crate::transaction::lock;
+use crate::folders;
 
 // The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
 const CHANGES: &str = "info";
@@ -100,7 +100,7 @@ impl Kernel for HostKernel {
     }
 
     fn journal_folders(&self) -> Vec<PathBuf> {
-        lock::folders(&self.root, None)
+        folders::folders(&self.root, None)
     }
 
     fn place(&self) -> String {

@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 use ringfence_sysfs::cpulist::CpuSet;
 
 use crate::error::{Error, Refused};
-use crate::group::{Group, Mode};
+use crate::group::Group;
+use crate::mode::Mode;
 
 /// A pseudo-locked region, mapped. Unmapped on drop.
 ///

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use ringfence_sysfs::root::FsRoot;
 
 use crate::error::{Error, Refused};
-use crate::group::{Group, Mode};
+use crate::group::Group;
+use crate::mode::Mode;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

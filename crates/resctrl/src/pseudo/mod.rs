@@ -18,8 +18,9 @@ use ringfence_sysfs::root::FsRoot;
 
 use crate::error::Error;
 use crate::fs::Resctrl;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::info::Info;
+use crate::mode::Mode;
 use crate::plan;
 use crate::schemata::{Domain, Mask, Resource, Schemata};
 use crate::state::State;

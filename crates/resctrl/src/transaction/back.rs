@@ -5,15 +5,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::files::{self, Pending};
 use super::journal::{self, Header, Journal, Record};
-use super::left::{self, Pending};
+use super::options::{Moment, Options};
+use super::restored::Restored;
 use super::step::Step;
 use super::undo::{self, Now, Rest};
-use super::{Moment, Options, Restored, lock, place, same};
+use super::{lock, place, same};
 use crate::error::Error;
 use crate::fs::Resctrl;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::kernel::{self, Thread};
+use crate::mode::Mode;
 use crate::state::{GroupState, State};
 
 /// Notes a step and takes it; `only_noted`: not without room for the note.
@@ -262,7 +265,7 @@ fn put_back_all(
     options: &Options,
     begin: bool,
 ) -> Result<(Option<Restored>, bool), Error> {
-    let waiting = left::numbered(dir, Pending::Waiting);
+    let waiting = files::numbered(dir, Pending::Waiting);
     let first = put_back(fs, &dir.join(Pending::Unfinished.file()), options)?;
     let (mut all, mounted) = first.map_or((None, false), |(restored, mounted)| (Some(restored), mounted));
     for path in waiting {
@@ -300,7 +303,7 @@ pub fn before_another(
         mounted |= was_mounted;
     }
     for path in
-        left::numbered(dir, Pending::Waiting).into_iter().chain([dir.join(Pending::Unfinished.file())])
+        files::numbered(dir, Pending::Waiting).into_iter().chain([dir.join(Pending::Unfinished.file())])
     {
         if let Some(record) = journal::read(&path)?.filter(|_| !place::is_believed(&path)) {
             let owner = fs::symlink_metadata(&path).map(|file| file.uid()).ok();
@@ -353,14 +356,14 @@ pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Er
 /// # Errors
 /// As [`recover`]; or a name that cannot be that of a group.
 pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, &left::named(name)?, options)
+    end(fs, &files::named(name)?, options)
 }
 
 fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, Error> {
     let dir = lock::folder(options.folder.as_deref())?;
     let lock = lock::own(&dir, Some(fs), options.wait)?;
     let held = lock::shared_with_others(fs)?;
-    if let Some(later) = left::built_on(&dir, file)? {
+    if let Some(later) = files::built_on(&dir, file)? {
         return Err(Error::Usage(format!(
             "'{later}' was kept after this and rests on it: put that back first"
         )));

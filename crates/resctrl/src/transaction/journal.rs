@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::place;
 use super::step::Step;
 use crate::error::Error;
-use crate::group::GroupId;
+use crate::id::GroupId;
 use crate::kernel::{Identity, Thread};
 use crate::state::State;
 

@@ -1,17 +1,19 @@
 //! Journals that are there: looked at, tried out, forgotten.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
+use super::files::{Pending, named, names, numbered};
 use super::journal::{self, Journal, Record};
-use super::{Options, Restored, Step, back, lock, same};
+use super::options::Options;
+use super::restored::Restored;
+use super::{back, lock, same};
 use crate::error::Error;
+use crate::folders;
 use crate::fs::Resctrl;
-use crate::id::GroupId;
 use crate::kernel::{self, HostKernel, Kernel, Thread};
 
 /// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
@@ -19,7 +21,7 @@ use crate::kernel::{self, HostKernel, Kernel, Thread};
 /// # Errors
 /// Where the journal or the present state cannot be read, or a transaction is under way.
 pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
-    let dirs = lock::folders(&FsRoot::host(), options.folder.as_deref());
+    let dirs = folders::folders(&FsRoot::host(), options.folder.as_deref());
     let there = |dir: &PathBuf| {
         let waits = what == Pending::Unfinished && !numbered(dir, Pending::Waiting).is_empty();
         waits || dir.join(what.file()).exists()
@@ -83,7 +85,7 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
         None => (header.boot != boot).then_some("an earlier boot"),
     };
     let mut found = Vec::new();
-    for dir in lock::folders(root, folder) {
+    for dir in folders::folders(root, folder) {
         let fixed = [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
         let named = names(&dir).into_iter().map(|(name, file)| (Pending::Kept, Some(name), file));
         let more = [Pending::Waiting, Pending::Damaged].into_iter().flat_map(|what| {
@@ -110,72 +112,11 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     found
 }
 
-const NAMED: &str = "resctrl.kept-";
-
-/// The journal of what is kept under a name.
-pub(super) fn named(name: &str) -> Result<String, Error> {
-    GroupId::control(name).check()?;
-    Ok(format!("{NAMED}{name}"))
-}
-
-/// The journals in a folder of a kind of which there can be several, by number.
-pub(super) fn numbered(dir: &Path, what: Pending) -> Vec<PathBuf> {
-    let numbers = FsRoot::at(dir).numbered("", &format!("{}-", what.file()));
-    numbers.into_iter().map(|number| dir.join(format!("{}-{number}", what.file()))).collect()
-}
-
-fn names(dir: &Path) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let files = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<(String, String)> =
-        files.filter_map(|file| Some((file.strip_prefix(NAMED)?.to_owned(), file))).collect();
-    names.sort();
-    names
-}
-
 /// The program that keeps something under a name, if anything is; it may have ended.
 pub fn owner(name: &str, options: &Options) -> Option<Thread> {
     let file = named(name).ok()?;
-    let mut dirs = lock::folders(&FsRoot::host(), options.folder.as_deref()).into_iter();
+    let mut dirs = folders::folders(&FsRoot::host(), options.folder.as_deref()).into_iter();
     dirs.find_map(|dir| journal::read(&dir.join(&file)).ok().flatten()).map(|record| record.header.owner)
-}
-
-/// What was kept later than this journal and set the same things, so that this one cannot be put back before
-/// it: the steps of either would no longer explain what is there.
-pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> {
-    if file == Pending::Unfinished.file() {
-        return Ok(None);
-    }
-    let Some(this) = journal::read(&dir.join(file))? else { return Ok(None) };
-    let wrote = |record: &Record| -> BTreeSet<String> {
-        let settings = record.steps.iter().filter_map(|step| match step {
-            Step::Schemata { group, schemata } => Some((group, schemata)),
-            _ => None,
-        });
-        let each = settings.flat_map(|(group, schemata)| {
-            schemata.settings().map(move |(resource, domain, _)| format!("{group}/{resource}:{domain}"))
-        });
-        each.collect()
-    };
-    // It was there when the other began: its settings, or a group that it has made, are among the other's past.
-    let before = |other: &Record| {
-        this.steps.iter().any(|step| match step {
-            Step::Create { group } => other.header.before.groups.contains_key(group),
-            _ => false,
-        })
-    };
-    let mut files: Vec<String> = names(dir).into_iter().map(|(_, file)| file).collect();
-    files.push(Pending::Kept.file().into());
-    for other in files.iter().filter(|other| *other != file) {
-        if let Some(other) = journal::read(&dir.join(other))?
-            && other.header.boot == this.header.boot
-            && before(&other)
-            && !wrote(&this).is_disjoint(&wrote(&other))
-        {
-            return Ok(Some(other.header.purpose));
-        }
-    }
-    Ok(None)
 }
 
 /// A journal that is there.
@@ -212,31 +153,5 @@ impl Left {
     /// What to say of it then.
     pub fn others(&self) -> String {
         back::others_left(&self.purpose, self.user, &self.folder)
-    }
-}
-
-/// Why a journal is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pending {
-    /// A transaction is under way, or was killed.
-    Unfinished,
-    /// A setting is kept.
-    Kept,
-    /// Something could not be put back yet: its CPU or cache is offline.
-    Waiting,
-    /// A journal has lines that make no sense; the others were put back.
-    Damaged,
-}
-
-impl Pending {
-    pub(super) fn file(self) -> &'static str {
-        match self {
-            Pending::Unfinished => "resctrl.journal",
-            Pending::Kept => "resctrl.kept",
-            // With a number behind.
-            Pending::Waiting => "resctrl.waiting",
-            Pending::Damaged => "resctrl.damaged",
-        }
     }
 }

@@ -6,10 +6,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_sysfs::root::FsRoot;
-
 use super::{journal, place};
 use crate::error::{Error, Refused};
+use crate::folders::{DEFAULT, of_session};
 use crate::fs::Resctrl;
 use crate::kernel::{Held, flock};
 
@@ -18,31 +17,6 @@ const STEP: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_secs(10);
 // Whoever only asks whether a lock is held holds it for that moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
-
-const DEFAULT: &str = "/run/ringfence";
-// Each user's XDG_RUNTIME_DIR, where systemd makes it (pam_systemd(8)).
-const SESSIONS: &str = "/run/user";
-
-fn of_session() -> Option<PathBuf> {
-    std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"))
-}
-
-/// Where journals may lie, as seen below a root: root's, one's own, and those of whoever is logged in.
-/// Nothing is made.
-pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
-    if let Some(wanted) = wanted {
-        return vec![wanted.to_owned()];
-    }
-    let mut all = vec![root.path(DEFAULT)];
-    all.extend(of_session().filter(|_| root.is_host()));
-    for user in root.numbered(SESSIONS, "") {
-        let folder = root.path(format!("{SESSIONS}/{user}/ringfence"));
-        if !all.contains(&folder) {
-            all.push(folder);
-        }
-    }
-    all
-}
 
 /// Whether a transaction is under way that uses this folder, as far as this user may see it.
 pub fn is_held(dir: &Path) -> bool {

@@ -28,100 +28,33 @@
 //! ```
 
 mod back;
+mod files;
 mod journal;
 mod left;
-pub(crate) mod lock;
+mod lock;
+mod options;
 mod place;
+mod restored;
 mod same;
 mod step;
 mod undo;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::Error;
 use crate::fs::Resctrl;
-use crate::group::GroupId;
+use crate::id::GroupId;
 use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Journal, Record};
 
 pub use back::{recover, undo_kept, undo_named};
-pub use left::{Left, Pending, forget, left, owner, pending, preview};
+pub use files::Pending;
+pub use left::{Left, forget, left, owner, pending, preview};
+pub use options::{Moment, Options};
+pub use restored::Restored;
 pub use step::Step;
-
-/// Where a transaction stands; steps are counted from 0 over the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// It has the lock and has read everything; nothing is written down.
-    Read,
-    /// The journal is begun.
-    Begun,
-    /// A step is in the journal and not taken.
-    Noted(usize),
-    /// A step is taken.
-    Taken(usize),
-    /// Everything is put back; the journal is still there.
-    Back,
-}
-
-/// How a transaction is run.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// Where journal and lock lie, instead of `/run/ringfence`, or where that may not be written to,
-    /// `$XDG_RUNTIME_DIR/ringfence`.
-    pub folder: Option<PathBuf>,
-    /// How long to wait for another transaction to end.
-    pub wait: Duration,
-    /// Called at every moment, for progress and for tests that die there.
-    #[allow(clippy::type_complexity)]
-    pub watch: Option<Arc<dyn Fn(Moment) + Send + Sync>>,
-}
-
-impl Options {
-    fn at(&self, moment: Moment) {
-        if let Some(watch) = &self.watch {
-            watch(moment);
-        }
-    }
-}
-
-/// What was put back.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Restored {
-    /// What it was for.
-    pub purpose: String,
-    /// The steps that led back.
-    pub steps: Vec<Step>,
-    /// What somebody else had changed since, one sentence each: it was left alone.
-    pub left: Vec<String>,
-    /// What was put where it may not have been before, one sentence each.
-    pub notes: Vec<String>,
-    /// What could not be put back and is still in a journal, one sentence each: what belongs to a CPU or cache
-    /// that is offline, which [`recover`] puts back once it is online; and lines of the journal that make
-    /// no sense.
-    pub waiting: Vec<String>,
-}
-
-impl Restored {
-    /// Everything that somebody should know besides the steps.
-    pub fn said(&self) -> impl Iterator<Item = &String> {
-        self.left.iter().chain(&self.notes).chain(&self.waiting)
-    }
-
-    fn both(first: Option<Self>, second: Option<Self>) -> Option<Self> {
-        let (Some(mut first), Some(second)) = (first.clone(), second.clone()) else {
-            return first.or(second);
-        };
-        first.steps.extend(second.steps);
-        first.left.extend(second.left);
-        first.notes.extend(second.notes);
-        first.waiting.extend(second.waiting);
-        Some(first)
-    }
-}
 
 /// Changes that are put back at their end.
 pub struct Transaction {
@@ -257,7 +190,7 @@ impl Transaction {
     /// # Errors
     /// Where something is kept under that name already, or the name cannot be that of a group.
     pub fn keep_named(self, name: &str) -> Result<(), Error> {
-        let file = left::named(name)?;
+        let file = files::named(name)?;
         self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
     }
 

@@ -8,8 +8,9 @@ use std::path::Path;
 use super::journal::{Header, Record};
 use crate::error::{Error, Refused};
 use crate::fs::Resctrl;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::kernel::Identity;
+use crate::mode::Mode;
 use crate::state::State;
 
 /// What this mount of resctrl is known by: `info`, which is made at each mount. `None` where there is none, as in

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::fs::Resctrl;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::kernel::Thread;
+use crate::mode::Mode;
 use crate::schemata::Schemata;
 
 /// A single change.

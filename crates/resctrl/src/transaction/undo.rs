@@ -10,9 +10,10 @@ use ringfence_sysfs::cpulist::CpuSet;
 
 use super::journal::Record;
 use super::step::Step;
-use crate::group::{GroupId, Mode};
+use crate::id::GroupId;
 use crate::info::{Info, Unit};
 use crate::kernel::Thread;
+use crate::mode::Mode;
 use crate::schemata::{Domain, Resource, Schemata, Setting};
 use crate::state::{GroupState, State};
 

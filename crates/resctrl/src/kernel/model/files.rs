@@ -7,7 +7,7 @@ use libc::{EACCES, EINVAL, EISDIR, ENOENT};
 use super::machine::{Machine, Place};
 use super::masks::number;
 use super::tasks::bitmap;
-use crate::group::Mode;
+use crate::mode::Mode;
 use crate::schemata::{Domain, Resource};
 
 const EVENTS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];

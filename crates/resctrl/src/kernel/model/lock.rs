@@ -3,7 +3,7 @@
 use libc::{E2BIG, EINVAL, ENOMEM};
 
 use super::machine::{Machine, Region};
-use crate::group::Mode;
+use crate::mode::Mode;
 
 /// The largest piece of memory that `kzalloc` gives (`KMALLOC_MAX_SIZE`).
 const LARGEST: u64 = 4 << 20;

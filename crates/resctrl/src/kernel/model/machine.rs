@@ -6,8 +6,9 @@ use libc::{EACCES, EBUSY, EEXIST, EINVAL, ENOENT, ENOSPC, EPERM};
 use ringfence_sysfs::cpulist::CpuSet;
 
 use super::hardware::Hardware;
-use super::tasks::Process;
-use crate::group::Mode;
+use super::processes::Process;
+use super::schemas::{Schema, go_offline, schemas};
+use crate::mode::Mode;
 use crate::schemata::{Domain, Resource};
 
 /// A group of control, or (inside one) a monitor group.
@@ -36,14 +37,6 @@ pub(super) struct Monitor {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Region {
     pub at: Option<(u32, Domain, u64)>,
-}
-
-/// A resource that is a line of `schemata`.
-#[derive(Debug, Clone)]
-pub(super) struct Schema {
-    pub resource: Resource,
-    pub domains: Vec<Domain>,
-    pub closids: u32,
 }
 
 /// What a path below the mount stands for.
@@ -114,7 +107,7 @@ impl Status {
 
 impl Machine {
     pub fn new(hardware: Hardware) -> Self {
-        let schemas = super::masks::schemas(&hardware);
+        let schemas = schemas(&hardware);
         let closids = schemas.iter().map(|schema| schema.closids).min().unwrap_or(32);
         let default = Group {
             name: String::new(),
@@ -185,7 +178,7 @@ impl Machine {
             limbo_on: self.limbo_on,
             ..fresh
         };
-        super::masks::go_offline(self);
+        go_offline(&mut self.schemas, &self.hardware);
     }
 
     pub fn say(&mut self, text: impl AsRef<str>) {

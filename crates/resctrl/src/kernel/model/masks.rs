@@ -4,52 +4,16 @@ use std::collections::BTreeMap;
 
 use libc::{EINVAL, ENOSPC};
 
-use super::hardware::{CacheSpec, Hardware};
-use super::machine::{Machine, Schema};
-use crate::group::Mode;
+use super::hardware::CacheSpec;
+use super::machine::Machine;
+use super::schemas::{Schema, go_offline, is_there, schemas};
+use crate::mode::Mode;
 use crate::schemata::{Domain, Mask, Resource};
-
-/// In the order of the file: the last found comes first, and data before code.
-pub(super) fn schemas(hardware: &Hardware) -> Vec<Schema> {
-    let mut all = Vec::new();
-    if let Some(mb) = &hardware.mb {
-        all.push(Schema { resource: Resource::Mb, domains: mb.domains.clone(), closids: mb.closids });
-    }
-    let levels = [
-        (&hardware.l2, [Resource::L2, Resource::L2Data, Resource::L2Code]),
-        (&hardware.l3, [Resource::L3, Resource::L3Data, Resource::L3Code]),
-    ];
-    for (cache, [plain, data, code]) in levels {
-        let Some(cache) = cache else { continue };
-        let closids = if cache.cdp { cache.closids / 2 } else { cache.closids };
-        let resources = if cache.cdp { vec![data, code] } else { vec![plain] };
-        for resource in resources {
-            all.push(Schema { resource, domains: cache.domains.clone(), closids });
-        }
-    }
-    all
-}
-
-/// Whether a cache, or the memory behind it, has a CPU that is online.
-fn is_there(hardware: &Hardware, resource: &Resource, domain: Domain) -> bool {
-    // Bandwidth is shared out by the caches that lie before the memory.
-    let level = resource.cache_level().unwrap_or(3);
-    hardware.cache(level).is_none_or(|cache| !cache.domains.contains(&domain))
-        || !hardware.cpus_of(level, domain).is_empty()
-}
-
-/// `domain_remove_cpu`: caches whose last CPU is gone are, too.
-pub(super) fn go_offline(machine: &mut Machine) {
-    let hardware = &machine.hardware;
-    for schema in &mut machine.schemas {
-        schema.domains.retain(|domain| is_there(hardware, &schema.resource, *domain));
-    }
-}
 
 /// `domain_add_cpu`: a cache whose first CPU comes is all of every group's.
 pub(super) fn come_online(machine: &mut Machine) {
     let before = std::mem::replace(&mut machine.schemas, schemas(&machine.hardware));
-    go_offline(machine);
+    go_offline(&mut machine.schemas, &machine.hardware);
     for (schema, before) in machine.schemas.iter().zip(before) {
         let new = |domain: &Domain| schema.domains.contains(domain) && !before.domains.contains(domain);
         machine.controls.retain(|(resource, domain, _), _| *resource != schema.resource || !new(domain));

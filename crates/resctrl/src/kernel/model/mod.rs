@@ -22,6 +22,8 @@ mod hardware;
 mod lock;
 mod machine;
 mod masks;
+mod processes;
+mod schemas;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,7 @@ use ringfence_sysfs::cpulist::CpuSet;
 
 use self::files::parts;
 use self::machine::Machine;
-use self::tasks::Process;
+use self::processes::Process;
 use super::{Held, Identity, Kernel, WriteError};
 use crate::fs::Resctrl;
 use crate::schemata::Domain;

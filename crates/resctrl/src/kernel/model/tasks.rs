@@ -1,26 +1,13 @@
 //! Tasks and CPUs of groups, and the process table (`rdtgroup.c`).
 
-use std::collections::BTreeMap;
-
 use libc::{EINVAL, EOVERFLOW, EPERM, ERANGE, ESRCH};
 use ringfence_sysfs::cpulist::CpuSet;
 
 use super::machine::{Machine, Place};
-use crate::group::Mode;
-
-#[derive(Debug, Clone)]
-pub(super) struct Process {
-    pub parent: u32,
-    pub user: u32,
-    pub threads: BTreeMap<u32, Task>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Task {
-    pub start: u64,
-    pub closid: u32,
-    pub rmid: u32,
-}
+use super::masks::come_online;
+use super::processes::Task;
+use super::schemas::go_offline;
+use crate::mode::Mode;
 
 impl Machine {
     pub fn task(&self, tid: u32) -> Option<(u32, Task)> {
@@ -121,11 +108,11 @@ impl Machine {
             self.hardware.offline.remove(cpu);
             let default = self.default_place();
             self.groups[default].cpus.insert(cpu);
-            super::masks::come_online(self);
+            come_online(self);
             return;
         }
         self.hardware.offline.insert(cpu);
-        super::masks::go_offline(self);
+        go_offline(&mut self.schemas, &self.hardware);
         for group in &mut self.groups {
             group.cpus.remove(cpu);
             for monitor in &mut group.monitors {

@@ -10,7 +10,9 @@ use ringfence_sysfs::cpulist::CpuSet;
 
 use super::*;
 use crate::error::Error;
-use crate::group::{Group, GroupId, Mode};
+use crate::group::Group;
+use crate::id::GroupId;
+use crate::mode::Mode;
 use crate::schemata::{Mask, Resource, Schemata};
 
 struct Bench {

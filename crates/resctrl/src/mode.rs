@@ -1,0 +1,35 @@
+//! How a group shares what it has.
+
+use serde::{Deserialize, Serialize};
+
+/// How a group shares what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Others may use the same ways.
+    Shareable,
+    /// Nobody else may.
+    Exclusive,
+    /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
+    PseudoLocksetup,
+    /// Stands for a pseudo-locked region.
+    PseudoLocked,
+}
+
+impl Mode {
+    /// The kernel's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Shareable => "shareable",
+            Mode::Exclusive => "exclusive",
+            Mode::PseudoLocksetup => "pseudo-locksetup",
+            Mode::PseudoLocked => "pseudo-locked",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        [Mode::Shareable, Mode::Exclusive, Mode::PseudoLocksetup, Mode::PseudoLocked]
+            .into_iter()
+            .find(|mode| mode.word() == word)
+    }
+}

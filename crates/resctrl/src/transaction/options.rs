@@ -1,0 +1,41 @@
+//! How a transaction is run, and who watches it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a transaction stands; steps are counted from 0 over the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// It has the lock and has read everything; nothing is written down.
+    Read,
+    /// The journal is begun.
+    Begun,
+    /// A step is in the journal and not taken.
+    Noted(usize),
+    /// A step is taken.
+    Taken(usize),
+    /// Everything is put back; the journal is still there.
+    Back,
+}
+
+/// How a transaction is run.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Where journal and lock lie, instead of `/run/ringfence`, or where that may not be written to,
+    /// `$XDG_RUNTIME_DIR/ringfence`.
+    pub folder: Option<PathBuf>,
+    /// How long to wait for another transaction to end.
+    pub wait: Duration,
+    /// Called at every moment, for progress and for tests that die there.
+    #[allow(clippy::type_complexity)]
+    pub watch: Option<Arc<dyn Fn(Moment) + Send + Sync>>,
+}
+
+impl Options {
+    pub(super) fn at(&self, moment: Moment) {
+        if let Some(watch) = &self.watch {
+            watch(moment);
+        }
+    }
+}
