@@ -1,6 +1,6 @@
 //! Clocks for short measurements.
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     let source = view.tsc.clocksource.as_deref();

@@ -3,7 +3,7 @@
 use crate::counters::Unavailable;
 use crate::root::FsRoot;
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 /// Asks the kernel on the host, the files elsewhere.
 pub(super) fn ask(root: &FsRoot) -> Result<(), Unavailable> {

@@ -3,7 +3,7 @@
 use crate::cpulist::CpuSet;
 use crate::targets::{TargetKind, mounted_without_dax};
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 const DIR: &str = "/sys/bus/nd/devices";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cpulist::CpuSet;
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 const DIR: &str = "/sys/devices/system/cpu";
 

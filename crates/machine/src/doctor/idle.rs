@@ -1,6 +1,6 @@
 //! Sleep states that take long to leave.
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 /// Wake-ups shorter than this are lost in the noise of a window of 20 ms.
 const DEEP_US: u64 = 20;

@@ -1,6 +1,6 @@
 //! Other work on the machine.
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     let Some(text) = view.root.read_opt("/proc/loadavg") else { return Vec::new() };

@@ -4,7 +4,7 @@ use crate::root::{FsRoot, field_kib};
 use crate::targets::TargetKind;
 use crate::units::Bytes;
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 /// What the default workloads and a capacity probe take together.
 const WANTED: Bytes = Bytes::gib(1);

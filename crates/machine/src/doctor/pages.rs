@@ -1,6 +1,6 @@
 //! Who moves or merges pages behind a task's back.
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     thp(view).into_iter().chain(numa_balancing(view)).collect()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::root::FsRoot;
 use crate::targets::TargetKind;
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 /// Where distributions put the debug builds of its libraries (libpmem(7), "DEBUGGING AND ERROR HANDLING";
 /// `pmdk_dbg` on Debian, `nvml_debug` before its name changed).

@@ -2,7 +2,7 @@
 
 use crate::root::FsRoot;
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     [affinity(view), one_cpu(view), quota(view)].into_iter().flatten().collect()

@@ -3,8 +3,8 @@
 use crate::cpulist::{CpuId, CpuSet};
 use crate::topology::Topology;
 
+use super::finding::{Finding, Severity, View};
 use super::stat::StatSnapshot;
-use super::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     let pairs = view.topology.cores.iter().filter(|core| core.cpus.len() > 1).count();

@@ -1,6 +1,6 @@
 //! Heat: processors that throttled.
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 
 const DIR: &str = "/sys/devices/system/cpu";
 

@@ -2,8 +2,8 @@
 
 use crate::features::has_cpuinfo_flag;
 
+use super::finding::{Finding, Severity, View};
 use super::stat::StatSnapshot;
-use super::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     if !has_cpuinfo_flag(view.root, "hypervisor") {

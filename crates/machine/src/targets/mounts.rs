@@ -9,7 +9,8 @@ use ringfence_sysfs::mounts::{self, Mount};
 use crate::root::FsRoot;
 use crate::units::Bytes;
 
-use super::{Target, TargetKind, pmem};
+use super::pmem;
+use super::target::{Target, TargetKind};
 
 pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     let text = root.read_opt("/proc/self/mountinfo").unwrap_or_default();

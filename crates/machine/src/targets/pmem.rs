@@ -6,7 +6,7 @@ use std::fs;
 use crate::root::FsRoot;
 use crate::units::Bytes;
 
-use super::{Target, TargetKind};
+use super::target::{Target, TargetKind};
 
 /// What the kernel knows of the region behind a device.
 #[derive(Default)]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::{FsRoot, RootError, field};
 
-use super::{Core, CoreKind, Cpu, Die, Node, Package};
+use super::node::Node;
+use super::parts::{Core, CoreKind, Cpu, Die, Package};
 
 const DIR: &str = "/sys/devices/system/cpu";
 

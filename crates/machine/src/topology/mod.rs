@@ -12,6 +12,7 @@ mod cache;
 mod cpu;
 mod node;
 mod pairs;
+mod parts;
 mod query;
 mod summary;
 #[cfg(test)]
@@ -19,11 +20,12 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpulist::{CpuId, CpuSet};
+use crate::cpulist::CpuSet;
 use crate::root::{FsRoot, RootError};
 
 pub use cache::{Cache, CacheKind};
 pub use node::Node;
+pub use parts::{Core, CoreKind, Cpu, Die, Package};
 
 /// What the kernel tells of this computer's processors, caches and memory nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,72 +55,6 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// What could not be learnt, in sentences.
     pub notes: Vec<String>,
-}
-
-/// A socket.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Package {
-    /// The kernel's `physical_package_id`.
-    pub id: u32,
-    /// Its online CPUs.
-    pub cpus: CpuSet,
-}
-
-/// A die within a package.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Die {
-    /// The kernel's `die_id`, unique within its package only.
-    pub id: u32,
-    /// The package it belongs to.
-    pub package: Option<u32>,
-    /// Its online CPUs.
-    pub cpus: CpuSet,
-}
-
-/// A physical core.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Core {
-    /// The kernel's `core_id`: unique within a package (and die) only, with gaps.
-    pub core_id: Option<u32>,
-    /// The package it belongs to.
-    pub package: Option<u32>,
-    /// Performance or efficiency, on hybrid processors.
-    pub kind: Option<CoreKind>,
-    /// Its online CPUs (hardware threads).
-    pub cpus: CpuSet,
-}
-
-/// The two kinds of cores of a hybrid processor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CoreKind {
-    /// A P-core (`/sys/devices/cpu_core`).
-    Performance,
-    /// An E-core (`/sys/devices/cpu_atom`).
-    Efficiency,
-}
-
-/// A CPU as the kernel counts them: a hardware thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cpu {
-    /// Its number.
-    pub id: CpuId,
-    /// Whether it runs. The kernel tells nothing else of a CPU that does not.
-    pub online: bool,
-    /// `physical_package_id`.
-    pub package: Option<u32>,
-    /// `die_id`.
-    pub die: Option<u32>,
-    /// Index into [`Topology::cores`].
-    pub core: Option<usize>,
-    /// NUMA node.
-    pub node: Option<u32>,
-    /// The other hardware threads of its core.
-    pub siblings: CpuSet,
-    /// Performance or efficiency, on hybrid processors.
-    pub kind: Option<CoreKind>,
-    /// `cpuinfo_max_freq`: kHz, boost included.
-    pub max_khz: Option<u64>,
 }
 
 impl Topology {

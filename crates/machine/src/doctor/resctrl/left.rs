@@ -2,7 +2,7 @@
 
 use ringfence_resctrl::transaction::{self, Left, Pending};
 
-use crate::doctor::{Finding, Severity};
+use crate::doctor::finding::{Finding, Severity};
 use crate::root::FsRoot;
 
 pub(super) fn find(root: &FsRoot) -> Vec<Finding> {

@@ -10,7 +10,7 @@ mod tests;
 use ringfence_resctrl::info::ThrottleMode;
 use ringfence_resctrl::{Error, Overview, pseudo};
 
-use super::{Finding, Severity, View};
+use super::finding::{Finding, Severity, View};
 use crate::resctrl;
 
 pub(super) fn find(view: &View) -> Vec<Finding> {

@@ -6,7 +6,7 @@
 use ringfence_resctrl::Overview;
 use ringfence_resctrl::monitor::Value;
 
-use crate::doctor::{Finding, Severity, View};
+use crate::doctor::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View, seen: &Overview) -> Vec<Finding> {
     occupancy(seen).into_iter().chain(bandwidth(view, seen)).collect()

@@ -3,7 +3,7 @@
 use ringfence_resctrl::info::{CacheInfo, IoAlloc};
 use ringfence_resctrl::{Mask, Mode, Overview, Resource};
 
-use crate::doctor::{Finding, Severity};
+use crate::doctor::finding::{Finding, Severity};
 
 /// Groups that somebody has made.
 pub(super) fn groups(seen: &Overview) -> Option<Finding> {

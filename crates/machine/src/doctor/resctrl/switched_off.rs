@@ -2,7 +2,7 @@
 
 use ringfence_resctrl::Overview;
 
-use crate::doctor::{Finding, Severity, View};
+use crate::doctor::finding::{Finding, Severity, View};
 
 /// The flag in `/proc/cpuinfo`, what it stands for, and the word on the kernel's command line that brings it
 /// back (kernel parameters, `rdt=`).
