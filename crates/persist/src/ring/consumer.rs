@@ -3,10 +3,12 @@
 use std::ops::{ControlFlow, Deref};
 use std::time::Duration;
 
+use super::backoff::Backoff;
+use super::error::RingError;
 use super::index::Behind;
 use super::layout::{CURSOR_SLOTS, ENTRY_HEAD, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
-use super::{Backoff, RingError, Word};
+use super::words::Word;
 use crate::planted::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};

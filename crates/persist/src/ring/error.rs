@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::layout;
+use super::version::VERSION;
 use crate::region::RegionError;
 use crate::stores::Lost;
 use crate::ways::WaysError;
@@ -55,7 +55,7 @@ pub enum RingError {
     #[error("this is no ring: {0}")]
     Foreign(String),
     /// It was written by another version.
-    #[error("the ring has format {0}, and this library reads {version}", version = layout::VERSION)]
+    #[error("the ring has format {0}, and this library reads {version}", version = VERSION)]
     Version(u32),
     /// It is a ring, but no crash leaves it so.
     #[error("the ring is damaged, which no crash explains: {0}")]

@@ -43,12 +43,12 @@
 
 use std::ops::Range;
 
-use super::RingError;
+pub use super::version::VERSION;
+
+use super::error::RingError;
 use crate::planted::planted;
 use crate::{LINE, Memory, checksum};
 
-/// The version of the format.
-pub const VERSION: u32 = 1;
 /// Bytes before the entries.
 pub const HEAD: usize = 4096;
 /// Bytes of an entry before its payload.

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{RingError, Role};
+use super::error::{RingError, Role};
 
 // Whoever opens holds OPENING meanwhile, and LIFE (shared) as long as it has the ring open.
 const LIFE: i64 = i64::MAX - 16;

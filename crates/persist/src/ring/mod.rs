@@ -23,6 +23,7 @@
 //! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page cache calls
 //! `msync` where others fence, and a ring in plain memory lives as long as the process.
 
+mod backoff;
 mod consumer;
 mod error;
 pub mod index;
@@ -32,10 +33,11 @@ mod producer;
 mod recovery;
 #[cfg(test)]
 mod tests;
+mod version;
+mod words;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 pub use consumer::{Consumer, Read};
 pub use error::{RingError, Role};
@@ -48,6 +50,7 @@ use crate::record::Record;
 use crate::{Durability, Lost, Mapped, Memory, Region, Ways};
 use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};
 use lock::Locks;
+use words::Epochs;
 
 /// A ring that is open: gives out its two sides.
 #[derive(Debug)]
@@ -248,74 +251,5 @@ fn salt() -> Result<u64, RingError> {
         Ok(u64::from_le_bytes(bytes))
     } else {
         Err(RingError::Random(std::io::Error::last_os_error()))
-    }
-}
-
-/// The epoch record's value.
-#[derive(Debug, Clone, Copy)]
-struct Epochs {
-    epoch: u64,
-    start: u64,
-}
-
-impl Epochs {
-    fn encode(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.start.to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: [u8; 16]) -> Result<Self, RingError> {
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        // Counted one by one, so that half of the range is never left.
-        if word(0) >= 1 << 63 {
-            return Err(RingError::Damaged(format!("its epoch, {}, cannot be", word(0))));
-        }
-        Ok(Self { epoch: word(0), start: word(8) })
-    }
-}
-
-/// A word of the memory that both sides know.
-struct Word<'m, M>(&'m M, usize);
-
-impl<M: Memory> index::Shared for Word<'_, M> {
-    #[inline]
-    fn get(&self) -> u64 {
-        self.0.load_u64(self.1)
-    }
-    #[inline]
-    fn put(&self, value: u64) {
-        self.0.store_u64(self.1, value);
-    }
-}
-
-/// Waiting for the other side: 200 rounds of `pause`, 100 of yielding, then sleeps from 50 us to 1 ms.
-struct Backoff {
-    rounds: u32,
-    end: Option<Instant>,
-}
-
-impl Backoff {
-    fn forever() -> Self {
-        Self { rounds: 0, end: None }
-    }
-
-    fn until(patience: Duration) -> Self {
-        Self { rounds: 0, end: Instant::now().checked_add(patience) }
-    }
-
-    // False when patience is at an end.
-    fn wait(&mut self) -> bool {
-        self.rounds = self.rounds.saturating_add(1);
-        match self.rounds {
-            0..200 => {
-                std::hint::spin_loop();
-                return true;
-            }
-            200..300 => std::thread::yield_now(),
-            rounds => std::thread::sleep(Duration::from_micros(50 << (rounds - 300).min(4))),
-        }
-        self.end.is_none_or(|end| Instant::now() < end)
     }
 }

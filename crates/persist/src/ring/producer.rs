@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::backoff::Backoff;
+use super::error::RingError;
 use super::index::Ahead;
 use super::layout::{ENTRY_HEAD, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
-use super::{Backoff, Epochs, RingError, Word};
+use super::words::{Epochs, Word};
 use crate::planted::planted;
 use crate::record::Record;
 use crate::{LINE, Lost, Memory};

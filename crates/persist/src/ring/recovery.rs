@@ -6,8 +6,9 @@
 //! recorded epoch; the first that is not whole ends the ring. So nothing comes back that was written in an
 //! earlier life, was never acknowledged, and lies where a later life has pushed before it.
 
+use super::error::RingError;
 use super::layout::{CURSOR_SLOTS, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
-use super::{Epochs, RingError};
+use super::words::Epochs;
 use crate::planted::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};
