@@ -3,12 +3,14 @@
 //! Reading the TSC costs some 10 ns against some 25 ns for `CLOCK_MONOTONIC`, and its step can be
 //! coarse (26 ticks were seen): operations of tens of ns are to be timed in batches either way.
 
-use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use raw_cpuid::CpuId;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+pub use crate::bare::tsc;
 use crate::root::FsRoot;
 
 /// What a [`Clock`] reads.
@@ -126,36 +128,14 @@ impl Clock {
     }
 }
 
-/// The time-stamp counter, read once everything before has executed and before anything after
-/// does (`lfence; rdtsc; lfence`, SDM vol. 2B, RDTSC). On AMD the kernel makes LFENCE
-/// serialising in that sense since Linux 4.15.
-#[inline]
-pub fn tsc() -> u64 {
-    // SAFETY: SSE2 and RDTSC are part of x86-64.
-    unsafe {
-        _mm_lfence();
-        let ticks = _rdtsc();
-        _mm_lfence();
-        ticks
-    }
-}
-
 /// `CLOCK_MONOTONIC` in ns.
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` outlives the call; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn cpuid_invariant() -> bool {
-    #[allow(unused_unsafe)] // Newer toolchains call it safe.
-    // SAFETY: every x86-64 processor has CPUID.
-    let (highest, flags) = unsafe {
-        let highest = __cpuid(0x8000_0000).eax;
-        (highest, if highest >= 0x8000_0007 { __cpuid(0x8000_0007).edx } else { 0 })
-    };
-    highest >= 0x8000_0007 && flags & (1 << 8) != 0
+    CpuId::new().get_advanced_power_mgmt_info().is_some_and(|info| info.has_invariant_tsc())
 }
 
 /// ns per TSC tick: two readings of both clocks, each the tightest of several so that an

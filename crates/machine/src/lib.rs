@@ -28,6 +28,7 @@
 //! Everything that reads `/sys` or `/proc` takes a [`root::FsRoot`]; the feature `fixtures`
 //! offers trees of known machines for tests.
 
+mod bare;
 pub mod clock;
 pub mod counters;
 pub mod doctor;

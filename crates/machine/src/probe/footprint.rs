@@ -11,7 +11,8 @@ use crate::root::{FsRoot, field_kib};
 use crate::topology::Topology;
 use crate::units::Bytes;
 
-use super::chase::{Buffer, LINE, Pages, Random, single_cycle};
+use super::buffer::{Buffer, LINE, Pages};
+use super::chase::{Random, single_cycle};
 use super::pin::pin_current_thread;
 use super::{ProbeError, quantile};
 

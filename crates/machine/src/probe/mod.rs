@@ -3,6 +3,7 @@
 //! Every probe runs on threads of its own, is bounded by a deadline, and leaves the affinity of
 //! the calling thread alone.
 
+mod buffer;
 mod capacity;
 mod chase;
 mod footprint;
@@ -11,12 +12,12 @@ mod ping_pong;
 mod plateaus;
 mod reload;
 
+pub use buffer::{Flush, Pages};
 pub use capacity::{Capacities, Capacity, capacities, levels};
-pub use chase::Pages;
 pub use footprint::{Footprints, footprints, latency_over_footprint};
 pub use ping_pong::{PingPong, ping_pong};
 pub use plateaus::{Plateau, plateaus};
-pub use reload::{Flush, Reload, reload_latency};
+pub use reload::{Reload, reload_latency};
 
 use crate::cpulist::CpuId;
 use crate::probe::pin::PinError;

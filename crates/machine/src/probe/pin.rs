@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::bare;
 use crate::cpulist::{CpuId, CpuSet, MAX_CPU};
 
 const WORDS: usize = (MAX_CPU as usize + 1) / 64;
@@ -49,22 +50,13 @@ fn set_affinity_of(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {
     for cpu in cpus.iter().filter(|&cpu| cpu <= MAX_CPU) {
         mask[cpu as usize / 64] |= 1 << (cpu % 64);
     }
-    // SAFETY: the kernel reads the given number of bytes from `mask`. Thread 0 is the caller.
-    let status = unsafe { libc::sched_setaffinity(thread, size_of_val(&mask), mask.as_ptr().cast()) };
-    if status != 0 {
-        return Err(PinError { cpus: cpus.clone(), source: io::Error::last_os_error() });
-    }
-    Ok(())
+    bare::set_affinity(thread, &mask).map_err(|source| PinError { cpus: cpus.clone(), source })
 }
 
 /// The CPUs that the current thread may run on.
 pub fn affinity() -> io::Result<CpuSet> {
     let mut mask = [0u64; WORDS];
-    // SAFETY: the kernel writes at most the given number of bytes to `mask`.
-    let status = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    if status != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    bare::affinity(&mut mask)?;
     Ok((0..=MAX_CPU).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
 }
 

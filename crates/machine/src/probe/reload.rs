@@ -1,6 +1,5 @@
 //! What a flush leaves in the cache: how long it takes to load a line again.
 
-use std::arch::x86_64::_mm_mfence;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpulist::CpuId;
 
-use super::chase::{Buffer, LINE, Pages, Random, single_cycle};
+use super::buffer::{Buffer, Flush, LINE, Pages};
+use super::chase::{Random, single_cycle};
 use super::pin::pin_current_thread;
 use super::{ProbeError, quantile};
 
@@ -17,12 +17,6 @@ use super::{ProbeError, quantile};
 /// step of the clock.
 const LINES: usize = 512;
 const ROUNDS: usize = 2000;
-
-/// A flush instruction on the line that the address is in.
-///
-/// It may assume that the address points into writable memory of this process, and must leave
-/// that memory's content alone.
-pub type Flush = unsafe fn(*const u8);
 
 /// Latency of loading a line after it was stored to and flushed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,20 +37,10 @@ pub struct Reload {
 ///
 /// The loads depend on each other and go in random order, so neither prefetchers nor
 /// out-of-order execution hide the latency.
-///
-/// # Safety
-///
-/// `flush` must be supported by this processor, and keep the promise of [`Flush`].
-pub unsafe fn reload_latency(
-    cpu: CpuId,
-    flush: Option<Flush>,
-    budget: Duration,
-) -> Result<Reload, ProbeError> {
+pub fn reload_latency(cpu: CpuId, flush: Option<Flush>, budget: Duration) -> Result<Reload, ProbeError> {
     let (to_us, outcome) = mpsc::channel();
     let work = move || {
-        let measured =
-            // SAFETY: passed on from the caller.
-            pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| unsafe { rounds(flush, budget) });
+        let measured = pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| rounds(flush, budget));
         // Nobody listens any more once the deadline has passed.
         let _ = to_us.send(measured);
     };
@@ -77,11 +61,7 @@ pub unsafe fn reload_latency(
 }
 
 /// ns per load of every round; at least one round.
-///
-/// # Safety
-///
-/// As for [`reload_latency`].
-unsafe fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, ProbeError> {
+fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, ProbeError> {
     let mut buffer = Buffer::new(LINES * LINE, Pages::Huge)?;
     let mut random = Random(0xF1A5);
     let mut order = single_cycle(LINES, &mut random);
@@ -97,8 +77,8 @@ unsafe fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, Pro
             buffer.link(&cycle);
             order = single_cycle(LINES, &mut random);
         }
-        // SAFETY: passed on from the caller.
-        unsafe { store_and_flush(&buffer, &order, round, flush) };
+        // In an order of its own, so that the order of the loads is not the one in which lines were touched last.
+        buffer.store_and_flush(&order, round, flush);
         let from = Instant::now();
         std::hint::black_box(buffer.follow(LINES));
         let ns = from.elapsed().as_nanos() as f64 / LINES as f64;
@@ -109,42 +89,16 @@ unsafe fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, Pro
     Ok(values)
 }
 
-/// Dirties and flushes every line in an order of its own, so that the order of the loads is
-/// not the one in which they were touched last.
-///
-/// # Safety
-///
-/// As for [`reload_latency`].
-unsafe fn store_and_flush(buffer: &Buffer, order: &[u32], round: usize, flush: Option<Flush>) {
-    for &line in order {
-        let line = buffer.line(line as usize);
-        // SAFETY: the second word of a line of the buffer; the first is the link.
-        unsafe { line.cast::<usize>().add(1).write_volatile(round) };
-        if let Some(flush) = flush {
-            // SAFETY: `line` is writable memory of this process; the rest is the caller's promise.
-            unsafe { flush(line) };
-        }
-    }
-    // SAFETY: SSE2 is part of x86-64.
-    unsafe { _mm_mfence() };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::probe::pin::affinity;
 
-    unsafe fn clflush(line: *const u8) {
-        // SAFETY: SSE2 is part of x86-64, and the caller hands over mapped memory.
-        unsafe { std::arch::x86_64::_mm_clflush(line) }
-    }
-
     #[test]
     fn with_and_without_a_flush() {
         let cpu = affinity().unwrap().first().unwrap();
-        for flush in [None, Some(clflush as Flush)] {
-            // SAFETY: clflush changes no content and exists on every x86-64 processor.
-            let found = unsafe { reload_latency(cpu, flush, Duration::from_millis(20)) }.unwrap();
+        for flush in [None, Some(Flush::clflush())] {
+            let found = reload_latency(cpu, flush, Duration::from_millis(20)).unwrap();
             println!("flush {}: {found:?}", flush.is_some());
             assert!(found.median_ns > 0.0 && found.rounds >= 1);
             assert!(found.p10_ns <= found.median_ns && found.median_ns <= found.p90_ns);
@@ -153,8 +107,7 @@ mod tests {
 
     #[test]
     fn an_impossible_cpu_is_an_error() {
-        // SAFETY: nothing is flushed.
-        let error = unsafe { reload_latency(60_000, None, Duration::from_millis(1)) };
+        let error = reload_latency(60_000, None, Duration::from_millis(1));
         assert!(matches!(error, Err(ProbeError::Pin(_))));
     }
 }

@@ -1,10 +1,7 @@
 //! tmpfs and DAX mounts from `/proc/self/mountinfo`.
 
-use std::ffi::CString;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
-
 use ringfence_sysfs::mounts::{self, Mount};
+use rustix::fs::{Access, access, statvfs};
 
 use crate::root::FsRoot;
 use crate::units::Bytes;
@@ -77,24 +74,19 @@ fn writable(root: &FsRoot, mount: &Mount) -> Result<(), String> {
     if mount.has("ro") {
         return Err("mounted read-only".into());
     }
-    let Ok(path) = CString::new(mount.point.as_os_str().as_bytes()) else {
-        return Err("its path holds a NUL".into());
-    };
-    // SAFETY: `path` ends in NUL and outlives the call.
-    if root.is_host() && unsafe { libc::access(path.as_ptr(), libc::W_OK) } != 0 {
-        return Err(format!("this process may not write there: {}", std::io::Error::last_os_error()));
+    if root.is_host()
+        && let Err(error) = access(&mount.point, Access::WRITE_OK)
+    {
+        return Err(format!("this process may not write there: {}", std::io::Error::from(error)));
     }
     Ok(())
 }
 
 /// Size and free space, which no file of the kernel tells: known on the host only.
 fn with_space(root: &FsRoot, mount: &Mount, mut target: Target) -> Target {
-    let Ok(path) = CString::new(mount.point.as_os_str().as_bytes()) else { return target };
-    let mut space = MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: `path` ends in NUL and `space` has room for the answer.
-    if root.is_host() && unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } == 0 {
-        // SAFETY: the call has filled it, and it was zeroed before.
-        let space = unsafe { space.assume_init() };
+    if root.is_host()
+        && let Ok(space) = statvfs(&mount.point)
+    {
         target.size = Some(Bytes(space.f_blocks.saturating_mul(space.f_frsize)));
         target.free = Some(Bytes(space.f_bavail.saturating_mul(space.f_frsize)));
     }

@@ -1,7 +1,8 @@
 //! Persistent-memory regions, namespaces and device DAX.
 
-use std::ffi::CString;
 use std::fs;
+
+use rustix::fs::{Access, access};
 
 use crate::root::FsRoot;
 use crate::units::Bytes;
@@ -119,11 +120,10 @@ fn devdax_target(root: &FsRoot, path: &str, device: &str) -> Target {
 }
 
 fn accessible(root: &FsRoot, device: &str) -> Result<(), String> {
-    let Ok(path) = CString::new(format!("/dev/{device}")) else { return Err("odd device name".into()) };
-    // SAFETY: `path` ends in NUL and outlives the call.
-    if root.is_host() && unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(format!("this process may not open /dev/{device}: {error}"));
+    if root.is_host()
+        && let Err(error) = access(format!("/dev/{device}"), Access::READ_OK | Access::WRITE_OK)
+    {
+        return Err(format!("this process may not open /dev/{device}: {}", std::io::Error::from(error)));
     }
     Ok(())
 }

@@ -88,14 +88,14 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
     let budget = Duration::from_millis(100 * scale);
     let mut reloads = Reloads::default();
     let mut reload = |flush: Option<probe::Flush>, what: &str| {
-        // SAFETY: only instructions that the processor has are passed, and they fault on no mapped line.
-        let measured = unsafe { probe::reload_latency(cpu, flush, budget) };
+        let measured = probe::reload_latency(cpu, flush, budget);
         measured.map_err(|error| failed.push(format!("reload latency {what}: {error}"))).ok()
     };
     reloads.cached = reload(None, "of a cached line");
     for flush in Flush::ALL.into_iter().filter(|flush| isa::supports(*flush)) {
         let what = format!("after {flush}");
-        let latency = reload(Some(flush.function()), &what);
+        // SAFETY: the processor has it, and it leaves memory's content alone.
+        let latency = reload(Some(unsafe { probe::Flush::new(flush.function()) }), &what);
         reloads.after.extend(latency.map(|latency| (flush.to_string(), latency)));
     }
     Probes {
