@@ -147,6 +147,26 @@ nonsense";
         });
     }
 
+    // Which controllers a hierarchy of control groups has is said by the file system's options alone.
+    #[test]
+    fn options_of_the_mount_and_of_the_file_system_in_both_tables() {
+        let info = "\
+30 25 0:26 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs ro,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:15 - cgroup cgroup rw,cpu,cpuacct
+32 30 0:28 / /sys/fs/cgroup/unified rw,nosuid,nsdelegate - cgroup2 cgroup2 rw";
+        let table = "\
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,nsdelegate 0 0";
+        let (info, table) = (of_mountinfo(info), of_table(table));
+        for (info, table) in info[1..].iter().zip(&table) {
+            assert_eq!((&info.fs, &info.point, &info.source), (&table.fs, &table.point, &table.source));
+            assert_eq!(info.options, table.options);
+        }
+        assert!(table[0].fs == "cgroup" && table[0].has("cpu") && !table[0].has("cpuset"));
+        assert_eq!(table[0].point, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+        assert!(table[1].fs == "cgroup2" && table[1].has("nsdelegate"));
+    }
+
     #[test]
     fn the_table_and_every_escape() {
         let text =
