@@ -1,7 +1,7 @@
-//! The kernel's files as values: the root under which they lie, its lists of CPUs, what is mounted; and
-//! texts from outside made fit for a terminal.
+//! The kernel's files as values: the root under which they lie, its lists of CPUs, what is mounted; texts from
+//! outside made fit for a terminal; and files of one's own that are written whole.
 //!
-//! What several crates of this project read `/sys` and `/proc` with, and nothing else. Everything that
+//! What several crates of this project read `/sys` and `/proc` and write files with, and nothing else. Everything that
 //! reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can stand in.
 
 pub mod cpulist;
@@ -10,3 +10,4 @@ pub mod fixture;
 pub mod mounts;
 pub mod root;
 pub mod text;
+pub mod whole;

@@ -1,0 +1,193 @@
+//! Files that are there whole or not at all, and still are after a power cut.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What of a whole file failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {}: {source}", path.display())]
+pub struct WholeError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl WholeError {
+    /// The kind of what the kernel said.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// The errno behind the failure, if the kernel gave one.
+    pub fn errno(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+
+    /// What the kernel said, for errors that have words of their own for the rest.
+    pub fn into_source(self) -> io::Error {
+        self.source
+    }
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeError {
+    let path = path.to_owned();
+    move |source| WholeError { what, path, source }
+}
+
+/// Writes a file: whatever happens, `path` is afterwards as it was, or has all of `content`, durably. A link there is
+/// replaced and not followed. Until the end the content lies beside it, in a file of the name with a dot before and
+/// `.PID-NUMBER.new` behind; only a program that is killed, or a power cut, leaves that.
+///
+/// # Errors
+/// What could not be done, to which file, and what the kernel said. Where that is syncing the folder, the new content
+/// is there, and may be gone after a power cut.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("whole-{}", std::process::id()));
+/// ringfence_sysfs::whole::write(&path, b"all of it")?;
+/// assert_eq!(std::fs::read(&path)?, b"all of it");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write(path: &Path, content: &[u8]) -> Result<(), WholeError> {
+    let (mut file, temporary) = beside(path)?;
+    let written = file.write_all(content).map_err(failed("write", &temporary));
+    let put = written.and_then(|()| put(&file, &temporary, path));
+    if put.is_err() {
+        // Whether this succeeds changes nothing about what is reported.
+        let _ = fs::remove_file(&temporary);
+    }
+    put
+}
+
+/// Puts a file that was written under another name of the same folder in the place of `path`, durably: the second half
+/// of [`write()`], for files that are made in a way of their own, or written to further.
+///
+/// # Errors
+/// As of [`write()`].
+pub fn put(file: &File, temporary: &Path, path: &Path) -> Result<(), WholeError> {
+    file.sync_all().map_err(failed("sync", temporary))?;
+    fs::rename(temporary, path).map_err(failed("rename a new file to", path))?;
+    let folder = folder_of(path);
+    sync_folder(folder).map_err(failed("sync the folder", folder))
+}
+
+/// Makes the names in a folder durable.
+///
+/// # Errors
+/// The errno.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The folder that a file lies in: `.` for a bare name.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+// A new file in the same folder, of a name that no other program or thread takes meanwhile.
+fn beside(path: &Path) -> Result<(File, PathBuf), WholeError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = path.file_name() else {
+        return Err(failed("write", path)(io::Error::from(io::ErrorKind::IsADirectory)));
+    };
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut new = std::ffi::OsString::from(".");
+        new.push(name);
+        new.push(format!(".{}-{number}.new", std::process::id()));
+        let temporary = folder_of(path).join(new);
+        // With O_EXCL, which follows no link.
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((file, temporary)),
+            // Of a killed program that had this one's number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("make", &temporary)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::fixture::FixtureTree;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_old_content_or_the_new_and_nothing_beside() {
+        let tree = FixtureTree::empty("whole");
+        let (folder, path) = (tree.root().path("/"), tree.root().path("/a"));
+        write(&path, b"one").unwrap();
+        write(&path, b"").unwrap();
+        write(&path, b"three").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"three");
+        assert_eq!(names(&folder), ["a"]);
+    }
+
+    #[test]
+    fn failures_say_what_failed_and_leave_all_as_it_was() {
+        let tree = FixtureTree::empty("whole");
+        let folder = tree.root().path("/");
+        let error = write(&folder.join("none/a"), b"x").unwrap_err();
+        assert_eq!((error.errno(), error.kind()), (Some(libc::ENOENT), io::ErrorKind::NotFound));
+        assert!(
+            error.to_string().contains("cannot make ") && error.to_string().contains("none/.a."),
+            "{error}"
+        );
+        // A file cannot take a folder's place.
+        fs::create_dir(folder.join("dir")).unwrap();
+        let error = write(&folder.join("dir"), b"x").unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EISDIR));
+        assert!(error.to_string().contains("rename a new file to"), "{error}");
+        assert_eq!(names(&folder), ["dir"]);
+        assert!(write(Path::new("/"), b"x").is_err());
+    }
+
+    #[test]
+    fn links_are_replaced_and_not_followed() {
+        let tree = FixtureTree::empty("whole");
+        let folder = tree.root().path("/");
+        fs::write(folder.join("dear"), "dear").unwrap();
+        symlink(folder.join("dear"), folder.join("link")).unwrap();
+        write(&folder.join("link"), b"new").unwrap();
+        assert_eq!(fs::read(folder.join("dear")).unwrap(), b"dear");
+        assert_eq!(fs::read(folder.join("link")).unwrap(), b"new");
+        assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_file());
+    }
+
+    // Whoever reads meanwhile sees one whole content, whichever.
+    #[test]
+    fn writers_do_not_mix() {
+        let tree = FixtureTree::empty("whole");
+        let path = tree.root().path("/a");
+        let contents: Vec<Vec<u8>> = (0..4u8).map(|byte| vec![byte; 100_000]).collect();
+        write(&path, &contents[0]).unwrap();
+        std::thread::scope(|scope| {
+            for content in &contents {
+                scope.spawn(|| (0..10).for_each(|_| write(&path, content).unwrap()));
+            }
+            for _ in 0..50 {
+                assert!(contents.contains(&fs::read(&path).unwrap()));
+            }
+        });
+        assert_eq!(names(&tree.root().path("/")), ["a"]);
+    }
+
+    #[test]
+    fn a_bare_name_lies_in_the_folder_at_hand() {
+        assert_eq!(folder_of(Path::new("a")), Path::new("."));
+        assert_eq!(folder_of(Path::new("/a/b")), Path::new("/a"));
+        assert_eq!(folder_of(Path::new("/a")), Path::new("/"));
+    }
+}
