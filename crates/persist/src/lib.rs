@@ -18,6 +18,7 @@
 
 pub mod checksum;
 pub mod isa;
+mod kernel;
 mod mapped;
 pub mod memory;
 mod planted;

@@ -134,6 +134,20 @@ impl Mapped {
     }
 }
 
+impl Region {
+    /// Gives every page back to the kernel: the next store to each is the first one again, with its page
+    /// fault, allocation and zeroing. What the region held is lost.
+    ///
+    /// # Errors
+    /// What the kernel reports; devices and some file systems cannot give pages back.
+    ///
+    /// # Safety
+    /// Nobody may hold a reference into the region: its bytes change.
+    pub unsafe fn discard(&self) -> io::Result<()> {
+        self.give_back()
+    }
+}
+
 impl Memory for Mapped {
     #[inline]
     fn len(&self) -> usize {

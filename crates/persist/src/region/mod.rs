@@ -5,16 +5,16 @@
 //! Whoever asks for one names the least durability to accept; less is refused with the reason.
 //!
 //! ```
-//! use ringfence_persist::{Durability, Region};
+//! use ringfence_persist::{Durability, Mapped, Memory, Region};
 //!
 //! let path = std::env::temp_dir().join(format!("region-{}", std::process::id()));
 //! let region = Region::create(&path, 1 << 20, Durability::Volatile)?;
-//! // SAFETY: the first byte of the region, which nobody else uses.
-//! unsafe { region.base().write(42) };
+//! let memory = Mapped::new(region)?;
+//! memory.store(0, &[42]);
 //! // Durable now, if the file is on a disk: on tmpfs nothing ever is, and there `create` would have
 //! // refused anything above `Durability::Volatile`.
-//! region.msync(0..1)?;
-//! drop(region);
+//! memory.region().msync(0..1)?;
+//! drop(memory);
 //! assert_eq!(Region::open(&path, Durability::Volatile)?.len(), 1 << 20);
 //! std::fs::remove_file(&path)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,7 +27,6 @@ mod descriptor;
 mod devdax;
 mod durability;
 mod error;
-mod mapping;
 mod medium;
 mod open;
 mod probe;
@@ -50,7 +49,9 @@ pub use durability::{Domain, Durability, Explanation};
 pub use error::RegionError;
 pub use request::{Medium, Pages, Request};
 
-use mapping::Mapping;
+use rustix::mm::Advice;
+
+use crate::kernel::Mapping;
 use medium::{Facts, MapSync, judge};
 
 /// A range of mapped memory, unmapped when dropped. It can be sent to another thread; to share it, share
@@ -182,16 +183,9 @@ impl Region {
         }
     }
 
-    /// Gives every page back to the kernel: the next store to each is the first one again, with its page
-    /// fault, allocation and zeroing. What the region held is lost.
-    ///
-    /// # Errors
-    /// What the kernel reports; devices and some file systems cannot give pages back.
-    ///
-    /// # Safety
-    /// Nobody may hold a reference into the region: its bytes change.
-    pub unsafe fn discard(&self) -> io::Result<()> {
-        self.mapping.advise(if self.is_file() { libc::MADV_REMOVE } else { libc::MADV_DONTNEED })
+    // Whoever calls it sees to it that nobody holds a reference into the region.
+    pub(crate) fn give_back(&self) -> io::Result<()> {
+        self.mapping.advise(if self.is_file() { Advice::LinuxRemove } else { Advice::LinuxDontNeed })
     }
 
     fn of_memory(mapping: Mapping, file: Option<File>, facts: Facts) -> Result<Region, RegionError> {

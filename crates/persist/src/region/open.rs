@@ -5,12 +5,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use ringfence_sysfs::whole;
+use rustix::mm::MapFlags;
+
 use super::devdax::Shape;
-use super::mapping::Mapping;
 use super::medium::{Facts, Kind, MapSync};
 use super::room::{room_in_file_system, room_in_memory};
 use super::scratch::allocate_new;
 use super::{Durability, Region, RegionError, descriptor, facts_of};
+use crate::kernel::Mapping;
 
 impl Region {
     /// Makes a file of `len` bytes and maps it whole, or maps the first `len` bytes of a device-DAX device.
@@ -42,7 +45,10 @@ impl Region {
         let mut unfinished = Unfinished { path, keep: false };
         allocate_new(&file, path, len)?;
         let region = Self::of_named(file, path, len, least)?;
-        let synced = region.file().map_or(Ok(()), File::sync_all).and_then(|()| sync_folder(path));
+        let synced = region
+            .file()
+            .map_or(Ok(()), File::sync_all)
+            .and_then(|()| whole::sync_folder(whole::folder_of(path)));
         synced.map_err(|error| {
             RegionError::kernel(format!("making {} durable (fsync)", path.display()), error, "check the disk")
         })?;
@@ -106,7 +112,7 @@ impl Region {
         descriptor::allocate(&file, len, false).map_err(|error| failed("allocating", error))?;
         descriptor::seal_length(&file).map_err(|error| failed("sealing", error))?;
         let mapping =
-            Mapping::of_file(&file, len, libc::MAP_SHARED).map_err(|error| failed("mapping", error))?;
+            Mapping::of_file(&file, len, MapFlags::SHARED).map_err(|error| failed("mapping", error))?;
         Self::of_memory(mapping, Some(file), Facts::of_memory(Kind::Memfd))?.at_least(least)
     }
 
@@ -119,7 +125,7 @@ impl Region {
     pub fn anonymous(len: usize, least: Durability) -> Result<Region, RegionError> {
         check_len(len)?;
         room_in_memory(len as u64)?;
-        let mapping = Mapping::anonymous(len, libc::MAP_NORESERVE).map_err(|error| {
+        let mapping = Mapping::anonymous(len, MapFlags::NORESERVE).map_err(|error| {
             RegionError::kernel(format!("mapping {len} bytes of memory"), error, "ask for a smaller size")
         })?;
         Self::of_memory(mapping, None, Facts::of_memory(Kind::Anonymous))?.at_least(least)
@@ -129,10 +135,10 @@ impl Region {
     fn of_named(file: File, path: &Path, len: usize, least: Durability) -> Result<Region, RegionError> {
         let facts = facts_of(&file, path);
         let (mapping, map_sync) =
-            match Mapping::of_file(&file, len, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC) {
+            match Mapping::of_file(&file, len, MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
                 Ok(mapping) => (mapping, MapSync::Accepted),
                 Err(refused) => {
-                    let mapping = Mapping::of_file(&file, len, libc::MAP_SHARED).map_err(|error| {
+                    let mapping = Mapping::of_file(&file, len, MapFlags::SHARED).map_err(|error| {
                         let what = format!("mapping {len} bytes of {}", path.display());
                         RegionError::kernel(
                             what,
@@ -152,7 +158,7 @@ impl Region {
         let facts = facts_of(&file, path);
         let map_sync = MapSync::NotTried("a device has no need of it".into());
         super::at_least(super::judge(path.display().to_string(), &facts, &map_sync), least)?;
-        let mapping = Mapping::of_file(&file, len, libc::MAP_SHARED).map_err(|error| {
+        let mapping = Mapping::of_file(&file, len, MapFlags::SHARED).map_err(|error| {
             let what = format!("mapping {len} bytes of {}", path.display());
             RegionError::kernel(what, error, "'daxctl list' shows whether it is in devdax mode")
         })?;
@@ -214,11 +220,6 @@ fn fill_holes(file: &File, path: &Path, meta: &std::fs::Metadata) -> Result<(), 
         }
         Ok(()) => Ok(()),
     }
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn not_created(path: &Path, error: io::Error) -> RegionError {

@@ -5,11 +5,13 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::mm::MapFlags;
+
 use super::devdax::Shape;
-use super::mapping::Mapping;
 use super::medium::{Facts, MapSync};
 use super::scratch::unnamed;
 use super::{Explanation, RegionError, descriptor, facts_of, judge};
+use crate::kernel::Mapping;
 
 impl Explanation {
     /// What a region at `path` would be: of an existing file, which is opened to read and mapped untouched;
@@ -56,7 +58,7 @@ impl Explanation {
 
 // One page, which need not be there as long as nobody touches it.
 fn ask(file: &File) -> MapSync {
-    match Mapping::readable(file, 4096, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC) {
+    match Mapping::readable(file, 4096, MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
         Ok(_) => MapSync::Accepted,
         Err(error) => MapSync::Refused(error.raw_os_error().unwrap_or(0)),
     }

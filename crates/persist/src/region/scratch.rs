@@ -5,10 +5,12 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::mapping::Mapping;
+use rustix::mm::{Advice, MapFlags};
+
 use super::medium::{Facts, Kind, MapSync};
 use super::room::{room_in_file_system, room_in_memory};
 use super::{Medium, Pages, Region, RegionError, Request, descriptor, facts_of};
+use crate::kernel::Mapping;
 
 impl Region {
     /// Maps and prefaults scratch memory. The base is aligned to the page size.
@@ -36,12 +38,12 @@ impl Region {
         match &request.medium {
             Medium::Dram => Self::pages(len, request.pages, None),
             Medium::Node(node) => Self::pages(len, request.pages, Some(*node)),
-            Medium::File(path) => Self::scratch(scratch_file(path, len)?, len, path, libc::MAP_SHARED),
+            Medium::File(path) => Self::scratch(scratch_file(path, len)?, len, path, MapFlags::SHARED),
             Medium::Dax(path) => {
-                let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+                let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
                 Self::scratch(scratch_file(path, len)?, len, path, flags)
             }
-            Medium::DevDax(path) => Self::scratch(open_devdax(path)?, len, path, libc::MAP_SHARED),
+            Medium::DevDax(path) => Self::scratch(open_devdax(path)?, len, path, MapFlags::SHARED),
         }
     }
 
@@ -54,8 +56,8 @@ impl Region {
         room_in_memory(len as u64)?;
         // Huge pages are reserved by the mapping: without, too few of them end in SIGBUS at the first touch.
         let kind = match pages {
-            Pages::Huge2M => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
-            Pages::Base | Pages::Transparent => libc::MAP_NORESERVE,
+            Pages::Huge2M => MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+            Pages::Base | Pages::Transparent => MapFlags::NORESERVE,
         };
         let remedy = match pages {
             Pages::Huge2M => "reserve 2 MiB pages with 'sysctl vm.nr_hugepages=N', or use pages = \"thp\"",
@@ -66,7 +68,7 @@ impl Region {
         let mapping = Mapping::anonymous(len + slack, kind)
             .map_err(|error| RegionError::kernel(format!("mapping {len} bytes of memory"), error, remedy))?;
         if pages == Pages::Transparent {
-            mapping.advise(libc::MADV_HUGEPAGE).map_err(|error| {
+            mapping.advise(Advice::LinuxHugepage).map_err(|error| {
                 let what = "asking for transparent huge pages (madvise MADV_HUGEPAGE)";
                 RegionError::kernel(what, error, "this kernel has none: use pages = \"4KiB\"")
             })?;
@@ -84,9 +86,9 @@ impl Region {
         file: File,
         len: usize,
         path: &Path,
-        flags: libc::c_int,
+        flags: MapFlags,
     ) -> Result<Region, RegionError> {
-        let sync = flags & libc::MAP_SYNC != 0;
+        let sync = flags.contains(MapFlags::SYNC);
         let mapping = Mapping::of_file(&file, len, flags).map_err(|error| {
             let remedy = if sync {
                 "MAP_SYNC needs a file system mounted with -o dax on persistent memory; through the page cache, use file:"

@@ -1,10 +1,19 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use rustix::mm::MapFlags;
+
 use super::*;
+use crate::{Mapped, Memory, Ways};
 
 fn request(medium: Medium, len: usize) -> Request {
     Request { medium, len, pages: Pages::Base }
+}
+
+fn byte(memory: &Mapped, at: usize) -> u8 {
+    let mut byte = [0];
+    memory.load(at, &mut byte);
+    byte[0]
 }
 
 #[test]
@@ -12,9 +21,11 @@ fn memory_is_mapped_whole_and_writable() {
     for pages in [Pages::Base, Pages::Transparent] {
         let region = Region::map(&Request { pages, ..Request::dram(3 << 20) }).unwrap();
         assert!(region.len() >= 3 << 20);
-        // SAFETY: the last byte of the region.
-        unsafe { region.base().add(region.len() - 1).write(1) };
         assert!(!region.is_file());
+        let memory = Mapped::with_ways(region, Ways::of_processor());
+        let last = memory.len() - 1;
+        memory.store(last, &[1]);
+        assert_eq!(byte(&memory, last), 1);
     }
 }
 
@@ -40,25 +51,19 @@ fn pages_given_back_are_fresh_ones() {
         Region::map(&request(Medium::File("/dev/shm".into()), 8192)).unwrap(),
     ];
     for region in regions {
-        // SAFETY: the region's last byte, which nobody else uses.
-        let last = unsafe {
-            let p = region.base().add(8191);
-            p.write_volatile(7);
-            p
-        };
-        // SAFETY: nobody holds a reference into it.
-        unsafe { region.discard() }.unwrap();
-        // SAFETY: as above.
-        assert_eq!(unsafe { last.read_volatile() }, 0);
+        let memory = Mapped::with_ways(region, Ways::of_processor());
+        memory.store(8191, &[7]);
+        assert_eq!(byte(&memory, 8191), 7);
+        memory.region().give_back().unwrap();
+        assert_eq!(byte(&memory, 8191), 0);
     }
     let device = Region::scratch(
         OpenOptions::new().read(true).write(true).open("/dev/zero").unwrap(),
         4096,
         Path::new("/dev/zero"),
-        libc::MAP_PRIVATE,
+        MapFlags::PRIVATE,
     );
-    // SAFETY: as above.
-    assert!(unsafe { device.unwrap().discard() }.is_err(), "a device has no pages to give back");
+    assert!(device.unwrap().give_back().is_err(), "a device has no pages to give back");
 }
 
 #[test]

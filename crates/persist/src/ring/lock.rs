@@ -7,11 +7,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::{RingError, Role};
+use crate::kernel::{Lock, lock_byte};
 
 // Whoever opens holds OPENING meanwhile, and LIFE (shared) as long as it has the ring open.
 const LIFE: i64 = i64::MAX - 16;
@@ -39,11 +39,11 @@ impl Locks {
         recover: impl FnOnce() -> Result<T, RingError>,
     ) -> Result<(Self, Option<T>), RingError> {
         let locks = Self { file, ..Self::default() };
-        locks.lock(OPENING, libc::F_WRLCK, true).map_err(RingError::Lock)?;
-        let alone = locks.lock(LIFE, libc::F_WRLCK, false).map_err(RingError::Lock)?;
+        locks.lock(OPENING, Lock::Exclusive, true).map_err(RingError::Lock)?;
+        let alone = locks.lock(LIFE, Lock::Exclusive, false).map_err(RingError::Lock)?;
         let recovered = if alone { Some(recover()?) } else { None };
-        locks.lock(LIFE, libc::F_RDLCK, true).map_err(RingError::Lock)?;
-        locks.lock(OPENING, libc::F_UNLCK, false).map_err(RingError::Lock)?;
+        locks.lock(LIFE, Lock::Shared, true).map_err(RingError::Lock)?;
+        locks.lock(OPENING, Lock::None, false).map_err(RingError::Lock)?;
         Ok((locks, recovered))
     }
 
@@ -53,7 +53,7 @@ impl Locks {
         }
         // From here on the seat gives it back.
         let seat = Seat { locks: self.clone(), role };
-        match self.lock(ROLES + role as i64, libc::F_WRLCK, false) {
+        match self.lock(ROLES + role as i64, Lock::Exclusive, false) {
             Ok(true) => Ok(seat),
             Ok(false) => Err(RingError::Taken(role)),
             Err(error) => Err(RingError::Lock(error)),
@@ -61,33 +61,16 @@ impl Locks {
     }
 
     // Whether the lock was got.
-    fn lock(&self, byte: i64, kind: libc::c_int, wait: bool) -> io::Result<bool> {
+    fn lock(&self, byte: i64, kind: Lock, wait: bool) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(true) };
-        // SAFETY: all zeros is a valid flock, and l_pid must be zero for these locks.
-        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = kind as libc::c_short;
-        lock.l_whence = libc::SEEK_SET as libc::c_short;
-        (lock.l_start, lock.l_len) = (byte, 1);
-        let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
-        loop {
-            // SAFETY: an open descriptor and a lock that outlives the call.
-            if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
-                return Ok(true);
-            }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EINTR) => {}
-                Some(libc::EAGAIN | libc::EACCES) => return Ok(false),
-                _ => return Err(error),
-            }
-        }
+        lock_byte(file, byte, kind, wait)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         // Failing leaves the lock until the file is closed, which nothing here can better.
-        _ = self.locks.lock(ROLES + self.role as i64, libc::F_UNLCK, false);
+        _ = self.locks.lock(ROLES + self.role as i64, Lock::None, false);
         self.locks.taken[self.role as usize].store(false, Ordering::Release);
     }
 }

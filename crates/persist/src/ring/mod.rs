@@ -45,6 +45,8 @@ pub use layout::Shape;
 pub use producer::{Batch, Producer};
 pub use recovery::{Recovery, Tail, inspect, recover};
 
+use rustix::rand::{GetRandomFlags, getrandom};
+
 use crate::planted::planted;
 use crate::record::Record;
 use crate::{Durability, Lost, Mapped, Memory, Region, Ways};
@@ -245,11 +247,9 @@ pub fn format<M: Memory>(memory: &M, shape: &Shape) -> Result<(), RingError> {
 
 fn salt() -> Result<u64, RingError> {
     let mut bytes = [0; 8];
-    // SAFETY: eight bytes that are ours; so few are never cut short.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 {
-        Ok(u64::from_le_bytes(bytes))
-    } else {
-        Err(RingError::Random(std::io::Error::last_os_error()))
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        // So few bytes are never cut short.
+        Ok(_) => Ok(u64::from_le_bytes(bytes)),
+        Err(error) => Err(RingError::Random(error.into())),
     }
 }

@@ -1,12 +1,14 @@
-//! Mapped address ranges: every call that maps, advises or synchronises memory.
+//! The calls to the kernel that take `unsafe`: mapped address ranges, and locks on bytes of files.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
+
 /// A range of mapped memory, unmapped when dropped.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     base: *mut u8,
     len: usize,
 }
@@ -19,32 +21,28 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// A private mapping of fresh memory; `flags` beside MAP_PRIVATE and MAP_ANONYMOUS.
-    pub fn anonymous(len: usize, flags: libc::c_int) -> io::Result<Self> {
-        Self::map(
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-            -1,
-        )
+    pub fn anonymous(len: usize, flags: MapFlags) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE | flags) }?;
+        Ok(Self { base: base.cast(), len })
     }
 
     /// The first `len` bytes of a file, to read and write.
-    pub fn of_file(file: &File, len: usize, flags: libc::c_int) -> io::Result<Self> {
-        Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, file.as_raw_fd())
+    pub fn of_file(file: &File, len: usize, flags: MapFlags) -> io::Result<Self> {
+        Self::map(file, len, ProtFlags::READ | ProtFlags::WRITE, flags)
     }
 
     /// The same, to read: asks how a file can be mapped without touching it.
-    pub fn readable(file: &File, len: usize, flags: libc::c_int) -> io::Result<Self> {
-        Self::map(len, libc::PROT_READ, flags, file.as_raw_fd())
+    pub fn readable(file: &File, len: usize, flags: MapFlags) -> io::Result<Self> {
+        Self::map(file, len, ProtFlags::READ, flags)
     }
 
-    fn map(len: usize, protection: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
+    fn map(file: &File, len: usize, protection: ProtFlags, flags: MapFlags) -> io::Result<Self> {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let raw = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
-        if raw == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { base: raw.cast(), len })
+        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, file, 0) }?;
+        Ok(Self { base: base.cast(), len })
     }
 
     pub fn base(&self) -> *mut u8 {
@@ -56,9 +54,9 @@ impl Mapping {
     }
 
     /// madvise(2) of the whole range.
-    pub fn advise(&self, advice: libc::c_int) -> io::Result<()> {
+    pub fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: the range is ours. Advice that drops contents leaves zeros, which a region may hold.
-        status(unsafe { libc::madvise(self.base.cast(), self.len, advice) })
+        Ok(unsafe { madvise(self.base.cast(), self.len, advice) }?)
     }
 
     /// Makes every page present and writable.
@@ -68,7 +66,7 @@ impl Mapping {
     /// it can (Linux 5.14), since it then reports what would have been SIGBUS.
     pub fn populate(&self) -> io::Result<()> {
         loop {
-            match self.advise(libc::MADV_POPULATE_WRITE) {
+            match self.advise(Advice::LinuxPopulateWrite) {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
                 done => return done,
@@ -103,7 +101,7 @@ impl Mapping {
                 MPOL_MF_STRICT,
             )
         };
-        status(bound as libc::c_int)
+        if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// msync(MS_SYNC) of the pages that hold the range.
@@ -111,17 +109,54 @@ impl Mapping {
         assert!(start <= end && end <= self.len);
         let page = start & !4095;
         // SAFETY: the range lies inside the mapping.
-        status(unsafe { libc::msync(self.base.add(page).cast(), end - page, libc::MS_SYNC) })
+        Ok(unsafe { msync(self.base.add(page).cast(), end - page, MsyncFlags::SYNC) }?)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what was mapped, once.
-        unsafe { libc::munmap(self.base.cast(), self.len) };
+        _ = unsafe { munmap(self.base.cast(), self.len) };
     }
 }
 
-fn status(status: libc::c_int) -> io::Result<()> {
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// What is done to a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// Held by nobody else.
+    Exclusive,
+    /// Held by others that share it too.
+    Shared,
+    /// Given back.
+    None,
+}
+
+/// Locks a byte of a file for its open file description (`F_OFD_SETLK` of fcntl(2)), which `rustix` has not, and waits
+/// for it where that is asked for. Whether the lock was got.
+///
+/// # Errors
+/// The errno; file systems may have no locks.
+pub(crate) fn lock_byte(file: &File, byte: i64, kind: Lock, wait: bool) -> io::Result<bool> {
+    // SAFETY: all zeros is a valid flock, and l_pid must be zero for these locks.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = match kind {
+        Lock::Exclusive => libc::F_WRLCK,
+        Lock::Shared => libc::F_RDLCK,
+        Lock::None => libc::F_UNLCK,
+    } as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    (lock.l_start, lock.l_len) = (byte, 1);
+    let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+    loop {
+        // SAFETY: an open descriptor and a lock that outlives the call.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &lock) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EAGAIN | libc::EACCES) => return Ok(false),
+            _ => return Err(error),
+        }
+    }
 }
