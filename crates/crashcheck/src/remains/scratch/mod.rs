@@ -9,9 +9,8 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::bytes::{Bytes, overlay};
-use crate::event::{Event, WORD, Write};
+use crate::event::{WORD, Write};
 use crate::fate::Fate;
-use crate::profile::Profile;
 
 const LINE_WORDS: usize = 64 / WORD;
 
@@ -130,16 +129,6 @@ impl Clone for Remains {
 }
 
 impl Remains {
-    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
-    /// processes that died before, so that what they stored is visible to all.
-    pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
-        let mut remains = walk::walk(profile, events, killed);
-        // Completed flushes hold whatever else is decided.
-        let consistent = remains.settle();
-        debug_assert!(consistent);
-        remains
-    }
-
     /// The words that were stored to, in order.
     pub(crate) fn words(&self) -> impl Iterator<Item = usize> {
         self.fixed.words.iter().take(self.fixed.words.len().saturating_sub(1)).map(|(word, _)| *word)

@@ -26,7 +26,19 @@ struct Walk {
     fences: u32,
 }
 
-pub(super) fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
+impl Remains {
+    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
+    /// processes that died before, so that what they stored is visible to all.
+    pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
+        let mut remains = walk(profile, events, killed);
+        // Completed flushes hold whatever else is decided.
+        let consistent = remains.settle();
+        debug_assert!(consistent);
+        remains
+    }
+}
+
+fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
     let mut walk = Walk {
         profile,
         fixed: Fixed::default(),
