@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use ringfence_sysfs::whole::{self, WholeError};
 use serde::{Deserialize, Serialize};
 
 use super::place;
@@ -157,7 +158,7 @@ impl Journal {
         let write = || -> io::Result<(File, u64)> {
             let mut file = place::create(&new)?;
             let len = write_line(&mut file, header)?;
-            fs::rename(&new, path)?;
+            whole::put(&file, &new, path).map_err(WholeError::into_source)?;
             Ok((file, len))
         };
         let (file, len) = write().map_err(|source| failed("beginning the journal", path, source))?;
@@ -217,7 +218,8 @@ impl Journal {
 
     /// Puts it away under another name.
     pub fn rename(self, to: &Path) -> Result<(), Error> {
-        fs::rename(&self.path, to).map_err(|source| failed("renaming the journal to", to, source))
+        whole::put(&self.file, &self.path, to)
+            .map_err(|error| failed("renaming the journal to", to, error.into_source()))
     }
 }
 

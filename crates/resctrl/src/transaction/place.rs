@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use ringfence_sysfs::whole;
+
 use crate::kernel::user;
 
 fn refuse(path: &Path, why: &str) -> io::Error {
@@ -34,7 +36,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
 
 /// A new file in place of whatever has that name, which is removed and not followed.
 pub fn create(path: &Path) -> io::Result<File> {
-    check(folder_of(path))?;
+    check(whole::folder_of(path))?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -54,12 +56,8 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 /// Whether a journal may be acted upon unasked: it is this user's, root's, or of whoever owns the folder alone.
 pub fn is_believed(path: &Path) -> bool {
-    let known = || Some((fs::symlink_metadata(path).ok()?, fs::metadata(folder_of(path)).ok()?));
+    let known = || Some((fs::symlink_metadata(path).ok()?, fs::metadata(whole::folder_of(path)).ok()?));
     known().is_some_and(|(file, folder)| owner_believed(file.uid(), folder.uid(), folder.mode(), user()))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn owner_believed(file: u32, folder: u32, mode: u32, user: u32) -> bool {
