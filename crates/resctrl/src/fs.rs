@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ringfence_sysfs::mounts::{self, Mount};
 use ringfence_sysfs::root::FsRoot;
+use rustix::mount::{MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Absent, Error, Refused};
@@ -221,16 +222,9 @@ pub(crate) struct Failed {
 
 fn mount(options: &str) -> io::Result<()> {
     let options = std::ffi::CString::new(options)?;
-    let at = std::ffi::CString::new(DEFAULT_MOUNT)?;
-    // SAFETY: all strings end in NUL and live through the call.
-    let done = unsafe {
-        libc::mount(c"resctrl".as_ptr(), at.as_ptr(), c"resctrl".as_ptr(), 0, options.as_ptr().cast())
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(rustix::mount::mount("resctrl", DEFAULT_MOUNT, "resctrl", MountFlags::empty(), &*options)?)
 }
 
 pub(crate) fn unmount(place: &str) -> io::Result<()> {
-    let place = std::ffi::CString::new(place)?;
-    // SAFETY: the string ends in NUL and lives through the call.
-    if unsafe { libc::umount2(place.as_ptr(), 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(rustix::mount::unmount(place, UnmountFlags::empty())?)
 }

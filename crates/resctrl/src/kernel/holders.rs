@@ -1,13 +1,11 @@
 //! Who has a device open or mapped, and whether everybody who might can be seen.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ringfence_sysfs::root::FsRoot;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 // The first PID namespace, which has every process of the machine: `PROC_PID_INIT_INO` of
 // include/linux/proc_ns.h, the same since Linux 3.8.
@@ -69,18 +67,8 @@ pub fn unseen(root: &FsRoot) -> Option<String> {
 
 // The character device that a path leads to. What a file system behind a network knows need not be fetched.
 fn device(path: &Path) -> Option<(u32, u32)> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    let mut found = MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_STATX_DONT_SYNC;
-    // SAFETY: the string ends in NUL, the structure is as large as the kernel fills it, and both live on.
-    let done =
-        unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, libc::STATX_TYPE, found.as_mut_ptr()) };
-    if done != 0 {
-        return None;
-    }
-    // SAFETY: all bit patterns are values of it, and it was zeroed.
-    let found = unsafe { found.assume_init() };
-    let character = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFCHR;
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    let character = FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::CharacterDevice;
     character.then_some((found.stx_rdev_major, found.stx_rdev_minor))
 }
 

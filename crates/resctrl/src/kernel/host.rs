@@ -1,16 +1,14 @@
 //! The kernel of this machine, or a tree of files in its place.
 
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_sysfs::cpulist::CpuSet;
 use ringfence_sysfs::root::{FsRoot, field};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::{Held, Identity, Kernel, WriteError, holders};
 use crate::folders;
@@ -90,7 +88,7 @@ impl Kernel for HostKernel {
     // (proc(5)).
     fn holder_of_changes(&self) -> Option<u32> {
         let file = fs::metadata(self.path(Path::new(CHANGES))).ok()?;
-        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
         let id = format!("{major:02x}:{minor:02x}:{}", file.ino());
         self.root.read_opt("/proc/locks")?.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
@@ -152,46 +150,32 @@ impl Kernel for HostKernel {
 }
 
 // `RDTGROUP_SUPER_MAGIC` of include/uapi/linux/magic.h.
-const MAGIC: i64 = 0x0765_5821;
+const MAGIC: u64 = 0x0765_5821;
 
 /// Whether resctrl lies there, rather than something that is mounted over it.
 pub(crate) fn is_resctrl(path: &Path) -> io::Result<bool> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut found = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the string ends in NUL, the structure is the one that is filled, and both live on.
-    if unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was filled.
-    Ok(unsafe { found.assume_init() }.f_type == MAGIC)
+    Ok(rustix::fs::statfs(path)?.f_type as u64 == MAGIC)
 }
 
 fn mount_number(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut found = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: as above.
-    if unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was filled.
-    Ok(unsafe { found.assume_init() }.f_fsid)
+    Ok(rustix::fs::statvfs(path)?.f_fsid)
 }
 
 /// The user that this process acts as.
 pub(crate) fn user() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Takes an advisory lock on an open file if nobody else holds it.
 pub(crate) fn flock(file: &File, exclusive: bool) -> io::Result<bool> {
-    let how = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
-    // SAFETY: the descriptor is open; no memory is touched.
-    if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        error => Err(error),
+    let how = if exclusive {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
+    };
+    match rustix::fs::flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

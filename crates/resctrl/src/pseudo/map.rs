@@ -2,11 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
 use ringfence_sysfs::cpulist::CpuSet;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
 
 use crate::error::{Error, Refused};
 use crate::group::Group;
@@ -49,7 +50,7 @@ impl Mapped {
                 device.display()
             )));
         }
-        let len = usize::try_from(bytes).unwrap_or(0) / page() * page();
+        let len = usize::try_from(bytes).unwrap_or(0) / page_size() * page_size();
         if len == 0 {
             return Err(Error::Usage(format!(
                 "{} has {bytes} bytes, less than a page: make it larger",
@@ -86,7 +87,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nobody has a pointer into it any longer than this lives.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
@@ -94,29 +95,14 @@ fn map(device: &Path, len: usize) -> io::Result<NonNull<u8>> {
     let file = OpenOptions::new().read(true).write(true).open(device)?;
     // SAFETY: a new mapping, at a place of the kernel's choice, of a device that is open.
     let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+        mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
+    }?;
     NonNull::new(start.cast()).ok_or_else(|| io::Error::other("it was mapped at address 0"))
-}
-
-fn page() -> usize {
-    // SAFETY: it takes no pointer.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// The CPUs on which the calling thread may run.
 fn affinity() -> io::Result<CpuSet> {
-    // 64 Ki CPUs, more than Linux can have (CONFIG_NR_CPUS is 8192 at most).
+    // 64 Ki CPUs, more than Linux can have (CONFIG_NR_CPUS is 8192 at most), and than the 1024 of `rustix`.
     let mut words = [0u64; 1024];
     // SAFETY: the kernel writes no more than the given bytes, and any bit pattern is a u64.
     let bytes = unsafe { libc::sched_getaffinity(0, size_of_val(&words), words.as_mut_ptr().cast()) };
