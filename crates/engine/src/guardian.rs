@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::RawFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::worker::Spec;
-use super::{isolation, process};
+use super::{before_exec, isolation, process};
 use crate::isolation::cgroup::{self, Group, Limit};
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
@@ -75,16 +76,12 @@ pub fn enter_hidden_role() {
 type Workers = Arc<(Mutex<HashMap<i32, usize>>, Condvar)>;
 
 fn main(fd: RawFd) -> ! {
-    // SAFETY: process attributes; no memory is touched.
-    unsafe {
-        libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
+    // It fails for a leader of a session, who has one of its own.
+    let _ = rustix::process::setsid();
+    before_exec::ignore_signals();
     // Before it can have died.
     let supervisor = std::os::unix::process::parent_id();
-    adopt_orphans();
+    process::adopt_orphans();
     let workers: Workers = Arc::default();
     let collector = workers.clone();
     std::thread::spawn(move || collect(&collector));
@@ -96,14 +93,10 @@ fn main(fd: RawFd) -> ! {
             Err(_) => break,
         }
     }
-    process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
+    process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
     cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
     isolation::recover(supervisor);
     std::process::exit(0);
-}
-
-fn own_pid() -> i32 {
-    std::process::id() as i32
 }
 
 fn tell(event: &Event) {
@@ -120,15 +113,7 @@ fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ringfence-worker").args([WORKER, &fd.to_string()]);
     command.stdin(Stdio::piped()).stdout(Stdio::null());
-    // SAFETY: `signal` is async-signal-safe. What this process ignores, a worker's program must not.
-    unsafe {
-        command.pre_exec(|| {
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            Ok(())
-        });
-    }
+    before_exec::restore_signals(&mut command);
     match command.spawn() {
         Ok(mut child) => {
             let pid = child.id() as i32;
@@ -167,27 +152,24 @@ fn end(slot: usize, workers: &Workers) {
     if let Some(pid) = pid {
         // What it started first: once it is gone, they would be this process's children.
         process::end_descendants(&FsRoot::host(), pid, END_LIMIT);
-        process::signal(pid, libc::SIGKILL);
+        process::signal(pid, Signal::KILL);
     }
 }
 
 // Collects children as they end: workers are reported, adopted orphans are ended.
 fn collect(workers: &Workers) {
     loop {
-        let mut status = 0;
-        // SAFETY: the status is a plain out-parameter.
-        let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
-        if pid < 0 {
+        let Some((pid, status)) = process::wait_for_any() else {
             let known = workers.0.lock().unwrap();
             if known.is_empty() {
                 drop(workers.1.wait(known));
             }
             continue;
-        }
+        };
         let slot = workers.0.lock().unwrap().remove(&pid);
         if let Some(slot) = slot {
             end_orphans(|| workers.0.lock().unwrap().keys().copied().collect());
-            tell(&Event::Ended { slot, how: ExitStatus::from_raw(status).to_string() });
+            tell(&Event::Ended { slot, how: status.to_string() });
         }
     }
 }
@@ -197,35 +179,21 @@ fn end_orphans(spared: impl Fn() -> Vec<i32>) {
     let root = FsRoot::host();
     let begun = Instant::now();
     while begun.elapsed() < END_LIMIT {
-        let (spared, below) = (spared(), process::descendants(&root, own_pid()));
+        let (spared, below) = (spared(), process::descendants(&root, process::own_pid()));
         let orphans = below.iter().filter(|process| {
-            process.parent == own_pid() && !spared.contains(&process.pid) && process.state != 'Z'
+            process.parent == process::own_pid() && !spared.contains(&process.pid) && process.state != 'Z'
         });
         let mut any = false;
         for orphan in orphans {
             any = true;
             process::end_descendants(&root, orphan.pid, END_LIMIT);
-            process::signal(orphan.pid, libc::SIGKILL);
+            process::signal(orphan.pid, Signal::KILL);
         }
         if !any {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-fn collect_zombies(spared: &[i32]) {
-    for process in process::descendants(&FsRoot::host(), own_pid()) {
-        if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
-            // SAFETY: waits for one process of ours that has ended; no status is asked for.
-            unsafe { libc::waitpid(process.pid, std::ptr::null_mut(), libc::WNOHANG) };
-        }
-    }
-}
-
-fn adopt_orphans() {
-    // SAFETY: a process attribute; no memory is touched.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
 /// The supervisor's end of a guardian.
@@ -245,10 +213,13 @@ impl Guardian {
     /// # Errors
     /// What the kernel reports.
     pub fn start(fd: RawFd) -> std::io::Result<Self> {
-        adopt_orphans();
-        let below = process::descendants(&FsRoot::host(), own_pid());
-        let others =
-            below.iter().filter(|process| process.parent == own_pid()).map(|process| process.pid).collect();
+        process::adopt_orphans();
+        let below = process::descendants(&FsRoot::host(), process::own_pid());
+        let others = below
+            .iter()
+            .filter(|process| process.parent == process::own_pid())
+            .map(|process| process.pid)
+            .collect();
         let mut child = Command::new("/proc/self/exe")
             .arg0("ringfence-guardian")
             .args([GUARDIAN, &fd.to_string()])
@@ -316,7 +287,7 @@ impl Drop for Guardian {
         drop(self.stdin.take());
         let in_order = self.child.wait().is_ok_and(|status| status.success());
         // What the guardian had ended but not yet collected falls to this process.
-        collect_zombies(&self.others);
+        process::collect_zombies(&self.others);
         if !in_order {
             end_orphans(|| self.others.clone());
             cgroup::sweep(&FsRoot::host(), Some(self.child.id()));

@@ -4,6 +4,7 @@
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
 
 pub mod available;
+mod before_exec;
 mod crew;
 pub mod guardian;
 pub mod host;

@@ -1,9 +1,13 @@
 //! Process trees: who descends from whom, and stopping or ending all of them.
 
 use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use ringfence_machine::root::FsRoot;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, wait, waitid, waitpid};
 
 use super::Used;
 
@@ -92,17 +96,53 @@ fn parse_io(text: &str, keys: &[&str]) -> u64 {
 }
 
 fn ticks_ns() -> u64 {
-    // SAFETY: asks for a constant of the system; no memory is touched.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / u64::try_from(per_second).unwrap_or(100).max(1)
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// This process.
+pub fn own_pid() -> i32 {
+    std::process::id() as i32
 }
 
 /// Sends a signal; a process that is gone already is no error.
-pub fn signal(pid: i32, signal: i32) {
+pub fn signal(pid: i32, signal: Signal) {
     // Process 0 and 1 and groups (negative ids) are never meant.
-    if pid > 1 {
-        // SAFETY: sending a signal touches no memory of ours.
-        unsafe { libc::kill(pid, signal) };
+    if let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 1) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// From now on what descendants leave behind becomes this process's child (`prctl(2)`, child subreaper).
+pub fn adopt_orphans() {
+    // Old kernels lack it; then orphans go to the init process, and are found no more.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Waits for the next child to end, whatever started it, and collects it; `None` where there is none.
+pub fn wait_for_any() -> Option<(i32, ExitStatus)> {
+    // Children that were cloned without a signal at their end, too (__WALL in waitpid(2)).
+    let all = WaitOptions::from_bits_retain(0x4000_0000);
+    let (pid, status) = wait(all).ok().flatten()?;
+    Some((pid.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw() as i32)))
+}
+
+/// Waits for the end of a child, or of any where none is named, and leaves it to be collected; whether there was one.
+pub fn wait_for_end(pid: Option<i32>) -> bool {
+    let id = pid.and_then(Pid::from_raw).map_or(WaitId::All, WaitId::Pid);
+    loop {
+        match waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(Errno::INTR) => {}
+            other => return other.is_ok(),
+        }
+    }
+}
+
+/// Collects children of this process that have ended, but for those that are spared: they would stay as zombies.
+pub fn collect_zombies(spared: &[i32]) {
+    for process in descendants(&FsRoot::host(), own_pid()) {
+        if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
+            let _ = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
+        }
     }
 }
 
@@ -117,7 +157,7 @@ pub fn end_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
             return true;
         }
         for process in &alive {
-            signal(process.pid, libc::SIGKILL);
+            signal(process.pid, Signal::KILL);
         }
         if start.elapsed() > limit {
             return false;
@@ -141,7 +181,7 @@ pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
             return true;
         }
         for process in &moving {
-            signal(process.pid, libc::SIGSTOP);
+            signal(process.pid, Signal::STOP);
         }
         if start.elapsed() > limit {
             return false;
@@ -166,7 +206,7 @@ fn waits_for_stopped_child(root: &FsRoot, process: &Process, all: &[Process]) ->
 /// Lets all descendants go on.
 pub fn resume_descendants(root: &FsRoot, ancestor: i32) {
     for process in descendants(root, ancestor) {
-        signal(process.pid, libc::SIGCONT);
+        signal(process.pid, Signal::CONT);
     }
 }
 

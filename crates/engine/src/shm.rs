@@ -251,6 +251,14 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// For a worker's threads: the slot lies in shared memory that a worker keeps mapped to its end.
+    pub fn lasting(&self) -> &'static Slot {
+        // SAFETY: as said; a slot consists of atomics.
+        unsafe { &*std::ptr::from_ref(self) }
+    }
+}
+
 /// The shared memory: an array of slots.
 pub struct Shared {
     slots: *const Slot,

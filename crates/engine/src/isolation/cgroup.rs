@@ -121,8 +121,7 @@ impl Group {
 /// What the kernel reports.
 pub fn enter_process(procs: &Path, pid: u32) -> io::Result<()> {
     match write_existing(procs, &pid.to_string()) {
-        // ESRCH: there is no such process any more.
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::SRCH) => Ok(()),
         other => other,
     }
 }
@@ -212,22 +211,15 @@ fn parents(root: &FsRoot) -> Vec<Parent> {
     found
 }
 
-/// Puts the calling process into a group. Async-signal-safe, for use between fork and exec.
+/// Puts the calling process into a group. By system calls alone, for use between fork and exec.
 ///
 /// # Errors
 /// What the kernel reports.
-pub fn enter(procs: &std::ffi::CStr) -> io::Result<()> {
-    // SAFETY: open, write and close of a path that outlives the calls; "0" stands for the caller.
-    unsafe {
-        let fd = libc::open(procs.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let written = libc::write(fd, c"0".as_ptr().cast(), 1);
-        let error = io::Error::last_os_error();
-        libc::close(fd);
-        if written == 1 { Ok(()) } else { Err(error) }
-    }
+pub fn enter(procs: &std::ffi::CStr) -> rustix::io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let file = rustix::fs::open(procs, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // "0" stands for the caller.
+    rustix::io::write(&file, b"0").map(|_| ())
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
-use super::own_pid;
 use crate::isolation::cgroup::PERIOD_US;
 use crate::process;
+use rustix::process::Signal;
 
 // Looking for new processes reads all of /proc: not in every period.
 const SEARCH_EVERY: u32 = 16;
@@ -54,15 +54,16 @@ fn turn(running: &(Mutex<bool>, Condvar), share: Share) {
         // Periods follow the clock: windows would else always open at the same point of a period.
         let point = clock.now() as f64 % period;
         if number % SEARCH_EVERY == 0 {
-            below = process::descendants(&root, own_pid()).iter().map(|process| process.pid).collect();
+            below =
+                process::descendants(&root, process::own_pid()).iter().map(|process| process.pid).collect();
         }
         if point < share.0 * period {
-            below.iter().for_each(|pid| process::signal(*pid, libc::SIGCONT));
+            below.iter().for_each(|pid| process::signal(*pid, Signal::CONT));
             if !wait(running, ns(share.0 * period - point)) {
                 return;
             }
         }
-        below.iter().for_each(|pid| process::signal(*pid, libc::SIGSTOP));
+        below.iter().for_each(|pid| process::signal(*pid, Signal::STOP));
         if !wait(running, ns(period - clock.now() as f64 % period)) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command as Spawn, Stdio};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use perf_event::{Builder, Counter};
 use ringfence_experiment::task::ProgramUnit;
 use ringfence_machine::root::FsRoot;
 
-use super::{own_pid, unlinked_file};
+use super::files::in_memory;
 use crate::process;
 
 /// The environment variable by which a program is told where its counter is.
@@ -29,7 +29,7 @@ pub enum Meter {
     /// By its ends.
     Runs(u64),
     /// By the lines it writes.
-    Lines { seen: Arc<AtomicU64>, pipe: Option<RawFd> },
+    Lines { seen: Arc<AtomicU64>, pipe: Option<OwnedFd> },
     /// By the number it writes, plus those of earlier starts.
     Counter { file: File, ended: u64 },
 }
@@ -53,7 +53,7 @@ impl Meter {
             ProgramUnit::Runs | ProgramUnit::WholeRun => Meter::Runs(0),
             ProgramUnit::Lines => Meter::Lines { seen: Arc::default(), pipe: None },
             ProgramUnit::Counter => {
-                let file = unlinked_file(c"counter").and_then(|file| file.set_len(4096).map(|()| file));
+                let file = in_memory("counter").and_then(|file| file.set_len(4096).map(|()| file));
                 let file = file.map_err(|error| format!("making a file for its counter failed: {error}"))?;
                 Meter::Counter { file, ended: 0 }
             }
@@ -68,7 +68,7 @@ impl Meter {
             }
             Meter::Counter { file, .. } => {
                 // It lives as long as this process, and whoever may trace this process may open it.
-                spawn.env(COUNTER, format!("/proc/{}/fd/{}", own_pid(), file.as_raw_fd()));
+                spawn.env(COUNTER, format!("/proc/{}/fd/{}", process::own_pid(), file.as_raw_fd()));
             }
             Meter::Event(_) | Meter::CpuTime { .. } | Meter::Runs(_) => {}
         }
@@ -79,7 +79,7 @@ impl Meter {
         if let Meter::Lines { seen, pipe } = self
             && let Some(mut output) = child.stdout.take()
         {
-            *pipe = Some(output.as_raw_fd());
+            *pipe = output.as_fd().try_clone_to_owned().ok();
             let seen = seen.clone();
             std::thread::spawn(move || {
                 let mut buffer = vec![0; 1 << 16];
@@ -99,7 +99,7 @@ impl Meter {
             Meter::Runs(runs) => *runs,
             Meter::Lines { seen, pipe } => {
                 if let Some(pipe) = pipe {
-                    drain(*pipe);
+                    drain(pipe);
                 }
                 seen.load(Ordering::Acquire)
             }
@@ -138,14 +138,9 @@ fn read_counter(file: &File) -> u64 {
 }
 
 // Waits until the reader has taken what is in the pipe: a line counts when it was written.
-fn drain(pipe: RawFd) {
+fn drain(pipe: &OwnedFd) {
     let until = Instant::now() + Duration::from_millis(2);
-    let mut waiting: libc::c_int = 0;
-    // SAFETY: the count is a plain out-parameter; a descriptor that was closed meanwhile is an error.
-    while unsafe { libc::ioctl(pipe, libc::FIONREAD, &mut waiting) } == 0 && waiting > 0 {
-        if Instant::now() > until {
-            return;
-        }
+    while rustix::io::ioctl_fionread(pipe).is_ok_and(|waiting| waiting > 0) && Instant::now() <= until {
         std::thread::yield_now();
     }
 }
@@ -154,7 +149,7 @@ fn drain(pipe: RawFd) {
 // first field).
 fn cpu_time(root: &FsRoot) -> u64 {
     let mut total = 0;
-    for process in process::descendants(root, own_pid()) {
+    for process in process::descendants(root, process::own_pid()) {
         for thread in root.numbered(format!("/proc/{}/task", process.pid), "") {
             let path = format!("/proc/{}/task/{thread}/schedstat", process.pid);
             let text = root.read_opt(path).unwrap_or_default();

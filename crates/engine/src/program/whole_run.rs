@@ -9,8 +9,8 @@ use ringfence_experiment::task::Command;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
+use super::launcher::Launcher;
 use super::meter::Meter;
-use super::{Launcher, adopt_orphans, collect_orphans, lasting, own_pid};
 use crate::process;
 use crate::shm::Slot;
 
@@ -37,9 +37,9 @@ impl WholeRun {
     /// # Errors
     /// One sentence.
     pub fn new(command: &Command, slot: &Slot) -> Result<Self, String> {
-        adopt_orphans();
+        process::adopt_orphans();
         let (launcher, meter) = (Launcher::new(command, None)?, Meter::new(command.unit)?);
-        Ok(Self { launcher, meter, slot: lasting(slot), run: None })
+        Ok(Self { launcher, meter, slot: slot.lasting(), run: None })
     }
 
     /// Starts it. It inherits this process's CPU.
@@ -53,13 +53,7 @@ impl WholeRun {
         let (pid, slot, at_end) = (child.id(), self.slot, ended.clone());
         // Waits for this child alone and leaves it to be collected.
         std::thread::spawn(move || {
-            // SAFETY: an all-zero siginfo is a valid out-parameter.
-            unsafe {
-                let mut info: libc::siginfo_t = std::mem::zeroed();
-                while libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT) != 0
-                    && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
-                {}
-            }
+            process::wait_for_end(Some(pid as i32));
             at_end.store(Clock::host().now(), Ordering::Release);
             slot.ring();
         });
@@ -86,10 +80,10 @@ impl WholeRun {
 
     /// Ends what still runs of it.
     pub fn end(&mut self) {
-        process::end_descendants(&FsRoot::host(), own_pid(), END_LIMIT);
+        process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
         if let Some(mut run) = self.run.take() {
             let _ = run.child.wait();
         }
-        collect_orphans(0);
+        process::collect_zombies(&[0]);
     }
 }

@@ -96,12 +96,9 @@ pub fn main(fd: RawFd) -> ! {
 
 /// Asks the kernel to end this process with its parent, and ends it if the parent has gone already.
 pub(super) fn die_with_parent() {
-    // SAFETY: prctl and getppid with these arguments touch no memory.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() == 1 {
-            libc::_exit(1);
-        }
+    let asked = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    if asked.is_err() || std::os::unix::process::parent_id() == 1 {
+        std::process::exit(1);
     }
 }
 

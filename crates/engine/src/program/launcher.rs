@@ -1,0 +1,83 @@
+//! Starting a program, any number of times.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
+use std::time::Duration;
+
+use ringfence_experiment::task::Command;
+
+use super::files::in_memory;
+use super::meter::Meter;
+use crate::before_exec;
+use crate::isolation::cgroup::Group;
+
+/// Starts a program, any number of times.
+pub struct Launcher {
+    argv: Vec<String>,
+    /// Its command line.
+    pub shown: String,
+    env: Vec<(String, String)>,
+    stderr: File,
+    procs: Option<CString>,
+}
+
+impl Launcher {
+    /// Of a command that runs in a control group, where there is one.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, String> {
+        let stderr =
+            in_memory("stderr").map_err(|error| format!("making a file for its messages failed: {error}"))?;
+        Ok(Self {
+            argv: command.argv().unwrap_or_default(),
+            shown: command.run.clone(),
+            env: command.env.clone().into_iter().collect(),
+            stderr,
+            procs: cgroup.and_then(|group| CString::new(group.procs().as_os_str().as_bytes()).ok()),
+        })
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, String> {
+        let program = &self.argv[0];
+        let stderr = self.stderr.try_clone().map_err(|error| error.to_string())?;
+        let mut spawn = Spawn::new(program);
+        spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
+        spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        meter.prepare(&mut spawn);
+        if let Some(procs) = self.procs.clone() {
+            before_exec::enter_group(&mut spawn, procs);
+        }
+        let mut child = spawn.spawn().map_err(|error| {
+            format!("'{program}' cannot be started: {error}; check the name and the path")
+        })?;
+        meter.started(&mut child);
+        Ok(child)
+    }
+
+    /// How it ended, in a sentence with its last words.
+    pub fn epitaph(&mut self, status: ExitStatus, after: Duration) -> String {
+        let said = tail(&mut self.stderr);
+        let said = if said.is_empty() { String::new() } else { format!("; it said: {said}") };
+        format!("'{}' ended with {status} after {:.1} s{said}", self.shown, after.as_secs_f64())
+    }
+}
+
+// The last line that the program wrote to its standard error.
+fn tail(stderr: &mut File) -> String {
+    let length = stderr.seek(SeekFrom::End(0)).unwrap_or(0);
+    let mut bytes = Vec::new();
+    let from = length.saturating_sub(400);
+    if stderr.seek(SeekFrom::Start(from)).and_then(|_| stderr.read_to_end(&mut bytes)).is_err() {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_owned()
+}
