@@ -4,6 +4,7 @@ mod args;
 mod failure;
 mod output;
 mod progress;
+mod shared;
 mod verbs;
 
 use std::io::Write;

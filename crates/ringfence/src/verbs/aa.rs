@@ -3,9 +3,9 @@
 use ringfence_experiment::task::text;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
-use super::experiment;
 use crate::args::Aa;
 use crate::failure::Failure;
+use crate::shared::experiment;
 
 const LIVES: u32 = 10;
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::args::Compare;
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::page;
 
 pub fn run(args: &Compare) -> Result<(), Failure> {
     let (before, after) = (ringfence_dataset::list(&args.before)?, ringfence_dataset::list(&args.after)?);
@@ -30,7 +31,7 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{name}{why}")));
     }
     if let Some(path) = &args.html {
-        super::report::put(path, "--html", || Ok(page(&compared, &left_out(&refused, &alone))))?;
+        page::put(path, "--html", || Ok(page(&compared, &left_out(&refused, &alone))))?;
     }
     if args.json {
         return output::print_json(&json!({

@@ -1,13 +1,11 @@
 //! `topology` and `doctor`.
 
-use std::path::Path;
-
 use ringfence_machine::Machine;
-use ringfence_machine::root::FsRoot;
 
 use crate::args::Look;
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::host;
 
 pub fn topology(look: &Look) -> Result<(), Failure> {
     let machine = examine(look)?;
@@ -32,18 +30,5 @@ pub fn doctor(look: &Look) -> Result<(), Failure> {
 }
 
 fn examine(look: &Look) -> Result<Machine, Failure> {
-    Machine::examine(&root(&look.root)?).map_err(|error| Failure::Usage(error.to_string()))
-}
-
-/// The kernel's files below a folder that is there.
-pub(super) fn root(folder: &Path) -> Result<FsRoot, Failure> {
-    let refused = |why: String| {
-        let folder = folder.display();
-        Failure::Usage(format!("--root: {folder}: {why}; name a folder below which the kernel's files lie"))
-    };
-    match std::fs::metadata(folder) {
-        Ok(found) if found.is_dir() => Ok(FsRoot::at(folder)),
-        Ok(_) => Err(refused("this is no folder".into())),
-        Err(error) => Err(refused(error.to_string())),
-    }
+    Machine::examine(&host::root(&look.root)?).map_err(|error| Failure::Usage(error.to_string()))
 }

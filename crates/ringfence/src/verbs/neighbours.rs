@@ -3,9 +3,10 @@
 use ringfence_experiment::task::text;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
-use super::experiment::{self, one_or_many};
 use crate::args::Neighbours;
 use crate::failure::Failure;
+use crate::shared::flags::one_or_many;
+use crate::shared::{experiment, flags};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.measuring)
@@ -24,8 +25,8 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     };
     let aggressors = texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?;
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);
-    experiment::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
-    experiment::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
+    flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
+    flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     Ok(Experiment {
         schema: SCHEMA,
         name: "neighbours".into(),

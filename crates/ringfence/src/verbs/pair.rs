@@ -7,21 +7,21 @@ use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
-use ringfence_studies::pair::{self, Outcome, Question};
-use serde_json::json;
+use ringfence_studies::pair::{self, Question};
 
-use super::{experiment, resume};
+use super::resume;
 use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::{experiment, flags, folder, host, page};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
 const SCREENING: f64 = 0.6;
 
 pub fn run(args: &Pair) -> Result<(), Failure> {
     let flags = &args.measuring;
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     let Some(dir) = &args.resume else {
         let question = question(args, &machine)?;
         if let Some(path) = &flags.save {
@@ -70,7 +70,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     // The flags are those of an experiment: apply them to one of these.
     let kinds = question.kinds().map_err(Failure::Usage)?;
     let mut experiment = question.screening(&kinds);
-    experiment::apply(&mut experiment, flags)?;
+    flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let mut measures = [experiment.measure.clone(), experiment.measure];
     if flags.lives.is_none() {
@@ -89,7 +89,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
 }
 
 fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
     let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
     let mut show = Show::new(flags.output.quiet);
@@ -98,7 +98,7 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
     show.end();
     let outcome = outcome?;
     if flags.output.json {
-        output::print_json(&to_json(question, &outcome, dir))?;
+        output::print_json(&folder::pairs_as_json(question, &outcome, dir))?;
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();
@@ -110,7 +110,7 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
         );
         output::print(&text)?;
     }
-    super::report::beside(dir, flags.output.json)?;
+    page::beside(dir, flags.output.json)?;
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) => Err(Failure::Failed(format!(
@@ -119,9 +119,4 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
             experiment::command(&["pair", "--resume"], dir)
         ))),
     }
-}
-
-/// What `--json` prints, here and of `show`.
-pub fn to_json(question: &Question, outcome: &Outcome, dir: &Path) -> serde_json::Value {
-    json!({ "schema": 1, "folder": dir, "question": question, "outcome": outcome })
 }

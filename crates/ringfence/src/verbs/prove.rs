@@ -1,27 +1,28 @@
 //! `prove`: a budget for a victim, and the lever that keeps it.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use ringfence_analysis::estimate::FEWEST_LIVES;
-use ringfence_dataset::Dataset;
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
-use ringfence_studies::prove::{self, Files, Proof, Question};
+use ringfence_studies::prove::{self, Files, Question};
 use serde_json::json;
 use toml::{Table, Value};
 
-use super::experiment::{command, set, set_budget, set_some};
 use crate::args::{Progress, Prove};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
+use crate::shared::experiment::command;
+use crate::shared::flags::{set, set_budget, set_some};
+use crate::shared::{host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     let (question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
@@ -42,7 +43,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
 }
 
 fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) -> Result<(), Failure> {
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let done = prove::run(question, machine, dir, &stop, &mut show);
@@ -68,7 +69,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
         text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;
     }
-    super::report::beside(dir, args.output.json)?;
+    page::beside(dir, args.output.json)?;
     if let Some(Err(error)) = kept {
         return Err(error.into());
     }
@@ -81,27 +82,6 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
             other => Err(Failure::Verdict(other)),
         },
     }
-}
-
-/// The answer again, from its folder.
-pub fn show(dir: &Path) -> Result<Proof, Failure> {
-    let files = Files::of(dir);
-    let record = files.read().map_err(Failure::Failed)?;
-    // Where the victim's control has refused a verdict, there is no look.
-    if let Some(control) = record.control.as_ref().filter(|_| !files.look().exists()) {
-        return Ok(Proof::refused(&record, control));
-    }
-    let look = Dataset::open(&files.look())?;
-    let open = |path: PathBuf| -> Result<Option<Dataset>, Failure> {
-        if path.exists() { Ok(Some(Dataset::open(&path)?)) } else { Ok(None) }
-    };
-    let levers = open(files.levers())?;
-    let mut confirmations = Vec::new();
-    while let Some(dataset) = open(files.confirmation(confirmations.len()))? {
-        confirmations.push(dataset);
-    }
-    let confirmations: Vec<prove::Stage> = confirmations.iter().map(prove::Stage::from).collect();
-    Ok(Proof::new(&record, (&look).into(), levers.as_ref().map(prove::Stage::from), &confirmations))
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {

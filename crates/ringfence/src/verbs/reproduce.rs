@@ -14,11 +14,11 @@ use ringfence_studies::measure;
 use ringfence_studies::reproduce::{self, Published, Row};
 use serde_json::json;
 
-use super::experiment;
 use crate::args::Reproduce;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::{experiment, host};
 
 /// The folder that the shipped files name.
 const DAX: &str = "/mnt/pmem0";
@@ -35,10 +35,10 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     if let Some(dir) = &args.save {
         return save(&chosen, dir);
     }
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
     ringfence_dataset::Recorder::check(&dir)?;
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
     let style = output::style();

@@ -10,6 +10,7 @@ use ringfence_resctrl::{Options, Resctrl};
 use crate::args::{self, Forget, PutBack, ResctrlAction};
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::host;
 
 pub fn run(asked: &args::Resctrl) -> Result<(), Failure> {
     match &asked.action {
@@ -21,7 +22,7 @@ pub fn run(asked: &args::Resctrl) -> Result<(), Failure> {
 }
 
 fn show(asked: &args::Resctrl) -> Result<(), Failure> {
-    let root = super::look::root(&asked.look.root)?;
+    let root = host::root(&asked.look.root)?;
     let seen = resctrl::look(&root)?;
     let left = transaction::left(&root, asked.journal.folder.as_deref());
     if asked.look.json {
@@ -36,7 +37,7 @@ fn show(asked: &args::Resctrl) -> Result<(), Failure> {
 }
 
 fn way_back(asked: &PutBack, what: Pending) -> Result<(), Failure> {
-    let root = super::look::root(&asked.root)?;
+    let root = host::root(&asked.root)?;
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let kinds = match what {
         Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting][..],
@@ -125,7 +126,7 @@ fn forget(asked: &Forget) -> Result<(), Failure> {
         Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Damaged][..],
         _ => &[what],
     };
-    let root = super::look::root(&asked.root)?;
+    let root = host::root(&asked.root)?;
     let Some(left) = journal(&root, asked.journal.folder.as_ref(), kinds, false)? else {
         return output::print("Nothing to forget: there is no such journal.\n");
     };

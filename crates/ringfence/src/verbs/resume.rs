@@ -7,17 +7,17 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_studies::measure;
 
-use super::experiment;
 use crate::args::{Measuring, Output, Show};
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::{experiment, flags, host};
 
 pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     if let Some(flag) = fixed(flags) {
         return Err(refused(flag));
     }
     let mut time = None;
-    experiment::set_time(&mut time, flags.time.as_deref())?;
+    flags::set_time(&mut time, flags.time.as_deref())?;
     let dataset = Dataset::open(dir)?;
     let more_time = time.is_some() && dataset.manifest.ended == Some(Ended::Time);
     if dataset.is_done() && !more_time {
@@ -25,7 +25,7 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     }
     let name = dataset.plan.experiment.name.clone();
     drop(dataset);
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     let go_on =
         |stop: &AtomicBool, show: experiment::ShowProgress| measure::resume(dir, &machine, time, stop, show);
     experiment::carry_out(&name, dir, &machine, flags, &go_on)

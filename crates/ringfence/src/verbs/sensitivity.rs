@@ -9,15 +9,15 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 use ringfence_studies::sensitivity::{self, Polluter};
 
-use super::experiment;
 use crate::args::{PolluterArg, Sensitivity};
 use crate::failure::Failure;
+use crate::shared::{experiment, host};
 
 /// For each curve, where nothing else is asked for.
 const USUAL: Duration = Duration::from_secs(30);
 
 pub fn run(args: &Sensitivity) -> Result<(), Failure> {
-    experiment::run(experiment(args, &super::examine()?)?, &args.measuring)
+    experiment::run(experiment(args, &host::examine()?)?, &args.measuring)
 }
 
 fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {

@@ -1,23 +1,20 @@
 //! `show`: a dataset again, from its samples.
 
-use std::path::Path;
-
 use ringfence_analysis::results;
 use ringfence_dataset::Dataset;
-use ringfence_dataset::text_file;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 use serde_json::json;
 
-use super::experiment;
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::{experiment, folder};
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
-    if kind(&args.dataset).as_deref() == Some("prove") {
-        let proof = super::prove::show(&args.dataset)?;
+    if folder::kind(&args.dataset).as_deref() == Some("prove") {
+        let proof = folder::proof(&args.dataset)?;
         return match args.json {
             true => output::print_json(&json!({ "schema": 1, "dataset": args.dataset, "proof": proof })),
             false => output::print(&ringfence_report::prove(&proof, &style)),
@@ -29,7 +26,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     }
     if let Some((question, outcome)) = pair::read(&args.dataset)? {
         if args.json {
-            return output::print_json(&super::pair::to_json(&question, &outcome, &args.dataset));
+            return output::print_json(&folder::pairs_as_json(&question, &outcome, &args.dataset));
         }
         let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
         return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
@@ -71,11 +68,4 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));
     }
     output::print(&text)
-}
-
-/// The verb whose answer a folder holds, where it is more than a dataset or several.
-pub fn kind(dir: &Path) -> Option<String> {
-    let text = text_file::read(&dir.join("question.json"), text_file::LONGEST).ok()?;
-    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
-    Some(value.get("kind")?.as_str()?.to_owned())
 }

@@ -5,21 +5,21 @@ use std::time::Instant;
 
 use ringfence_studies::survey::{self, Depth, Options};
 
-use super::experiment;
 use crate::args::Survey;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::{experiment, host, page};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     if let Some(dir) = &args.save {
         return save(depth, args.seed, &machine, dir);
     }
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("survey"));
     empty_or_absent(&dir)?;
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let options = Options { depth, seed: args.seed, dir: dir.clone() };
@@ -34,7 +34,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
         text += &format!("\n{seconds:.0} s; dataset: {}\n", dir.display());
         output::print(&text)?;
     }
-    super::report::beside(&dir, args.output.json)?;
+    page::beside(&dir, args.output.json)?;
     match &surveyed.ended_early {
         None => Ok(()),
         Some(why) => {

@@ -11,21 +11,22 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::tune::{self, Question, Tuned};
 use serde_json::json;
 
-use super::experiment::{set, set_budget};
 use crate::args::Tune;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
+use crate::shared::flags::{set, set_budget};
+use crate::shared::host;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let question = question(args)?;
-    let machine = super::examine()?;
+    let machine = host::examine()?;
     let path = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
     refuse_existing(&path)?;
     tune::check(&question, &machine)?;
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("tune"));
     ringfence_dataset::Recorder::check(&dir)?;
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let tuned = tune::run(&question, &machine, &dir, &stop, &mut show);

@@ -5,9 +5,10 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 use toml::{Table, Value};
 
-use super::experiment::{self, one_or_many};
 use crate::args::Write;
 use crate::failure::Failure;
+use crate::shared::flags::one_or_many;
+use crate::shared::{experiment, flags};
 
 pub fn run(args: &Write) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.measuring)
@@ -37,7 +38,7 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
         }
     }
     let mut cpus = None;
-    experiment::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
+    flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
     let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
     Ok(Experiment {
         schema: SCHEMA,

@@ -153,6 +153,23 @@ impl Module {
                 uses.extend(absolute(&segments(path), name, &text));
             }
         }
+        // Children by their names alone.
+        let children: Vec<&str> = text
+            .split("mod ")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(';'))
+            .map(|(child, _)| child)
+            .collect();
+        for child in children {
+            for (at, _) in rest.match_indices(&format!("{child}::")) {
+                let before = rest[..at].chars().last();
+                if before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != ':') {
+                    let end = rest[at..].find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+                    let path = &rest[at..at + end.unwrap_or(rest.len() - at)];
+                    uses.extend(absolute(&segments(path), name, &text));
+                }
+            }
+        }
         Self { file: file.into(), uses, exports, defines: defined(&rest) }
     }
 }

@@ -18,19 +18,20 @@ use ringfence_studies::lock::{self, Offer, Question};
 use ringfence_studies::measure;
 use serde_json::{Value, json};
 
+use super::places;
 use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
-use crate::verbs::experiment;
+use crate::shared::{experiment, flags, host};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     // Between the experiments too a signal ends it in good order; each watches for its own.
-    let stop = crate::verbs::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let go_on = || match stop.load(Ordering::Relaxed) {
         true => Err(Failure::Failed("interrupted; what was locked to be measured is unlocked".into())),
         false => Ok(()),
     };
-    let machine = crate::verbs::examine()?;
+    let machine = host::examine()?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
     let draft = lock::experiment(&question, &Offer::default())?;
@@ -123,7 +124,7 @@ impl Said {
         machine: &Machine,
         flags: &Measuring,
     ) -> Result<(), Failure> {
-        experiment::apply(&mut wanted, flags)?;
+        flags::apply(&mut wanted, flags)?;
         wanted.check()?;
         experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?)?;
         let started = Instant::now();
@@ -149,8 +150,8 @@ impl Said {
 fn question(asked: &LockMeasure) -> Result<Question, Failure> {
     let noise = text::parse(&asked.noise).map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
     let mut interval = Span::ms(if asked.quick { 100 } else { 2000 });
-    experiment::set(&mut interval, "interval", asked.interval.as_deref())?;
-    Ok(Question { size: super::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })
+    flags::set(&mut interval, "interval", asked.interval.as_deref())?;
+    Ok(Question { size: places::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })
 }
 
 // What can be had for the reader on this CPU; what cannot is said.
@@ -186,7 +187,7 @@ struct Held {
 
 impl Held {
     fn make(root: &FsRoot, machine: &Machine, cpu: CpuId, bytes: Bytes) -> Result<Self, Failure> {
-        let fs = super::find(root)?;
+        let fs = places::find(root)?;
         let options = Options::default();
         if let Some(owner) = transaction::owner(lock::NAME, &options)
             && owner.tid != std::process::id()

@@ -1,19 +1,23 @@
 //! `lock`: regions that stay in a cache.
 
 mod measure;
+mod places;
 
 use std::sync::atomic::Ordering;
 
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
-use ringfence_resctrl::{Domain, Error, Options, Resctrl};
+use ringfence_resctrl::{Domain, Options, Resctrl};
 use ringfence_studies::lock;
 use serde_json::json;
 
 use crate::args::{Lock, LockAction, LockCreate, LockList, LockMisses, LockRemove, Place, WhichCache};
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::host;
+
+use places::{find, size};
 
 pub fn run(args: &Lock) -> Result<(), Failure> {
     match &args.action {
@@ -27,14 +31,6 @@ pub fn run(args: &Lock) -> Result<(), Failure> {
 
 fn options(place: &Place) -> Options {
     Options { folder: place.journal.folder.clone(), ..Options::default() }
-}
-
-fn find(root: &FsRoot) -> Result<Resctrl, Failure> {
-    Ok(Resctrl::find(root).map_err(Error::from)?)
-}
-
-fn size(flag: &str, text: &str) -> Result<Bytes, Failure> {
-    text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
 }
 
 fn which(root: &FsRoot, fs: &Resctrl, asked: &WhichCache) -> Result<(u32, Domain), Failure> {
@@ -63,7 +59,7 @@ fn can(root: &FsRoot) -> Result<(), Failure> {
 }
 
 fn create(asked: &LockCreate) -> Result<(), Failure> {
-    let root = crate::verbs::look::root(&asked.place.root)?;
+    let root = host::root(&asked.place.root)?;
     let bytes = size("size", &asked.size)?;
     can(&root)?;
     let fs = find(&root)?;
@@ -73,7 +69,7 @@ fn create(asked: &LockCreate) -> Result<(), Failure> {
 }
 
 fn list(asked: &LockList) -> Result<(), Failure> {
-    let root = crate::verbs::look::root(&asked.place.root)?;
+    let root = host::root(&asked.place.root)?;
     let fs = find(&root)?;
     let regions = lock::locked(&root, &fs, &options(&asked.place))?;
     if asked.json {
@@ -83,19 +79,19 @@ fn list(asked: &LockList) -> Result<(), Failure> {
 }
 
 fn remove(asked: &LockRemove) -> Result<(), Failure> {
-    let root = crate::verbs::look::root(&asked.place.root)?;
+    let root = host::root(&asked.place.root)?;
     let fs = find(&root)?;
     let restored = lock::remove(&fs, &asked.name, &options(&asked.place))?;
     output::print(&ringfence_report::restored(&restored, false, &output::style()))
 }
 
 fn misses(asked: &LockMisses) -> Result<(), Failure> {
-    let root = crate::verbs::look::root(&asked.place.root)?;
+    let root = host::root(&asked.place.root)?;
     let sizes: Vec<Bytes> = asked.size.iter().map(|text| size("size", text)).collect::<Result<_, _>>()?;
     can(&root)?;
     let fs = find(&root)?;
     let at = which(&root, &fs, &asked.which)?;
-    let stop = super::stop_on_signals()?;
+    let stop = host::stop_on_signals()?;
     let stopped = || stop.load(Ordering::Relaxed);
     let all = lock::misses(&root, &fs, at, &sizes, asked.repeats, &options(&asked.place), &stopped)?;
     if asked.json {

@@ -1,4 +1,4 @@
-//! What every measuring verb shares: flags into an experiment, the run, and its results.
+//! What every measuring verb shares: the run of an experiment, and its results.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -6,16 +6,14 @@ use std::time::Instant;
 
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results::{self, CaseResult};
-use ringfence_dataset::text_file;
 use ringfence_engine::runner::Progress;
+use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
-use ringfence_experiment::units::{Share, Span};
-use ringfence_experiment::{Experiment, OneOrMany, PlacementKind};
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_studies::StudyError;
@@ -24,42 +22,16 @@ use ringfence_studies::measure::{self, Measurement};
 use ringfence_studies::sensitivity::{self, Sensitivity};
 use serde_json::{Value, json};
 
-use crate::args::{Measuring, Placement, Run};
+use crate::args::Measuring;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
 
-// Far more than anybody writes.
-const LONGEST_FILE: u64 = 1 << 20;
-
-pub fn run_file(args: &Run) -> Result<(), Failure> {
-    let file = match (&args.file, &args.resume) {
-        (Some(file), None) => file,
-        (None, Some(dir)) => return super::resume::run(dir, &args.measuring),
-        (Some(_), Some(_)) => {
-            return Err(Failure::Usage(
-                "name an experiment file or give --resume with a dataset, not both: a dataset has its experiment in it"
-                    .into(),
-            ));
-        }
-        (None, None) => {
-            return Err(Failure::Usage(
-                "name an experiment file, FILE.toml, or give --resume with a dataset".into(),
-            ));
-        }
-    };
-    let text = text_file::read(file, LONGEST_FILE)
-        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
-    let experiment =
-        Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
-    run(experiment, &args.measuring)
-}
-
 /// Applies the flags, then saves the experiment or measures and shows it.
 pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure> {
-    apply(&mut experiment, flags)?;
+    super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
-    let machine = super::examine()?;
+    let machine = super::host::examine()?;
     // Refuses what cannot be planned before a file is written or anything runs.
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     // It may be saved for a machine that can hold it.
@@ -104,7 +76,7 @@ pub fn carry_out(
     }
     // Curves are to be looked at.
     if curves(&done.plan, &done.samples).is_some() {
-        super::report::beside(dir, flags.output.json)?;
+        super::page::beside(dir, flags.output.json)?;
     }
     finish(&done.ended, dir)
 }
@@ -115,7 +87,7 @@ pub fn watch(
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<Measurement, Failure> {
-    let stop = super::stop_on_signals()?;
+    let stop = super::host::stop_on_signals()?;
     // Held open until the end of the measurement; the kernel lets go when it is closed.
     let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
     let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
@@ -270,95 +242,4 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
         let _ = std::fs::remove_file(path);
         refuse(error)
     })
-}
-
-/// Sets what the flags say of an experiment.
-pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
-    let measure = &mut experiment.measure;
-    if let Some(lives) = &flags.lives {
-        measure.looks = lives.clone();
-    }
-    if let Some(blocks) = flags.blocks {
-        measure.blocks = blocks;
-    }
-    set(&mut measure.window, "window", flags.window.as_deref())?;
-    set(&mut measure.settle, "settle", flags.settle.as_deref())?;
-    set(&mut measure.probe, "probe", flags.probe.as_deref())?;
-    set(&mut measure.margin, "margin", flags.margin.as_deref())?;
-    set(&mut measure.confidence, "confidence", flags.confidence.as_deref())?;
-    set_some(&mut measure.precision, "precision", flags.precision.as_deref())?;
-    set_time(&mut measure.time, flags.time.as_deref())?;
-    if let Some(seed) = flags.seed {
-        experiment.seed = seed;
-    }
-    Ok(())
-}
-
-/// Sets a field from a flag's text.
-pub fn set<T>(field: &mut T, flag: &str, text: Option<&str>) -> Result<(), Failure>
-where
-    T: std::str::FromStr,
-    T::Err: std::fmt::Display,
-{
-    if let Some(text) = text {
-        *field = text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
-    }
-    Ok(())
-}
-
-/// The same for a field that may be absent.
-pub fn set_some<T>(field: &mut Option<T>, flag: &str, text: Option<&str>) -> Result<(), Failure>
-where
-    T: std::str::FromStr,
-    T::Err: std::fmt::Display,
-{
-    if let Some(text) = text {
-        *field = Some(text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?);
-    }
-    Ok(())
-}
-
-/// The time that `--time` gives, or `--budget`, as it was once called in verbs without a verdict.
-pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Failure> {
-    match text.filter(|text| text.parse::<Share>().is_ok()) {
-        Some(share) => Err(Failure::Usage(format!(
-            "--time: '{share}' is a share, and this is how long to measure, such as 60s; a slowdown is held against \
-             a --budget by 'ringfence prove'"
-        ))),
-        None => set_some(field, "time", text),
-    }
-}
-
-/// The slowdown that `--budget` allows.
-pub fn set_budget(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
-    match text {
-        Some(text) if text.parse::<Span>().is_ok() => Err(Failure::Usage(format!(
-            "--budget: '{text}' is a duration, and this is the slowdown that is allowed, such as 2%; how long to \
-             measure is --time"
-        ))),
-        Some(text) if text.trim_start().starts_with('-') => Err(Failure::Usage(format!(
-            "--budget: '{text}' is negative, and the slowdown that is allowed is 0% at least: write it as 2%, say"
-        ))),
-        text => set(field, "budget", text),
-    }
-}
-
-/// One value or several.
-pub fn one_or_many<T: Clone>(values: &[T]) -> OneOrMany<T> {
-    match values {
-        [one] => OneOrMany::One(one.clone()),
-        many => OneOrMany::Many(many.to_vec()),
-    }
-}
-
-impl From<Placement> for PlacementKind {
-    fn from(placement: Placement) -> Self {
-        match placement {
-            Placement::Auto => PlacementKind::Auto,
-            Placement::Smt => PlacementKind::Smt,
-            Placement::Llc => PlacementKind::Llc,
-            Placement::Node => PlacementKind::Node,
-            Placement::Remote => PlacementKind::Remote,
-        }
-    }
 }

@@ -1,0 +1,40 @@
+//! This machine, or the files of another, and what ends a measurement early.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ringfence_machine::Machine;
+use ringfence_machine::root::FsRoot;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::failure::Failure;
+
+/// This machine.
+pub fn examine() -> Result<Machine, Failure> {
+    Machine::examine(&FsRoot::host()).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends the program.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|error| Failure::Failed(format!("watching for signal {signal}: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// The kernel's files below a folder that is there.
+pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
+    let refused = |why: String| {
+        let folder = folder.display();
+        Failure::Usage(format!("--root: {folder}: {why}; name a folder below which the kernel's files lie"))
+    };
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(FsRoot::at(folder)),
+        Ok(_) => Err(refused("this is no folder".into())),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}

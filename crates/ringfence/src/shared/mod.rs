@@ -1,0 +1,7 @@
+//! What verbs share. Nothing here knows of a verb.
+
+pub mod experiment;
+pub mod flags;
+pub mod folder;
+pub mod host;
+pub mod page;

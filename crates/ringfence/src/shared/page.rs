@@ -1,0 +1,101 @@
+//! The HTML page of a folder of figures.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use ringfence_dataset::Dataset;
+use ringfence_report::html::{self, Digest, Page};
+use ringfence_studies::pair;
+use ringfence_studies::survey::Survey;
+
+use super::folder;
+use crate::failure::Failure;
+use crate::output;
+
+/// How a page of ours begins: what else is there is not replaced.
+const GENERATOR: &str = "name=\"generator\" content=\"ringfence ";
+
+/// Writes the page of a folder and says where it is.
+pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
+    put(&path, "--out", || page(dir))?;
+    Ok(path)
+}
+
+/// Writes the page of what was measured and says where it is. To be called when the figures have been
+/// printed: a page that cannot be written costs nothing but itself, and the exit code is the answer's.
+pub fn beside(dir: &Path, as_json: bool) -> Result<(), Failure> {
+    match write(dir, None) {
+        Ok(_) if as_json => Ok(()),
+        Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+        Err(failure) => {
+            // Where nobody reads it, nothing else is lost.
+            let _ = writeln!(std::io::stderr(), "ringfence: there is no report: {failure}");
+            Ok(())
+        }
+    }
+}
+
+/// Writes a page that a flag named, in the place of an older one.
+pub fn put(path: &Path, flag: &str, page: impl FnOnce() -> Result<Page, Failure>) -> Result<(), Failure> {
+    refuse_foreign(path, flag)?;
+    replace(path, html::page(&page()?).as_bytes(), flag)
+}
+
+fn page(dir: &Path) -> Result<Page, Failure> {
+    let mut digests = Vec::new();
+    if Survey::is_at(dir) {
+        let survey = Survey::open(dir, |dataset| digests.push(Digest::new(dataset)))?;
+        return Ok(html::survey(&survey, &digests));
+    }
+    let kind = folder::kind(dir);
+    let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
+    let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
+    // A proof that its control has refused has no dataset.
+    let folders = match &proof {
+        Some(_) => ringfence_dataset::list(dir).unwrap_or_default(),
+        None => ringfence_dataset::list(dir)?,
+    };
+    for folder in folders {
+        // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
+        digests.push(Digest::new(&Dataset::open(&folder)?));
+    }
+    Ok(match (proof, pairs) {
+        (Some(proof), _) => html::proof(&proof, &digests),
+        (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
+        (None, None) => html::datasets(&digests),
+    })
+}
+
+fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
+    let refuse = |problem: &str| {
+        Err(Failure::Usage(format!("{}: {problem}: name another file with {flag}", path.display())))
+    };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => refuse(&format!("cannot be looked at, {error}")),
+        Ok(metadata) if !metadata.is_file() => refuse("this is no ordinary file"),
+        Ok(_) => match fs::read(path) {
+            Ok(bytes) if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) => {
+                Ok(())
+            }
+            Ok(_) => refuse("this file exists and is no report of Ringfence"),
+            Err(error) => refuse(&format!("it exists and cannot be read, {error}")),
+        },
+    }
+}
+
+// The old page or the new one, never half of it.
+fn replace(path: &Path, text: &[u8], flag: &str) -> Result<(), Failure> {
+    ringfence_sysfs::whole::write(path, text).map_err(|error| {
+        let text = format!("{} cannot be written: {error}; name another file with {flag}", path.display());
+        match error.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem => Failure::Usage(text),
+            _ => Failure::Failed(text),
+        }
+    })
+}

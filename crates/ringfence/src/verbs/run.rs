@@ -1,0 +1,35 @@
+//! `run`: an experiment from a file, or a dataset that goes on.
+
+use ringfence_dataset::text_file;
+use ringfence_experiment::Experiment;
+
+use super::resume;
+use crate::args::Run;
+use crate::failure::Failure;
+use crate::shared::experiment;
+
+// Far more than anybody writes.
+const LONGEST_FILE: u64 = 1 << 20;
+
+pub fn run(args: &Run) -> Result<(), Failure> {
+    let file = match (&args.file, &args.resume) {
+        (Some(file), None) => file,
+        (None, Some(dir)) => return resume::run(dir, &args.measuring),
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(
+                "name an experiment file or give --resume with a dataset, not both: a dataset has its experiment in it"
+                    .into(),
+            ));
+        }
+        (None, None) => {
+            return Err(Failure::Usage(
+                "name an experiment file, FILE.toml, or give --resume with a dataset".into(),
+            ));
+        }
+    };
+    let text = text_file::read(file, LONGEST_FILE)
+        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
+    let experiment =
+        Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    experiment::run(experiment, &args.measuring)
+}
