@@ -39,7 +39,9 @@ mod open;
 mod parquet_file;
 mod recorder;
 mod row;
+mod stored_manifest;
 pub mod text_file;
+mod version;
 
 pub use error::DatasetError;
 pub use folder::{default_dir, is_dataset, list};
@@ -47,10 +49,7 @@ pub use lock::Lock;
 pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
 pub use open::Dataset;
 pub use recorder::Recorder;
-
-/// The version of the folder's format that this program writes, and the newest that it reads; it reads all
-/// from 1 on. It rises with every column that is added, and where a file is laid out in another way.
-pub const SCHEMA: u32 = columns::newest(formats::LAYOUT);
+pub use version::SCHEMA;
 
 const SAMPLES: &str = "samples.parquet";
 const MANIFEST: &str = "manifest.json";

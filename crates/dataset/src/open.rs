@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::columns::Known;
 use super::error::DatasetError;
-use super::manifest::{self, Manifest, State};
+use super::manifest::{Manifest, State};
+use super::stored_manifest;
 use super::{
     EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file,
 };
@@ -43,7 +44,7 @@ impl Dataset {
                 format!("this folder is no dataset (there is no {MANIFEST}); name one that Ringfence wrote");
             return Err(DatasetError::usage(dir, problem));
         }
-        let manifest = manifest::read(dir)?;
+        let manifest = stored_manifest::read(dir)?;
         let plan = plan(dir, &manifest)?;
         let path = dir.join(MACHINE);
         let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {

@@ -123,7 +123,7 @@ pub fn wait_for_any() -> Option<(i32, ExitStatus)> {
     // Children that were cloned without a signal at their end, too (__WALL in waitpid(2)).
     let all = WaitOptions::from_bits_retain(0x4000_0000);
     let (pid, status) = wait(all).ok().flatten()?;
-    Some((pid.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw() as i32)))
+    Some((pid.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw())))
 }
 
 /// Waits for the end of a child, or of any where none is named, and leaves it to be collected; whether there was one.

@@ -138,6 +138,13 @@ fn options(style: &Style) -> Options<'static> {
         .break_words(true)
 }
 
+/// One empty line, wherever the text stands.
+pub fn section(out: &mut String) {
+    if !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use ringfence_machine::probe::{Capacity, PingPong, Plateau, Reload};
 use ringfence_machine::units::Bytes;
 
 use crate::survey::experiments::{self, Writers};
-use crate::survey::{Depth, Level, Probes, Reloads, Survey, answer, stored};
+use crate::survey::{Depth, Level, Probes, Reloads, Survey, conclude, stored};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
 pub type Harm = fn(&str, Instruction, bool) -> f64;
@@ -67,7 +67,7 @@ fn build(harm: Harm, keep: &mut dyn FnMut(&Plan, &[Sample])) -> Survey {
         for victim in experiments::victims(survey.probes.victim_footprint) {
             let writers = match pace {
                 Some(pace) => Writers::Paced(pace),
-                None => Writers::AtFullRate(answer::cheapest_elsewhere(&survey)),
+                None => Writers::AtFullRate(conclude::cheapest_elsewhere(&survey)),
             };
             let plan = plan(&experiments::neighbours(Depth::Quick, &victim, &writers, size, 1));
             let measured = samples(&plan, &victim.name, paced, harm);

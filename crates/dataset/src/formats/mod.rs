@@ -7,31 +7,13 @@
 //! [`COLUMNS`](super::columns::COLUMNS) says. One whose files are laid out in another way does: a module beside
 //! these, and datasets that stay under `tests/data`.
 
+mod format;
 pub mod v1;
 pub mod v2;
 
-use serde_json::Value;
+pub use format::Format;
 
-use super::SCHEMA;
-use super::columns::Column;
-use super::manifest::Manifest;
-
-/// The version since which the files are laid out as they are written today.
-pub const LAYOUT: u32 = v2::FIRST;
-
-/// What is to be known of a version in order to read its files.
-pub trait Format {
-    /// The columns of its `samples.parquet`.
-    fn columns(&self) -> Vec<&'static Column>;
-
-    /// The columns of a journal's rows, from the journal's first line.
-    fn journal(&self, header: &[u8]) -> Result<Vec<&'static Column>, String>;
-
-    /// Its manifest. What later versions add to one is optional.
-    fn manifest(&self, value: Value) -> serde_json::Result<Manifest> {
-        serde_json::from_value(value)
-    }
-}
+use super::version::SCHEMA;
 
 /// Why a version cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +53,7 @@ impl Unknown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::version::LAYOUT;
 
     #[test]
     fn every_version_up_to_ours_has_a_reader() {

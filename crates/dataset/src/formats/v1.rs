@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Format;
+use super::format::Format;
 use crate::columns::{self, Column};
 
 #[derive(Deserialize)]

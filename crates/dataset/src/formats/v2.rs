@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Format;
-use crate::SCHEMA;
+use super::format::Format;
 use crate::columns::{self, COLUMNS, Column};
+use crate::version::{LAYOUT, SCHEMA};
 
-pub const FIRST: u32 = 2;
+pub const FIRST: u32 = LAYOUT;
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_experiment::units::Share;
 use ringfence_machine::root::FsRoot;
+use ringfence_sysfs::mounts;
 use serde::{Deserialize, Serialize};
 
 /// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a window.
@@ -164,19 +165,14 @@ struct Parent {
 }
 
 // Where CPU controllers are mounted.
-fn mounted(root: &FsRoot) -> Vec<(String, Version)> {
-    let mounts = root.read_opt("/proc/self/mounts").unwrap_or_default();
-    let of_line = |line: &str| {
-        let mut fields = line.split(' ').skip(1);
-        let (at, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-        let version = match kind {
-            "cgroup2" => Version::Two,
-            "cgroup" if options.split(',').any(|option| option == "cpu") => Version::One,
-            _ => return None,
-        };
-        Some((at.to_owned(), version))
+fn mounted(root: &FsRoot) -> Vec<(PathBuf, Version)> {
+    let table = root.read_opt("/proc/self/mounts").unwrap_or_default();
+    let of_mount = |mount: mounts::Mount| match mount.fs.as_str() {
+        "cgroup2" => Some((mount.point, Version::Two)),
+        "cgroup" if mount.has("cpu") => Some((mount.point, Version::One)),
+        _ => None,
     };
-    mounts.lines().filter_map(of_line).collect()
+    mounts::of_table(&table).into_iter().filter_map(of_mount).collect()
 }
 
 // The group of this process, from /proc/self/cgroup. Lines are ID:CONTROLLERS:PATH; version 2 has no controllers.

@@ -14,8 +14,8 @@ use ringfence_resctrl::transaction::{self, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
 use serde::Serialize;
 
+use super::kind::{Isolation, Kind, Tasks};
 use super::settings::Settings;
-use super::{Isolation, Kind, NO_WAIT, Tasks};
 use crate::EngineError;
 
 /// Isolation by resctrl.
@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
         let begun = Fences::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
         Ok(begun.map(|fences| Box::new(fences) as Box<dyn Isolation>))
     },
-    recover: |_| recover(NO_WAIT),
+    recover: |_| recover(Duration::ZERO),
 };
 
 struct Fences {

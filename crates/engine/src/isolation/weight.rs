@@ -11,7 +11,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_machine::root::FsRoot;
 
 use super::cgroup::{self, Group, Limit};
-use super::{Isolation, Kind, Tasks};
+use super::kind::{Isolation, Kind, Tasks};
 use crate::EngineError;
 
 /// Isolation by weight.

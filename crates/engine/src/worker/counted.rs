@@ -6,8 +6,8 @@ use ringfence_experiment::histogram::{BUCKETS, bucket_of};
 use ringfence_machine::clock::Clock;
 use ringfence_workloads::Latencies;
 
-use super::super::shm::Slot;
-use super::Tally;
+use super::tally::Tally;
+use crate::shm::Slot;
 
 /// The latencies that a worker has counted, all of its variants together. In its own memory, so that
 /// counting disturbs nobody.

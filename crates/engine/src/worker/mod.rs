@@ -5,6 +5,7 @@
 
 mod counted;
 mod rest;
+mod tally;
 
 use std::io::Read;
 use std::os::fd::RawFd;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::counted::Counted;
 use self::rest::{Turn, rest};
+use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::isolation::cgroup::Group;
 use crate::program::Program;
@@ -184,27 +186,6 @@ fn say_alone(runners: &mut [Option<Runner>], slot: &Slot) {
     }
     if !alone.is_empty() {
         slot.say(&serde_json::to_string(&alone).unwrap_or_default());
-    }
-}
-
-/// Units done so far and the number of the last report.
-#[derive(Default)]
-struct Tally {
-    number: u64,
-    report: Report,
-}
-
-impl Tally {
-    #[inline(always)]
-    fn publish(&mut self, slot: &Slot, clock: &Clock) {
-        self.publish_at(slot, clock.now());
-    }
-
-    #[inline(always)]
-    fn publish_at(&mut self, slot: &Slot, ticks: u64) {
-        self.number += 1;
-        self.report.ticks = ticks;
-        slot.publish(self.number, self.report);
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
 
-use super::super::shm::Slot;
-use super::Tally;
 use super::counted::Counted;
+use super::tally::Tally;
 use crate::isolation::cgroup::PERIOD_US;
+use crate::shm::Slot;
 
 /// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.
 pub fn rest(slot: &Slot, ordered: u32, until: u64, clock: &Clock, tally: &mut Tally, counted: &Counted) {

@@ -11,72 +11,13 @@
 
 mod notes;
 mod seats;
+mod want;
 
-use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
-use serde::{Deserialize, Serialize};
 
-use crate::PlacementKind;
+pub use want::{Place, Placed, Want};
+
 use seats::Floor;
-
-/// What a role asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
-    /// Its name, for notes.
-    pub role: String,
-    /// The most instances that any case runs at once.
-    pub count: u32,
-    /// CPUs named in the file, taken in order.
-    pub cpus: Option<CpuSet>,
-    /// How it lies to the metric's role, whose own kind means nothing.
-    pub kind: PlacementKind,
-}
-
-impl Want {
-    /// One instance, wherever there is room.
-    pub fn one(role: &str) -> Self {
-        Self { role: role.into(), count: 1, cpus: None, kind: PlacementKind::Auto }
-    }
-}
-
-/// Where a role was placed, or would have been.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// It is the metric's role: on cores of its own.
-    Home,
-    /// On the CPUs that the file names.
-    Named,
-    /// On SMT siblings of the metric's cores.
-    Smt,
-    /// On other cores under the metric's last-level cache.
-    Llc,
-    /// On the metric's NUMA node, under another last-level cache.
-    Node,
-    /// On another NUMA node.
-    Remote,
-}
-
-/// Where everybody runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
-    /// Per role, the CPUs of its instances; fewer than wanted where there is no room.
-    pub cpus: Vec<Vec<CpuId>>,
-    /// Per role, where that is; empty in datasets of earlier versions.
-    #[serde(default)]
-    pub places: Vec<Place>,
-    /// What was decided, in sentences.
-    pub notes: Vec<String>,
-}
-
-impl Placed {
-    /// Why `count` instances of a role cannot run, if so, such that it follows "because".
-    pub fn shortage(&self, wants: &[Want], metric: usize, role: usize, count: u32) -> Option<String> {
-        let have = self.cpus[role].len();
-        let place = self.places.get(role).copied()?;
-        (have < count as usize).then(|| notes::shortage(wants, metric, role, place, count, have))
-    }
-}
 
 /// Places roles; `metric` is the index of the role whose rate is the figure, `arms` has for each arm
 /// the roles that run at once. Roles of the kind `auto` all get the first kind with room for them.

@@ -3,7 +3,7 @@
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 
-use super::{Place, Placed, Want};
+use super::want::{Place, Placed, Want};
 use crate::PlacementKind;
 
 pub(super) fn notes(
@@ -144,15 +144,17 @@ fn describe(place: Place) -> &'static str {
     }
 }
 
-/// Such that it follows "because".
-pub(super) fn shortage(
-    wants: &[Want],
-    metric: usize,
-    role: usize,
-    place: Place,
-    count: u32,
-    have: usize,
-) -> String {
+impl Placed {
+    /// Why `count` instances of a role cannot run, if so, such that it follows "because".
+    pub fn shortage(&self, wants: &[Want], metric: usize, role: usize, count: u32) -> Option<String> {
+        let have = self.cpus[role].len();
+        let place = self.places.get(role).copied()?;
+        (have < count as usize).then(|| shortage(wants, metric, role, place, count, have))
+    }
+}
+
+// Such that it follows "because".
+fn shortage(wants: &[Want], metric: usize, role: usize, place: Place, count: u32, have: usize) -> String {
     let victim = &wants[metric].role;
     let what = |one: &str, many: &str| match count {
         1 => format!("{one} "),

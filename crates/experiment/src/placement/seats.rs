@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 
-use super::{Place, Want};
+use super::want::{Place, Want};
 use crate::PlacementKind;
 
 /// The usable cores, that of CPU 0 last.

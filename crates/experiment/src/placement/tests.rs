@@ -1,4 +1,6 @@
 use super::*;
+use crate::PlacementKind;
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::fixtures;
 use ringfence_machine::fixtures::FixtureTree;
 

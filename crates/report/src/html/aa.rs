@@ -41,7 +41,7 @@ pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
     let height = 64 + 20 * rows.len().min(100) as u32;
     let axis = format!("slowdown of {} against itself", digest.plan.experiment.metric);
     let drawn = rows.iter().any(|row| row.figure.is_some());
-    let chart = Chart::Ranges(Ranges { axis, unit: "slowdown", rows, mark: None });
+    let chart = Chart::new("ranges", Ranges { axis, unit: "slowdown", rows, mark: None });
     let body = html! {
         @if !said { @for sentence in sentences(summary) { p class="said" { (sentence) } } }
         @if !drawn { p { "No experiment has a figure." } }

@@ -167,7 +167,7 @@ fn changes(comparison: &Comparison) -> maud::Markup {
     let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
     let height = 64 + 26 * rows.len() as u32;
     let chart =
-        Chart::Ranges(Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None });
+        Chart::new("ranges", Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None });
     let figure = Figure {
         title: "Change of each cell",
         explanation: "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold all together; faint ones hold no change.",

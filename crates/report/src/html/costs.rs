@@ -123,13 +123,10 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
     heads.extend(columns.iter().map(|column| (column.as_str(), Align::Right)));
     let numbers = table(&heads, &lines);
     let names = instructions.iter().map(|instruction| instruction.label().to_owned());
-    let chart = Chart::Heat(Heat {
-        columns: columns.clone(),
-        rows: names.collect(),
-        cells,
-        scale: Scale::More,
-        range,
-    });
+    let chart = Chart::new(
+        "heat",
+        Heat { columns: columns.clone(), rows: names.collect(), cells, scale: Scale::More, range },
+    );
     let height = 44 + 40 * instructions.len() as u32;
     Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
 }
@@ -186,7 +183,7 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let axis = if same { format!("time {}", unit(results[0])) } else { "time per unit".into() };
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis, unit: "ns", rows, mark: None });
+    let chart = Chart::new("ranges", Ranges { axis, unit: "ns", rows, mark: None });
     Figure {
         title: "Time per unit of work",
         explanation: "Bars are intervals.",

@@ -3,24 +3,30 @@
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
-/// What the page's script draws, by kind.
+/// What the page's script draws: a kind that it knows, and what it is drawn from.
 #[derive(Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub(super) enum Chart {
-    /// Points with whiskers in both directions.
-    Frontier(super::frontier::Drawn),
-    /// Cells of a table, coloured by value.
-    Heat(Heat),
-    /// Windows over time.
-    Time(super::timeline::Drawn),
-    /// Counts over a logarithmic axis.
-    Histogram(super::latencies::Drawn),
-    /// A figure and its interval per row.
-    Ranges(Ranges),
-    /// Latency over footprint.
-    Curve(super::probes::Drawn),
-    /// Slowdowns with their intervals over footprint.
-    Sensitivity(super::sensitivity::Drawn),
+pub(super) struct Chart<T> {
+    kind: &'static str,
+    #[serde(flatten)]
+    drawn: T,
+}
+
+impl<T: Serialize> Chart<T> {
+    /// Such as `frontier`, with points that have whiskers in both directions.
+    pub(super) fn new(kind: &'static str, drawn: T) -> Self {
+        Self { kind, drawn }
+    }
+}
+
+/// A chart of any kind, as JSON.
+pub(super) trait Drawable {
+    fn json(&self) -> Markup;
+}
+
+impl<T: Serialize> Drawable for Chart<T> {
+    fn json(&self) -> Markup {
+        json(self)
+    }
 }
 
 /// A hover text: its heading, then names and values.
@@ -102,7 +108,7 @@ pub(super) struct Figure<'a> {
     pub title: &'a str,
     /// How to read it.
     pub explanation: &'a str,
-    pub chart: &'a Chart,
+    pub chart: &'a dyn Drawable,
     /// Height in px.
     pub height: u32,
     /// What colours and shapes mean.
@@ -120,7 +126,7 @@ impl Figure<'_> {
                 }
                 (self.legend)
                 div class="chart" role="img" aria-label=(self.title) style={ "height:" (self.height) "px" } {
-                    script type="application/json" { (json(self.chart)) }
+                    script type="application/json" { (self.chart.json()) }
                 }
                 details class="numbers" {
                     summary { "Numbers" }

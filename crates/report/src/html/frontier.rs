@@ -99,11 +99,10 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     if points.iter().any(|point| matches!(point.standing, Standing::Unfenced)) {
         entries.push(("diamond", "plain", "not flushed when the writer goes on"));
     }
-    let chart = Chart::Frontier(Drawn {
-        x: format!("slowdown of {victim}"),
-        y: format!("{written}, bytes a second"),
-        points,
-    });
+    let chart = Chart::new(
+        "frontier",
+        Drawn { x: format!("slowdown of {victim}"), y: format!("{written}, bytes a second"), points },
+    );
     let title = format!("Bytes {written} against the slowdown of {victim}");
     Some(
         Figure {

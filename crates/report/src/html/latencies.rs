@@ -75,7 +75,7 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
         .collect();
     let heads =
         [("from", Align::Right), ("to", Align::Right), ("count", Align::Right), ("share", Align::Right)];
-    let chart = Chart::Histogram(Drawn { bars, marks });
+    let chart = Chart::new("histogram", Drawn { bars, marks });
     Figure {
         title: &format!("{}: latency of {}", name(one, all), one.unit),
         explanation: "Both axes are logarithmic; marks are the lower ends of the buckets in which the quantiles lie, and of the first that counts as a miss.",

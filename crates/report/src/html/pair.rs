@@ -219,13 +219,10 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
     let beside: Vec<String> = names.iter().map(|name| format!("beside {name}")).collect();
     heads.extend(beside.iter().map(|name| (name.as_str(), Align::Right)));
     let height = 50 + (48 * names.len() as u32).max(96);
-    let chart = Chart::Heat(Heat {
-        columns: names.clone(),
-        rows: names,
-        cells,
-        scale: Scale::Around,
-        range: (1.0 / most, most),
-    });
+    let chart = Chart::new(
+        "heat",
+        Heat { columns: names.clone(), rows: names, cells, scale: Scale::Around, range: (1.0 / most, most) },
+    );
     let figure = Figure {
         title: "How much longer each row takes beside each column",
         explanation: "Against running alone, per unit of work. A cell is coloured where the interval leaves out no change.",
@@ -280,8 +277,10 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let level = sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
         format!("Brackets are {} intervals over {} lives. ", numbers::percent(interval.level), interval.lives)
     });
-    let chart =
-        Chart::Ranges(Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None });
+    let chart = Chart::new(
+        "ranges",
+        Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None },
+    );
     let figure = Figure {
         title: "Every task beside every other",
         explanation: "Bars are intervals; faint ones are undecided.",

@@ -49,7 +49,7 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
     let body = html! {
         @if let Some(curve) = curve {
             @let marks = probes.caches.iter().filter_map(|cache| Some((format!("L{}", cache.level), cache.measured?.0)));
-            @let chart = Chart::Curve(Drawn {
+            @let chart = Chart::new("curve", Drawn {
                 points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a load", numbers::ns(*ns)))).collect(),
                 marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
             });
@@ -120,7 +120,7 @@ fn reloads(survey: &Survey) -> Option<Markup> {
     let heads =
         [("line", Align::Left), ("median", Align::Right), ("p10", Align::Right), ("p90", Align::Right)];
     let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::Ranges(Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None });
+    let chart = Chart::new("ranges", Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None });
     let figure = Figure {
         title: "Loading a line again",
         explanation: "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.",

@@ -91,12 +91,15 @@ fn victims(proof: &Proof) -> maud::Markup {
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
     let height = 80 + 26 * rows.len() as u32;
     let title = format!("Slowdown of the victim; the budget is {}", numbers::percent(budget));
-    let chart = Chart::Ranges(Ranges {
-        axis: "slowdown of the victim".into(),
-        unit: "slowdown",
-        rows,
-        mark: Some((1.0 + budget, "budget")),
-    });
+    let chart = Chart::new(
+        "ranges",
+        Ranges {
+            axis: "slowdown of the victim".into(),
+            unit: "slowdown",
+            rows,
+            mark: Some((1.0 + budget, "budget")),
+        },
+    );
     Figure {
         title: &title,
         explanation: "How much longer a unit of its work takes than alone. Bars are intervals; faint ones lie on either side of the budget. 'Again' is measured on fresh lives.",

@@ -118,7 +118,7 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
         "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over lives; full points are those whose interval leaves out no change."
     );
     let chart =
-        Chart::Sensitivity(Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) });
+        Chart::new("sensitivity", Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) });
     let lines: Vec<Vec<String>> = found
         .curves
         .iter()

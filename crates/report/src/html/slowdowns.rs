@@ -64,7 +64,8 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     let numbers = table(&heads, &lines);
     let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let height = 44 + 40 * rows.len() as u32;
-    let chart = Chart::Heat(Heat { columns: victims.clone(), rows, cells, scale: Scale::Around, range });
+    let chart =
+        Chart::new("heat", Heat { columns: victims.clone(), rows, cells, scale: Scale::Around, range });
     Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
 }
 
@@ -153,8 +154,10 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let lines: Vec<Vec<String>> = results.iter().map(|result| line(plan, result)).collect();
     let title = format!("Slowdown of {metric}");
     let height = 64 + 26 * rows.len() as u32;
-    let chart =
-        Chart::Ranges(Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None });
+    let chart = Chart::new(
+        "ranges",
+        Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None },
+    );
     let figure = Figure {
         title: &title,
         explanation: "How much longer a unit of work takes than in the case's baseline. Bars are intervals; faint ones hold no change.",

@@ -47,11 +47,14 @@ fn figure(digest: &Digest) -> Markup {
     let Timeline { windows, stalled, per_point, points } = &digest.timeline;
     let present: Vec<Class> =
         CLASSES.into_iter().filter(|class| points.iter().any(|point| point.class == *class)).collect();
-    let chart = Chart::Time(Drawn {
-        cases: (0..digest.plan.cases.len()).map(|case| words(&digest.plan, case)).collect(),
-        classes: CLASSES.into(),
-        points: points.iter().map(drawn).collect(),
-    });
+    let chart = Chart::new(
+        "time",
+        Drawn {
+            cases: (0..digest.plan.cases.len()).map(|case| words(&digest.plan, case)).collect(),
+            classes: CLASSES.into(),
+            points: points.iter().map(drawn).collect(),
+        },
+    );
     let count = numbers::count(*windows as u64);
     let mut explanation = match per_point {
         1 => format!("{count} windows, a point each."),

@@ -39,7 +39,7 @@ pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
         row.push(Cell::new(sharers(topology, cache)));
         table.row(row);
     }
-    super::section(out);
+    crate::text::section(out);
     out.push_str(&table.render(style));
 }
 

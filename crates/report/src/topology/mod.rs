@@ -8,7 +8,7 @@ mod node;
 use ringfence_machine::topology::{CoreKind, Topology};
 
 use crate::style::{Paint, Style};
-use crate::text::{hanging, heading, paragraph};
+use crate::text::{hanging, heading, paragraph, section};
 
 /// From so many CPUs on, cores are not listed one by one.
 const FOLDED_FROM: usize = 64;
@@ -42,13 +42,6 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
         }
     }
     out
-}
-
-/// One empty line, wherever the text stands.
-fn section(out: &mut String) {
-    if !out.ends_with("\n\n") {
-        out.push('\n');
-    }
 }
 
 /// CPUs that are there and cannot be used.

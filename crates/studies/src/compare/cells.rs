@@ -8,7 +8,7 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 
-use super::{Cell, Figure, Missing, Side};
+use super::comparison::{Cell, Figure, Missing, Side};
 
 /// What makes a case itself, whatever its number: the arm, who runs with how many instances of which
 /// task, and the same of its baseline.

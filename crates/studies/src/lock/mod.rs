@@ -216,4 +216,5 @@ fn rows(offer: &Offer) -> Vec<Row> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/inside/lock.rs"]
 mod tests;

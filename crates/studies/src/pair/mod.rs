@@ -193,4 +193,5 @@ impl<'a> Begun<'a> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/inside/pair.rs"]
 mod tests;

@@ -11,7 +11,7 @@ use ringfence_experiment::plan::{self, Active, Plan};
 use ringfence_experiment::task::Task;
 use serde::{Deserialize, Serialize};
 
-use super::{Question, VICTIM};
+use super::VICTIM;
 
 /// Stopped half of the time a unit of work takes 2 times as long; below this it does not depend on being
 /// let work.
@@ -64,11 +64,6 @@ impl Control {
     pub fn run_ns(&self) -> Option<f64> {
         (self.whole_runs && self.running.0 > 0.0).then(|| self.running.1 / self.running.0)
     }
-}
-
-/// Whether a victim is controlled: built-in workloads are known to count their work.
-pub fn wanted(question: &Question) -> bool {
-    matches!(question.victim(), Ok(Task::Command(_)))
 }
 
 /// Lets the victim of a plan run alone, and stops it half of the time.

@@ -18,6 +18,7 @@ mod proof;
 mod question;
 mod run;
 #[cfg(test)]
+#[path = "../../tests/inside/simulated_proofs.rs"]
 mod simulated;
 pub mod time;
 mod worked;

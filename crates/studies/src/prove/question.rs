@@ -52,6 +52,11 @@ pub struct Question {
 }
 
 impl Question {
+    /// Whether its victim is controlled: built-in workloads are known to count their work.
+    pub fn wants_control(&self) -> bool {
+        matches!(self.victim(), Ok(Task::Command(_)))
+    }
+
     /// The victim's task.
     ///
     /// # Errors

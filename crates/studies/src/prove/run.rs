@@ -89,7 +89,7 @@ fn precision_of(question: &Question, whole: bool, life: Duration) -> Option<Prec
 fn least_time(question: &Question, life: Duration, whole: bool) -> Duration {
     let first = if whole { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
     // A life is about what the control takes: two windows, or a run and one of twice the time.
-    let control = if control::wanted(question) { life.mul_f64(1.5) } else { Duration::ZERO };
+    let control = if question.wants_control() { life.mul_f64(1.5) } else { Duration::ZERO };
     time::least(life, control, first)
 }
 
@@ -152,7 +152,7 @@ pub fn run(
     let begun = files.record().exists();
     files.write(&record).map_err(StudyError::Failed)?;
     let looked = files.look().exists();
-    if control::wanted(question) && record.control.is_none() && !looked {
+    if question.wants_control() && record.control.is_none() && !looked {
         match stages.control(question, time) {
             Ok(control) => record.control = Some(control),
             Err(error) => {

@@ -167,4 +167,5 @@ pub fn agreement(published: f64, measured: &Interval, margin: f64) -> (Agreement
 }
 
 #[cfg(test)]
+#[path = "../../tests/inside/reproduce.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::task::{FenceAt, Flush, Instruction, LineState};
 
-use super::answer::{Answer, ForBlock, Seen, at_most, listed, ns, slower};
+use super::answer::{Answer, ForBlock, Seen, at_most, capital, listed, ns, slower};
 use super::{NeighbourRow, Neighbours, Survey};
 
 /// The sentences, most useful first.
@@ -52,11 +52,6 @@ fn cheapest(block: &ForBlock) -> String {
         text += &format!("; the next is {} ({})", next.instruction, ns(next.cost.value));
     }
     text + "."
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 // What fences cost the instruction that is weakly ordered, where they do.

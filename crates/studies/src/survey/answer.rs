@@ -9,12 +9,10 @@
 //! out no change by chance: see [`Seen`].
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict};
-use ringfence_experiment::task::{FenceAt, LineState};
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::experiments::BESIDE;
-use super::{CostRow, NeighbourRow, Survey};
 
 /// What users write: the block, and what it is like.
 pub const WRITTEN: [(Bytes, &str); 3] =
@@ -106,31 +104,10 @@ pub struct OfVictim {
 }
 
 impl Answer {
-    /// Of a survey; none where no cost is known.
-    pub fn new(survey: &Survey) -> Option<Self> {
-        let blocks: Vec<ForBlock> =
-            WRITTEN.into_iter().filter_map(|(block, what)| for_block(survey, block, what)).collect();
-        if blocks.is_empty() {
-            return None;
-        }
-        let harms = harms(survey);
-        let mut answer = Self { headline: String::new(), blocks, harms };
-        answer.headline = headline(&answer);
-        Some(answer)
-    }
-
     /// What a writer of such blocks does to others; none where it was not measured.
     pub fn harm(&self, instruction: &str, block: Bytes) -> Option<&Harm> {
         self.harms.iter().find(|harm| harm.instruction == instruction && harm.block == block)
     }
-}
-
-/// What is cheapest in the blocks that not every instruction writes beside victims, and so is to be measured
-/// there too.
-pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<&'static str>)> {
-    let elsewhere = WRITTEN.into_iter().filter(|(block, _)| *block != BESIDE);
-    let found = elsewhere.filter_map(|(block, what)| for_block(survey, block, what));
-    found.map(|of| (of.block, of.cheapest().iter().map(|way| way.instruction).collect())).collect()
 }
 
 impl ForBlock {
@@ -172,64 +149,7 @@ fn low(of: &OfVictim) -> f64 {
     of.slowdown.map_or(0.0, |slowdown| slowdown.low)
 }
 
-fn durable(row: &CostRow, block: Bytes) -> bool {
-    row.write.block == block
-        && row.write.fence_at == FenceAt::Block
-        && row.write.line == LineState::AsIs
-        && row.write.is_flushed()
-}
-
-fn for_block(survey: &Survey, block: Bytes, what: &'static str) -> Option<ForBlock> {
-    let rows = survey.cost.iter().filter(|row| durable(row, block));
-    let mut costs: Vec<(&'static str, Interval)> = rows
-        .filter_map(|row| Some((row.write.instruction.label(), *row.result.ns_per_unit.as_ref().ok()?)))
-        .collect();
-    costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let lowest = costs.iter().map(|(_, cost)| cost.high).min_by(f64::total_cmp)?;
-    let ways = costs.into_iter();
-    let ways = ways.map(|(instruction, cost)| Way { instruction, cost, cheapest: cost.low <= lowest });
-    Some(ForBlock { block, what, ways: ways.collect() })
-}
-
-fn harms(survey: &Survey) -> Vec<Harm> {
-    let mut harms: Vec<Harm> = Vec::new();
-    for table in &survey.neighbours {
-        for row in table.rows.iter().filter(|row| !row.paced) {
-            let Some(block) = row.block else { continue };
-            let victim = OfVictim {
-                victim: table.victim.clone(),
-                seen: row.seen,
-                slowdown: row.slowdown(),
-                at_most: row.together.map(|together| together.high),
-            };
-            match harms.iter_mut().find(|harm| (&harm.instruction, harm.block) == (&row.co_runner, block)) {
-                Some(harm) => harm.victims.push(victim),
-                None => {
-                    let instruction = row.co_runner.clone();
-                    harms.push(Harm { instruction, block, victims: vec![victim] });
-                }
-            }
-        }
-    }
-    harms
-}
-
-impl NeighbourRow {
-    /// Whether the co-runner writes: the others are controls.
-    pub fn writes(&self) -> bool {
-        self.block.is_some()
-    }
-
-    /// The slowdown as the tables show it.
-    pub fn slowdown(&self) -> Estimate {
-        let effect = self.result.effect.as_ref();
-        effect.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |effect| {
-            effect.by_class.all.slowdown
-        })
-    }
-}
-
-fn headline(answer: &Answer) -> String {
+pub(super) fn headline(answer: &Answer) -> String {
     // Blocks that have the same answer are told together.
     let mut groups: Vec<(Vec<&'static str>, Vec<&ForBlock>)> = Vec::new();
     for block in &answer.blocks {
@@ -319,7 +239,7 @@ fn gentler(answer: &Answer) -> Option<String> {
     let left = harm(gentle).filter(|_| !gentle.cheapest)?.at_most()?;
     Some(format!(
         "{} with {} were not seen to slow anybody ({} at most is left possible), at {} a line.",
-        super::advice::capital(of.what),
+        capital(of.what),
         gentle.instruction,
         at_most(left),
         ns(gentle.cost.value),
@@ -352,4 +272,9 @@ pub(super) fn at_most(slowdown: f64) -> String {
 
 pub(super) fn ns(value: f64) -> String {
     if value < 10.0 { format!("{value:.1} ns") } else { format!("{value:.0} ns") }
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

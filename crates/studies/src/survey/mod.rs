@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod answer;
+pub(crate) mod conclude;
 pub mod experiments;
 pub mod parts;
 mod probes;
@@ -84,7 +85,7 @@ pub fn run(
     stored::write(&options.dir, &begun).map_err(|error| StudyError::Failed(error.to_string()))?;
     let victims = experiments::victims(survey.probes.victim_footprint);
     for victim in &victims {
-        let writers = Writers::AtFullRate(answer::cheapest_elsewhere(&survey));
+        let writers = Writers::AtFullRate(conclude::cheapest_elsewhere(&survey));
         let experiment = experiments::neighbours(options.depth, victim, &writers, size, options.seed);
         if let Some(done) = run.experiment(&format!("{} beside writers", victim.name), &experiment)? {
             survey.add_neighbours(&victim.name, false, &done.plan, &done.samples);
@@ -209,4 +210,5 @@ fn target_size(machine: &Machine) -> Bytes {
 }
 
 #[cfg(test)]
+#[path = "../../tests/inside/survey.rs"]
 mod tests;

@@ -1,20 +1,19 @@
 //! What a survey found, as values: a pure function of the machine, its probes and the samples.
 
-use ringfence_analysis::estimate::Interval;
+use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::start::Start;
 use ringfence_experiment::task::{Instruction, Task, Write};
 use ringfence_experiment::units::Rate;
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
+use super::Probes;
 use super::answer::{Answer, Seen};
 use super::experiments::{BESIDE, VICTIMS};
 use super::parts::{self, Parts};
-use super::{Probes, advice, victim};
 
 /// A survey's findings.
 #[derive(Debug, Clone, Serialize)]
@@ -137,11 +136,6 @@ impl Survey {
         }
     }
 
-    /// Takes what the chase measured of itself at its starts.
-    pub fn add_starts(&mut self, plan: &Plan, starts: &[Start]) {
-        self.outside.extend(victim::outside(&self.probes, &plan.experiment.name, starts));
-    }
-
     /// A rate that every writer of [`BESIDE`] blocks reached beside every victim.
     pub fn slowest_writer(&self) -> Option<Rate> {
         let rows = self.neighbours.iter().flat_map(|table| &table.rows);
@@ -152,12 +146,20 @@ impl Survey {
         let mib = (lowest * 0.95 / (1 << 20) as f64).floor().max(1.0);
         Some(Rate(Bytes::mib(mib as u64)))
     }
+}
 
-    /// Draws the conclusions from what was added.
-    pub fn conclude(&mut self) {
-        self.precision = precision(&self.neighbours);
-        self.answer = Answer::new(self);
-        self.advice = advice::advice(self);
+impl NeighbourRow {
+    /// Whether the co-runner writes: the others are controls.
+    pub fn writes(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// The slowdown as the tables show it.
+    pub fn slowdown(&self) -> Estimate {
+        let effect = self.result.effect.as_ref();
+        effect.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |effect| {
+            effect.by_class.all.slowdown
+        })
     }
 }
 
@@ -192,13 +194,4 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize
         Some(NeighbourRow { co_runner: co_runner.into(), block, label, paced, together, seen, result })
     });
     rows.collect()
-}
-
-fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {
-    let effects = tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.result.effect.as_ref());
-    let mut widths: Vec<f64> = effects
-        .filter_map(|effect| Some(effect.by_class.all.slowdown.as_ref().ok()?.log_half_width().exp_m1()))
-        .collect();
-    widths.sort_by(f64::total_cmp);
-    Some((*widths.get(widths.len() / 2)?, *widths.last()?))
 }

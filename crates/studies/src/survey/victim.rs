@@ -4,12 +4,9 @@
 //! above L2, and at most half of what that cache was measured to hold. Where no such plateau was seen the
 //! chase is one of memory, twice as large as the first footprint on memory's plateau, and said to be.
 
-use ringfence_experiment::start::{self, Start};
 use ringfence_machine::probe::{Capacity, Footprints, Plateau};
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
-
-use super::Probes;
 
 /// What the survey's chase waits for, and how long a load takes then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,25 +97,6 @@ impl Level {
     }
 }
 
-/// Starts of the chase at which it did not wait for what it is meant to, in a sentence.
-pub(super) fn outside(probes: &Probes, experiment: &str, starts: &[Start]) -> Option<String> {
-    let level = probes.victim_level.as_ref()?;
-    let outside: Vec<&Start> =
-        starts.iter().filter(|start| !(level.from_ns..=level.to_ns).contains(&start.ns)).collect();
-    (!outside.is_empty()).then(|| {
-        format!(
-            "{experiment}: at {} of {} starts the chase of {} did not wait for {}, which takes {:.1} to {:.1} ns a load: {}",
-            outside.len(),
-            starts.len(),
-            probes.victim_footprint,
-            level.name,
-            level.from_ns,
-            level.to_ns,
-            start::listed(&outside)
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +155,9 @@ mod tests {
 
     #[test]
     fn starts_outside_of_the_level_are_told() {
+        use crate::survey::Probes;
+        use crate::survey::conclude::outside;
+        use ringfence_experiment::start::Start;
         let victim = chosen(&curves::xeon_guest_l3_260mib());
         let probes =
             Probes { victim_footprint: victim.footprint, victim_level: victim.level, ..Probes::default() };

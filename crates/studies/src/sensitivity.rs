@@ -349,4 +349,5 @@ fn text(plan: &Plan, role: usize, variant: &Variant) -> String {
 }
 
 #[cfg(test)]
+#[path = "../tests/inside/sensitivity.rs"]
 mod tests;

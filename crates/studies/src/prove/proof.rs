@@ -229,4 +229,5 @@ fn unseen(plan: &Plan, case: usize, offer: &Offer) -> Option<String> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/inside/proof.rs"]
 mod tests;

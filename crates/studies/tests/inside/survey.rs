@@ -193,4 +193,5 @@ fn the_headline_is_by_what_is_written_and_says_what_that_does() {
     assert!(unknown.answer.is_none() && !unknown.advice.iter().any(|said| said.contains("cost least")));
 }
 
+#[path = "survey_consistency.rs"]
 mod consistency;

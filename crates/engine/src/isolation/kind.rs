@@ -1,0 +1,58 @@
+//! What a way to isolate has to do.
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::plan::Plan;
+
+use crate::EngineError;
+
+/// Who is set apart.
+pub trait Tasks {
+    /// The processes of a role that run now, with everything that they have started.
+    fn processes(&self, role: usize) -> Vec<u32>;
+
+    /// Processes that some role's program has started and left, so that nobody knows whose they are.
+    fn orphans(&self) -> Vec<u32>;
+}
+
+/// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in [`Self::end`]; and
+/// where the program dies before that, [`Kind::recover`] does, called by the guardian and at the next start.
+pub trait Isolation {
+    /// Called when all tasks of a life run, before anything is measured in it.
+    ///
+    /// # Errors
+    /// Where a task cannot be taken in.
+    fn begin_life(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError>;
+
+    /// Sets what an arm asks for; whether anything had to be changed that takes effect slowly.
+    ///
+    /// # Errors
+    /// What is refused.
+    fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, EngineError>;
+
+    /// Called when a life has ended, its tasks still there.
+    fn end_life(&mut self, tasks: &dyn Tasks) {
+        let _ = tasks;
+    }
+
+    /// Puts back what was there before. Returned is what should be known, one sentence each: what somebody else has
+    /// changed meanwhile and was left so, what cannot be put back yet, tasks that were not where they belong.
+    ///
+    /// # Errors
+    /// What could not be put back, and how to try again.
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError>;
+}
+
+/// An isolation that has begun, or none where nothing of it is wanted.
+pub type Begun = Result<Option<Box<dyn Isolation>>, EngineError>;
+
+/// What is known of a way to isolate before it is used.
+pub struct Kind {
+    /// Whether an arm asks for it.
+    pub wanted: fn(&Arm) -> bool,
+    /// Why this machine does not have it, if so, to follow "because".
+    pub missing: fn() -> Option<String>,
+    /// Begins it for a plan that asks for it.
+    pub begin: fn(&Plan) -> Begun,
+    /// Puts back what the program with this process id left behind, or any that lives no more.
+    pub recover: fn(Option<u32>) -> Result<(), EngineError>,
+}
