@@ -1,7 +1,7 @@
 //! From the question to the report: the search, and what is told beside what it finds.
 
 use crate::event::Event;
-use crate::explore::Explorer;
+use crate::explore::{Explorer, Program, Recovery};
 use crate::machine::Machine;
 use crate::panics::quietly;
 use crate::profile::Profile;
@@ -39,9 +39,13 @@ impl Check {
         program: impl Fn(&Machine),
         recovery: impl Fn(&Machine) -> Result<(), String>,
     ) -> Report {
-        let explorer = Explorer::new(self, &program, &recovery);
+        self.search(&program, &recovery)
+    }
+
+    fn search(&self, program: &Program<'_>, recovery: &Recovery<'_>) -> Report {
+        let explorer = Explorer::new(self, program, recovery);
         match explorer.record(&[]) {
-            Ok(events) => self.told(explorer.search(&events), &events, &program, &recovery),
+            Ok(events) => self.told(explorer.search(&events), &events, program, recovery),
             Err(violation) => Report::of(self, Some(*violation)),
         }
     }
@@ -51,8 +55,8 @@ impl Check {
         &self,
         mut report: Report,
         events: &[Event],
-        program: &impl Fn(&Machine),
-        recovery: &impl Fn(&Machine) -> Result<(), String>,
+        program: &Program<'_>,
+        recovery: &Recovery<'_>,
     ) -> Report {
         report.lints.extend(self.lints_of(events));
         for lint in &mut report.lints {

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::event::{At, Event, Kind};
-use crate::explore::{Explorer, NEARBY_WORDS};
+use crate::explore::{Explorer, NEARBY_WORDS, Program, Recovery};
 use crate::fix::{Added, Change, Edit, Fix, InRecovery, InVain, Op, PLACES};
 use crate::lint::{Lint, Rule};
-use crate::machine::Machine;
 use crate::profile::Profile;
 use crate::question::Check;
 use crate::report::{Report, Violation};
@@ -24,8 +23,8 @@ const COMPLETIONS: usize = 2 * PLACES;
 
 pub(crate) fn shrink(
     check: &Check,
-    program: &impl Fn(&Machine),
-    recovery: &impl Fn(&Machine) -> Result<(), String>,
+    program: &Program<'_>,
+    recovery: &Recovery<'_>,
     events: &[Event],
     report: &mut Report,
 ) {
@@ -85,21 +84,17 @@ enum Tried {
     Unknown,
 }
 
-struct Attempts<'c, P, R> {
+struct Attempts<'c> {
     check: &'c Check,
-    program: &'c P,
-    recovery: &'c R,
+    program: &'c Program<'c>,
+    recovery: &'c Recovery<'c>,
     // Whether what is to be mended does not come to an end.
     is_long: bool,
     // That may still be spent.
     states: u64,
 }
 
-impl<P, R> Attempts<'_, P, R>
-where
-    P: Fn(&Machine),
-    R: Fn(&Machine) -> Result<(), String>,
-{
+impl Attempts<'_> {
     // Nothing may be found with the edits: neither this nor anything else, and to the end.
     fn attempt(&mut self, edits: &[Edit]) -> Result<Tried, Box<Violation>> {
         self.search(edits, None)

@@ -14,11 +14,15 @@ use crate::stack;
 use crate::uncovered::Uncovered;
 use crate::watch::Watch;
 
+/// What is checked. As trait objects, so that the search is compiled once, and not for each check that somebody writes.
+pub(crate) type Program<'c> = dyn Fn(&Machine) + 'c;
+pub(crate) type Recovery<'c> = dyn Fn(&Machine) -> Result<(), String> + 'c;
+
 /// A search for something that recovery makes wrong.
-pub(crate) struct Explorer<'c, P, R> {
+pub(crate) struct Explorer<'c> {
     pub(super) check: &'c Check,
-    pub(super) program: &'c P,
-    pub(super) recovery: &'c R,
+    pub(super) program: &'c Program<'c>,
+    pub(super) recovery: &'c Recovery<'c>,
     // One for each crash, the program's own first.
     pub(super) machines: Vec<Machine>,
     pub(super) watch: Watch,
@@ -64,12 +68,8 @@ pub(super) const TOLD: usize = 2000;
 /// order that is one of two by chance, the least there is, comes out the same each time once in a million.
 const TIMES: u64 = 20;
 
-impl<'c, P, R> Explorer<'c, P, R>
-where
-    P: Fn(&Machine),
-    R: Fn(&Machine) -> Result<(), String>,
-{
-    pub(crate) fn new(check: &'c Check, program: &'c P, recovery: &'c R) -> Self {
+impl<'c> Explorer<'c> {
+    pub(crate) fn new(check: &'c Check, program: &'c Program<'c>, recovery: &'c Recovery<'c>) -> Self {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let watch = Watch::new(check.limits.time);
         let run = || {

@@ -4,4 +4,4 @@ mod explorer;
 mod repeat;
 mod search;
 
-pub(crate) use explorer::{Explorer, NEARBY_WORDS};
+pub(crate) use explorer::{Explorer, NEARBY_WORDS, Program, Recovery};

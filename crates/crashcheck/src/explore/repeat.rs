@@ -30,11 +30,7 @@ const SEARCHES: usize = 3;
 /// Steps that are told of what the first run did where the second did something else.
 const NEXT: usize = 4;
 
-impl<P, R> Explorer<'_, P, R>
-where
-    P: Fn(&Machine),
-    R: Fn(&Machine) -> Result<(), String>,
-{
+impl Explorer<'_> {
     /// What the program does if nothing happens to it, with `edits` in it, and does again.
     pub(crate) fn record(&self, edits: &[Edit]) -> Result<Vec<Event>, Box<Violation>> {
         for machine in &self.machines {

@@ -28,11 +28,7 @@ const NEARBY: u64 = 20_000;
 /// Where it is one that does not come to an end, and others take as long.
 const ENDLESS_WORDS: u64 = 4_000_000;
 
-impl<P, R> Explorer<'_, P, R>
-where
-    P: Fn(&Machine),
-    R: Fn(&Machine) -> Result<(), String>,
-{
+impl Explorer<'_> {
     /// Looks at everything, or as much as was asked for.
     pub(crate) fn search(mut self, events: &[Event]) -> Report {
         let told = &Told {
