@@ -5,6 +5,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
 /// The longest file that is read whole, bytes: of a dataset's own texts none comes near it.
 pub const LONGEST: u64 = 64 << 20;
 
@@ -15,10 +18,10 @@ pub const LONGEST: u64 = 64 << 20;
 /// The kernel's; [`io::ErrorKind::InvalidInput`] for what is no ordinary file, and
 /// [`io::ErrorKind::FileTooLarge`] for what is longer.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+        return Err(Errno::ISDIR.into());
     }
     if !kind.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no ordinary file"));
@@ -37,6 +40,7 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     #[test]
     fn only_ordinary_files_that_end_are_read() {
@@ -53,9 +57,7 @@ mod tests {
             }
         }
         let pipe = dir.path().join("pipe");
-        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
-        // SAFETY: the name outlives the call.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         assert_eq!(read(&pipe, 4).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }
