@@ -12,7 +12,6 @@ pub mod isolation;
 mod process;
 pub mod program;
 pub mod runner;
-pub mod scale;
 mod settle;
 mod shm;
 mod used;

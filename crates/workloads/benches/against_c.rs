@@ -21,6 +21,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -32,6 +33,7 @@ use ringfence_machine::features::Features;
 use ringfence_machine::probe::pin;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Region, Request, Width};
+use ringfence_workloads::lines::Scratch;
 use ringfence_workloads::write::{Regions, Writer};
 use ringfence_workloads::{Latencies, Workload};
 
@@ -161,7 +163,7 @@ fn measure_life(rows: &mut [Row], life: u32, pairs: u32, rng: &mut impl Rng) -> 
     for index in order {
         let row = &mut rows[index];
         let mut ours = Writer::new(&row.task, 1, &mut regions).map_err(|error| error.to_string())?;
-        let mut plain = Plain::new(&row.task, ours.region().clone(), row.function)?;
+        let mut plain = Plain::new(&row.task, ours.memory().clone(), row.function)?;
         if life == 0 {
             row.portion = portion(&mut ours);
         }
@@ -259,17 +261,17 @@ fn figure(estimate: &Estimate) -> String {
 fn compare_contents(row: &Row) -> Result<(), String> {
     let size = 4 * row.task.block.0;
     let task = Write { size: Bytes(size), ..row.task.clone() };
-    let written = |region: &Region| {
+    let written = |memory: &Scratch| -> Vec<u8> {
         ringfence_persist::isa::mfence();
-        // SAFETY: the region is at least `size` long, and nobody writes to it until it is copied.
-        unsafe { std::slice::from_raw_parts(region.base(), size as usize) }.to_vec()
+        memory.bytes()[..size as usize].iter().map(|byte| byte.load(Ordering::Relaxed)).collect()
     };
     let mut ours = Writer::new(&task, 1, &mut Regions::default()).map_err(|error| error.to_string())?;
-    let region = Rc::new(Region::map(&Request::dram(size as usize)).map_err(|error| error.to_string())?);
-    let mut plain = Plain::new(&task, region.clone(), row.function)?;
+    let region = Region::map(&Request::dram(size as usize)).map_err(|error| error.to_string())?;
+    let memory = Rc::new(Scratch::new(region));
+    let mut plain = Plain::new(&task, memory.clone(), row.function)?;
     plain.walk.next = 0;
     let (a, b) = (ours.work(3, &Ignore).units, plain.work(3));
-    if a != b || written(ours.region()) != written(&region) {
+    if a != b || written(ours.memory()) != written(&memory) {
         return Err(format!("{} at {} does not write what plain C writes", row.instruction, task.block));
     }
     Ok(())
@@ -299,19 +301,19 @@ struct Plain {
     // Keeps the source mapped.
     _source: Region,
     // Keeps the target mapped.
-    _target: Rc<Region>,
+    _target: Rc<Scratch>,
 }
 
 impl Plain {
-    fn new(task: &Write, target: Rc<Region>, function: PlainLoop) -> Result<Self, String> {
+    fn new(task: &Write, target: Rc<Scratch>, function: PlainLoop) -> Result<Self, String> {
         let (block, size) = (task.block.0 as usize, task.size.0 as usize);
-        assert!(size <= target.len() && size.is_multiple_of(2 * block));
+        assert!(size <= target.region().len() && size.is_multiple_of(2 * block));
         let source = Region::map(&Request::dram(block)).map_err(|error| error.to_string())?;
         for offset in 0..block {
             // SAFETY: inside the source, which has at least a block.
             unsafe { source.base().add(offset).write((offset % 251) as u8 + 1) };
         }
-        let walk = Walk { base: target.base(), source: source.base(), block, size, next: size / 2 };
+        let walk = Walk { base: target.region().base(), source: source.base(), block, size, next: size / 2 };
         Ok(Self { walk, function, _source: source, _target: target })
     }
 

@@ -9,8 +9,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_experiment::task::Chase;
 use ringfence_machine::clock::Clock;
-use ringfence_persist::{LINE, Region};
+use ringfence_persist::LINE;
 
+use super::lines::Cycle;
 use super::{Latencies, SetupError, Work, Workload};
 
 const PORTION: u64 = 64;
@@ -25,9 +26,7 @@ impl Latencies for NoLatencies {
 
 /// The chase and where it stands.
 pub struct Chaser {
-    // Keeps the cycle mapped.
-    _region: Region,
-    at: *const u8,
+    cycle: Cycle,
     lines: u64,
     histogram: bool,
 }
@@ -43,38 +42,18 @@ impl Chaser {
             let j = ((u128::from(rng.next_u64()) * i as u128) >> 64) as usize;
             order.swap(i, j);
         }
-        let base = region.base();
-        for (line, next) in order.iter().enumerate() {
-            // SAFETY: both lines lie in the region, which is at least `lines` long and aligned.
-            unsafe {
-                let next = base.add(*next as usize * LINE);
-                base.add(line * LINE).cast::<*const u8>().write(next);
-            }
-        }
-        Ok(Self { at: base, _region: region, lines, histogram: task.histogram })
+        Ok(Self { cycle: Cycle::new(region, &order), lines, histogram: task.histogram })
     }
 }
 
 impl Workload for Chaser {
     fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work {
         let units = amount * PORTION;
-        let mut at = self.at;
         if self.histogram {
-            let clock = Clock::host();
-            for _ in 0..units {
-                let start = clock.now();
-                // SAFETY: every line of the cycle holds the address of another. Volatile, so that the
-                // load stays between the two readings of the clock, which wait for it.
-                at = unsafe { at.cast::<*const u8>().read_volatile() };
-                latencies.count(clock.now() - start);
-            }
+            self.cycle.follow_timed(units, Clock::host(), |ticks| latencies.count(ticks));
         } else {
-            for _ in 0..units {
-                // SAFETY: as above.
-                at = unsafe { at.cast::<*const u8>().read() };
-            }
+            self.cycle.follow(units);
         }
-        self.at = at;
         Work { units, untimed: 0 }
     }
 

@@ -2,10 +2,12 @@
 
 mod alu;
 mod chase;
+pub mod lines;
 pub mod mcf;
 mod pricer;
 pub mod read;
 pub mod ring;
+pub mod scale;
 mod stream;
 pub mod write;
 

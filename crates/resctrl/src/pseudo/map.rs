@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU8;
 
 use ringfence_sysfs::cpulist::CpuSet;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -77,7 +78,14 @@ impl Mapped {
         self.start.as_ptr()
     }
 
-    /// Its bytes, a multiple of the page size.
+    /// The bytes themselves, which others may have mapped too.
+    pub fn bytes(&self) -> &[AtomicU8] {
+        // SAFETY: mapped to be read and written as long as this lives. Whoever uses the pointer above orders that
+        // with these.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
+    }
+
+    /// How many they are, a multiple of the page size.
     #[allow(clippy::len_without_is_empty)] // It never is.
     pub fn len(&self) -> usize {
         self.len

@@ -1,9 +1,12 @@
 //! A flush of every line of a locked region, once: what takes it apart.
 
+use std::sync::atomic::Ordering;
+
 use ringfence_machine::probe::pin;
 use ringfence_persist::{Flush, LINE, isa};
 use ringfence_resctrl::pseudo::Mapped;
 use ringfence_resctrl::{Error, Resctrl};
+use ringfence_workloads::lines::Flusher;
 
 /// Stores to every line of a region, flushes it by the instruction, and waits for that. The region is mapped
 /// meanwhile, and this thread runs on its CPUs alone.
@@ -12,23 +15,18 @@ use ringfence_resctrl::{Error, Resctrl};
 /// Where the instruction is not one of this processor's, the CPUs may not be used, or the region cannot be
 /// mapped.
 pub fn flush_once(fs: &Resctrl, name: &str, flush: Flush) -> Result<(), Error> {
-    if !isa::supports(flush) {
+    let Some(flusher) = Flusher::new(flush) else {
         return Err(Error::Usage(format!("this processor has no {flush}")));
-    }
+    };
     let group = fs.group(&name.parse()?);
     let cpus = group.cpus()?;
     let pinned = |error: &dyn std::fmt::Display| Error::Usage(format!("flushing region '{name}': {error}"));
     let work = move || -> Result<(), Error> {
         pin::set_affinity(&cpus).map_err(|error| pinned(&error))?;
         let region = Mapped::open(&group)?;
-        for offset in (0..region.len()).step_by(LINE) {
-            // SAFETY: inside the mapping, which lives until the end, and which nobody else uses.
-            let line = unsafe { region.as_ptr().add(offset) };
-            // SAFETY: as above; the instruction is there.
-            unsafe {
-                line.write_volatile(1);
-                flush.function()(line);
-            }
+        for line in region.bytes().iter().step_by(LINE) {
+            line.store(1, Ordering::Relaxed);
+            flusher.flush(line);
         }
         isa::mfence();
         Ok(())

@@ -90,7 +90,7 @@ pub fn measure(
     programs_can_be_measured(&plan)?;
     holds_two_lives(&plan)?;
     // While nothing runs yet.
-    recording.scale = counts_latencies_on(&plan).and_then(ringfence_engine::scale::measure);
+    recording.scale = counts_latencies_on(&plan).and_then(ringfence_workloads::scale::measure);
     let mut engine = engines::choose(&plan, machine, stop)?;
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());

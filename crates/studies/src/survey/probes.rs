@@ -8,7 +8,8 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{self, Capacity, Footprints, Pages, PingPong, Plateau, Reload};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
-use ringfence_persist::{Flush, isa};
+use ringfence_persist::Flush;
+use ringfence_workloads::lines::Flusher;
 use serde::{Deserialize, Serialize};
 
 use super::Depth;
@@ -92,10 +93,9 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
         measured.map_err(|error| failed.push(format!("reload latency {what}: {error}"))).ok()
     };
     reloads.cached = reload(None, "of a cached line");
-    for flush in Flush::ALL.into_iter().filter(|flush| isa::supports(*flush)) {
-        let what = format!("after {flush}");
-        // SAFETY: the processor has it, and it leaves memory's content alone.
-        let latency = reload(Some(unsafe { probe::Flush::new(flush.function()) }), &what);
+    for flusher in Flush::ALL.into_iter().filter_map(Flusher::new) {
+        let flush = flusher.instruction();
+        let latency = reload(Some(flusher.for_probe()), &format!("after {flush}"));
         reloads.after.extend(latency.map(|latency| (flush.to_string(), latency)));
     }
     Probes {

@@ -7,11 +7,13 @@
 //! busy, and a single one may hide behind other work. The calling thread is not pinned: a round in which it moves
 //! is one of many.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ringfence_analysis::quantile::median;
 use ringfence_persist::policy::Prices;
-use ringfence_persist::{Flush, LINE, Pages, Region, Request, isa};
+use ringfence_persist::{Flush, Pages, Region, Request, isa};
+use ringfence_workloads::lines::{Flusher, Scratch};
 
 use super::Question;
 
@@ -28,21 +30,17 @@ pub fn measure(question: &Question, instruction: Flush) -> Result<Prices, String
     let len = usize::try_from(question.size.0).map_err(|_| format!("{} cannot be mapped", question.size))?;
     let request = Request { medium: question.target.medium(), len, pages: Pages::Base };
     let region = Region::map(&request).map_err(|error| error.to_string())?;
-    if region.len() < LINES * LINE || !isa::supports(instruction) {
+    let scratch = Scratch::new(region);
+    let (Some(lines), Some(flusher)) = (scratch.lines().get(..LINES), Flusher::new(instruction)) else {
         return Err(format!("{LINES} lines and {instruction} are needed to measure it"));
-    }
-    let lines = |f: &dyn Fn(*mut u8)| (0..LINES).for_each(|line| f(region.base().wrapping_add(line * LINE)));
+    };
     let flush = || {
-        // SAFETY: the lines lie inside the region, and the processor has the instruction.
-        unsafe {
-            instruction.each((0..LINES).map(|line| region.base().wrapping_add(line * LINE).cast_const()))
-        };
+        flusher.flush_each(lines.iter());
         isa::sfence();
     };
     let (mut clock, mut dirty, mut clean, mut fence) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..WARM_UP + ROUNDS {
-        // SAFETY: the lines lie inside the region, are aligned, and nobody else holds a reference into it.
-        lines(&|at| unsafe { at.cast::<u64>().write_volatile(round as u64) });
+        lines.iter().for_each(|line| line[0].store(round as u8, Ordering::Relaxed));
         isa::mfence();
         let times =
             [timed(|| ()), timed(flush), timed(flush), timed(|| (0..LINES).for_each(|_| isa::sfence()))];

@@ -2,15 +2,19 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use ringfence_experiment::task::{Memory, Read};
 use ringfence_machine::units::Bytes;
+use ringfence_persist::LINE;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::super::SetupError;
+use super::mapping::Mapping;
 
 /// Regions already mapped: readers that differ in nothing that concerns the mapping share one, so that
 /// their memory is no difference between them, and a pseudo-locked region is mapped once only, since
@@ -26,7 +30,7 @@ impl Regions {
         let len = usize::try_from(task.size.0)
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let same = |known: &&(Memory, bool, Rc<Mapping>)| {
-            known.0 == task.memory && known.1 == task.mlock && known.2.len == len
+            known.0 == task.memory && known.1 == task.mlock && known.2.bytes().len() == len
         };
         if let Some((_, _, known)) = self.mapped.iter().find(same) {
             return Ok(known.clone());
@@ -40,54 +44,13 @@ impl Regions {
     }
 }
 
-/// Memory that was mapped, and is unmapped at the end.
-#[derive(Debug)]
-pub struct Mapping {
-    base: *mut u8,
-    len: usize,
-}
-
-impl Mapping {
-    fn new(len: usize, flags: i32, fd: i32) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
-        if base == libc::MAP_FAILED {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(Self { base: base.cast(), len })
-        }
-    }
-
-    /// The first byte: aligned to a page, readable and writable up to the length.
-    pub fn base(&self) -> *mut u8 {
-        self.base
-    }
-
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: unmaps what `new` mapped, once.
-        unsafe { libc::munmap(self.base.cast(), self.len) };
-    }
-}
-
 // Touched page by page, so that each has memory of its own, and locked if asked.
 fn anonymous(len: usize, lock: bool) -> Result<Mapping, SetupError> {
-    let mapping = Mapping::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    let mapping = Mapping::anonymous(len)
         .map_err(|error| SetupError::Other(format!("mapping {} failed: {error}", Bytes(len as u64))))?;
-    for offset in (0..len).step_by(64) {
-        // SAFETY: inside the mapping.
-        unsafe { mapping.base.add(offset).write_volatile(1) };
-    }
-    // SAFETY: the range of the mapping.
-    if lock && unsafe { libc::mlock(mapping.base.cast(), len) } != 0 {
-        return Err(SetupError::Other(not_locked(len, &io::Error::last_os_error(), limit())));
+    mapping.bytes().iter().step_by(LINE).for_each(|byte| byte.set(1));
+    if lock {
+        mapping.lock().map_err(|error| SetupError::Other(not_locked(len, &error, limit())))?;
     }
     Ok(mapping)
 }
@@ -101,38 +64,34 @@ fn not_locked(len: usize, error: &io::Error, limit: Option<u64>) -> String {
     )
 }
 
-// RLIMIT_MEMLOCK, bytes; `None` where there is no limit or no answer.
+// RLIMIT_MEMLOCK, bytes; `None` where there is no limit.
 fn limit() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the out-parameter outlives the call.
-    let status = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    (status == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    getrlimit(Resource::Memlock).current
 }
 
 fn pseudo_locked(path: &Path, len: usize) -> Result<Mapping, SetupError> {
     // Opening a terminal or a pipe by mistake must not wait.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
     let file = file.map_err(|error| SetupError::Other(refused(path, len, &error)))?;
     // MAP_SHARED, as the driver demands; the mapping keeps the device open.
-    Mapping::new(len, libc::MAP_SHARED, file.as_raw_fd())
-        .map_err(|error| SetupError::Other(refused(path, len, &error)))
+    Mapping::shared(&file, len).map_err(|error| SetupError::Other(refused(path, len, &error)))
 }
 
 // What the kernel means by each of its answers (arch/x86/kernel/cpu/resctrl/pseudo_lock.c).
 fn refused(path: &Path, len: usize, error: &io::Error) -> String {
-    let why = match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NXIO | Errno::NODEV) => {
             "there is no such pseudo-locked region: create it first".to_string()
         }
-        Some(libc::EACCES | libc::EPERM) => {
+        Some(Errno::ACCESS | Errno::PERM) => {
             "the device belongs to root: run as root, or change its owner".to_string()
         }
-        Some(libc::EINVAL) => {
+        Some(Errno::INVAL) => {
             "the task must run on CPUs of the cache in which the region lies and on no others: name one of them with cpus"
                 .to_string()
         }
-        Some(libc::ENOSPC) => format!("the region is smaller than size = {}: use its size at most", Bytes(len as u64)),
+        Some(Errno::NOSPC) => format!("the region is smaller than size = {}: use its size at most", Bytes(len as u64)),
         _ => "name a device below /dev/pseudo_lock".to_string(),
     };
     format!("mapping {} failed: {error}; {why}", path.display())
@@ -149,23 +108,23 @@ mod tests {
         let one = regions.get(&task).unwrap();
         let same = regions.get(&Read { preload: true, ..task.clone() }).unwrap();
         let other = regions.get(&Read { size: Bytes::kib(12), ..task }).unwrap();
-        assert_eq!((one.base(), one.len()), (same.base(), 8192));
-        assert_ne!(one.base(), other.base());
+        assert_eq!((one.bytes().as_ptr(), one.bytes().len()), (same.bytes().as_ptr(), 8192));
+        assert_ne!(one.bytes().as_ptr(), other.bytes().as_ptr());
     }
 
     #[test]
     fn refusals_say_what_to_do() {
-        let errno = io::Error::from_raw_os_error;
-        let text = not_locked(1 << 18, &errno(libc::ENOMEM), Some(1 << 16));
+        let errno = |errno: Errno| io::Error::from(errno);
+        let text = not_locked(1 << 18, &errno(Errno::NOMEM), Some(1 << 16));
         for part in ["256KiB", "may lock 64KiB", "ulimit -l", "mlock = false"] {
             assert!(text.contains(part), "{text}");
         }
         for (number, part) in [
-            (libc::ENOENT, "create it first"),
-            (libc::EACCES, "run as root"),
-            (libc::EINVAL, "CPUs of the cache"),
-            (libc::ENOSPC, "smaller than size = 256KiB"),
-            (libc::EIO, "/dev/pseudo_lock"),
+            (Errno::NOENT, "create it first"),
+            (Errno::ACCESS, "run as root"),
+            (Errno::INVAL, "CPUs of the cache"),
+            (Errno::NOSPC, "smaller than size = 256KiB"),
+            (Errno::IO, "/dev/pseudo_lock"),
         ] {
             let text = refused(Path::new("/dev/pseudo_lock/a"), 1 << 18, &errno(number));
             assert!(text.contains(part) && text.contains("/dev/pseudo_lock/a"), "{text}");
@@ -181,8 +140,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(8192).unwrap();
         let mapping = pseudo_locked(file.path(), 8192).unwrap();
-        // SAFETY: inside the mapping.
-        unsafe { mapping.base().write_volatile(7) };
+        mapping.bytes()[0].set(7);
         assert_eq!(std::fs::read(file.path()).unwrap()[0], 7);
     }
 }

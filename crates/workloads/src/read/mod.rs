@@ -8,19 +8,21 @@
 //! latencies; the sleep, the flushes and the counting are not timed. A latency holds one reading of the
 //! clock, whose cost the dataset states.
 
+mod mapping;
 mod memory;
 mod order;
 
-use std::arch::x86_64::__m128i;
+use std::hint::black_box;
 use std::rc::Rc;
 
 use ringfence_machine::clock::Clock;
 use ringfence_machine::features::Features;
-use ringfence_persist::{Flush, LINE, isa};
+use ringfence_persist::{LINE, isa};
 
-use self::memory::Mapping;
+use self::mapping::Mapping;
 pub use self::memory::Regions;
 pub use self::order::Order;
+use super::lines::{self, Flusher, Piece};
 use super::{Latencies, SetupError, Work, Workload};
 use ringfence_experiment::task::Read;
 
@@ -33,10 +35,11 @@ pub struct Reader {
     // Pieces of this round that are still to be read.
     left: u64,
     pieces: u64,
-    access: usize,
+    // Of one read.
+    parts: usize,
     preload: bool,
     dirty: bool,
-    flush: Option<Flush>,
+    flush: Option<Flusher>,
     interval: u64,
     // When the next round begins, on the clock.
     due: u64,
@@ -53,16 +56,23 @@ impl Reader {
         if let Some(missing) = task.missing(Some(&Features::detect())) {
             return Err(SetupError::Other(missing));
         }
+        let flush = match task.flush.0 {
+            None => None,
+            Some(flush) => Some(
+                Flusher::new(flush)
+                    .ok_or_else(|| SetupError::Other(format!("this processor has no {flush}")))?,
+            ),
+        };
         let clock = Clock::host();
         Ok(Self {
             mapping: regions.get(task)?,
             order: Order::new(task.pieces(), seed),
             left: task.pieces(),
             pieces: task.pieces(),
-            access: task.access.0 as usize,
+            parts: task.access.0 as usize / size_of::<Piece>(),
             preload: task.preload,
             dirty: task.dirty,
-            flush: task.flush.0,
+            flush,
             interval: (task.interval.ns() as f64 / clock.ns_per_tick()) as u64,
             due: 0,
             clock,
@@ -78,18 +88,12 @@ impl Reader {
     }
 
     fn treat(&self) {
-        let lines = (0..self.mapping.len()).step_by(LINE);
-        for offset in lines {
-            // SAFETY: inside the mapping, which nobody else refers to; `new` has seen that the
-            // instruction exists.
-            unsafe {
-                let line = self.mapping.base().add(offset);
-                if self.dirty {
-                    line.write_volatile(offset as u8);
-                }
-                if let Some(flush) = self.flush {
-                    flush.function()(line);
-                }
+        for (offset, line) in self.mapping.bytes().iter().enumerate().step_by(LINE) {
+            if self.dirty {
+                line.set(offset as u8);
+            }
+            if let Some(flusher) = self.flush {
+                flusher.flush(line);
             }
         }
         // Orders every one of them before what follows (Intel SDM volume 2A, CLFLUSHOPT and CLWB).
@@ -97,34 +101,20 @@ impl Reader {
     }
 
     fn read_through(&self) {
-        for offset in (0..self.mapping.len()).step_by(LINE) {
-            // SAFETY: inside the mapping.
-            unsafe { self.mapping.base().add(offset).read_volatile() };
+        for line in self.mapping.bytes().iter().step_by(LINE) {
+            black_box(line.get());
         }
     }
-}
-
-// Ticks from before a read to after it. The clock's own reading waits for every load before it and lets
-// none after it begin earlier (`ringfence_machine::clock::tsc`). Loads of 16 bytes, all of one line, so
-// that a line which is not cached is waited for once.
-#[inline(always)]
-fn timed_read(clock: &Clock, base: *const u8, piece: u64, access: usize) -> u64 {
-    let from = base.wrapping_add(piece as usize * access).cast::<__m128i>();
-    let start = clock.now();
-    for part in 0..access / size_of::<__m128i>() {
-        // SAFETY: the order names pieces of the region alone, and pieces are aligned to their size.
-        // Volatile, so that the load stays where it is.
-        unsafe { from.add(part).read_volatile() };
-    }
-    clock.now() - start
 }
 
 impl Workload for Reader {
     fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work {
         let start = self.clock.now();
         let (mut units, mut timed) = (0, 0);
+        let all = lines::pieces(self.mapping.bytes());
         for piece in self.order.by_ref().take((amount * PORTION).min(self.left) as usize) {
-            let ticks = timed_read(self.clock, self.mapping.base(), piece, self.access);
+            let from = &all[piece as usize * self.parts..][..self.parts];
+            let ticks = lines::timed_read(self.clock, from);
             latencies.count(ticks);
             timed += ticks;
             units += 1;

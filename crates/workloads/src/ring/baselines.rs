@@ -11,6 +11,8 @@
 //! last part of a line is padded and written as a whole one, any number of slots is possible (a comparison
 //! where the slides mask).
 
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,10 +66,26 @@ struct Ring {
     slots: u64,
     flush: Flush,
     width: Width,
+    // Both sides stay on one thread, but for `Producer::to_send`.
+    one_thread: PhantomData<*const ()>,
 }
 
 /// The side that pushes.
 pub struct Producer(Ring);
+
+/// The side that pushes, on its way to another thread.
+pub struct Sent(Producer);
+
+// SAFETY: made of those kinds alone that order an entry before its position and a position before the entry that
+// takes its place (`Producer::to_send`); positions are atomic, and nothing else is shared.
+unsafe impl Send for Sent {}
+
+impl Sent {
+    /// On the thread that is to push.
+    pub fn here(self) -> Producer {
+        self.0
+    }
+}
 
 /// The side that reads.
 pub struct Consumer {
@@ -77,8 +95,14 @@ pub struct Consumer {
     held: u64,
 }
 
+/// An entry where it lies.
+pub struct Entry<'a> {
+    consumer: &'a mut Consumer,
+    at: *mut u8,
+}
+
 /// Makes an empty ring in a region, over whatever is there: entries of `entry` bytes in `size` bytes
-/// behind a head of [`HEAD`]. Each side may be sent to a thread.
+/// behind a head of [`HEAD`]. Both sides are for this thread, but see [`Producer::to_send`].
 ///
 /// # Panics
 /// If the region is too small, an entry has no bytes, or fewer than two fit.
@@ -89,7 +113,8 @@ pub fn create(region: Region, kind: Kind, entry: usize, size: usize) -> (Produce
     assert!(entry > 0 && slots >= 2 && HEAD + size <= region.len(), "no ring of {entry} in {size} bytes");
     let best = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
     let (flush, width) = (best.unwrap_or(Flush::Clflush), Width::widest());
-    let ring = Ring { region: Arc::new(region), kind, entry, stride, slots, flush, width };
+    let ring =
+        Ring { region: Arc::new(region), kind, entry, stride, slots, flush, width, one_thread: PhantomData };
     for at in [WRITE, READ, CURSOR, FREED] {
         ring.word(at).store(0, Ordering::Relaxed);
         ring.persist(at);
@@ -139,6 +164,12 @@ impl Ring {
 }
 
 impl Producer {
+    /// To push on another thread than the consumer's. `None` with [`Kind::Optimised`], where what is read there may
+    /// still be the entry of a lap ago, and change.
+    pub fn to_send(self) -> Option<Sent> {
+        (self.0.kind != Kind::Optimised).then_some(Sent(self))
+    }
+
     /// Pushes an entry; false where the ring is full. What is durable on return the [`Kind`] says.
     ///
     /// # Panics
@@ -209,20 +240,26 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Where the next entry lies, if there is one: as many bytes as entries have, valid until
-    /// [`pop`](Self::pop). With [`Kind::Optimised`] on another thread they may still be those of a lap ago,
-    /// and change: read them as volatile.
+    /// Whether there is an entry to read.
     #[inline]
-    pub fn try_read(&self) -> Option<*const u8> {
-        let written = self.ring.word(WRITE).load(Ordering::Acquire);
-        let length = if self.ring.kind == Kind::Naive { 8 } else { 0 };
-        // SAFETY: the payload begins inside the slot.
-        (written != self.read).then(|| unsafe { self.ring.slot(self.read).add(length).cast_const() })
+    pub fn has_entry(&self) -> bool {
+        self.ring.word(WRITE).load(Ordering::Acquire) != self.read
     }
 
-    /// Gives the space of the entry that was read last back.
+    /// The next entry, if there is one.
     #[inline]
-    pub fn pop(&mut self) {
+    pub fn try_read(&mut self) -> Option<Entry<'_>> {
+        let length = if self.ring.kind == Kind::Naive { 8 } else { 0 };
+        self.has_entry().then(|| {
+            // SAFETY: the payload begins inside the slot.
+            let at = unsafe { self.ring.slot(self.read).add(length) };
+            Entry { consumer: self, at }
+        })
+    }
+
+    // Gives the space of the entry that was read last back.
+    #[inline]
+    fn pop(&mut self) {
         let ring = &self.ring;
         self.read = ring.after(self.read);
         if ring.kind != Kind::Repaired {
@@ -236,6 +273,34 @@ impl Consumer {
             ring.word(FREED).store(self.read, Ordering::Release);
             self.held = 0;
         }
+    }
+}
+
+impl Entry<'_> {
+    /// Gives its space back.
+    #[inline]
+    pub fn pop(self) {
+        self.consumer.pop();
+    }
+
+    /// Changes a byte.
+    #[cfg(test)]
+    pub fn spoil(&mut self, at: usize) {
+        assert!(at < self.consumer.ring.entry);
+        // SAFETY: inside the entry, which is the consumer's until it is popped.
+        unsafe { self.at.add(at).write(!self.at.add(at).read()) };
+    }
+}
+
+impl Deref for Entry<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as many bytes as entries have, behind the position that was read. The producer leaves them alone
+        // until they are popped, which takes this, and is on this thread or orders them before the position
+        // (`Producer::to_send`).
+        unsafe { std::slice::from_raw_parts(self.at, self.consumer.ring.entry) }
     }
 }
 

@@ -108,11 +108,8 @@ impl Ringer {
                 }
                 Sides::Theirs { consumer, .. } => {
                     let entry = consumer.try_read().ok_or(Fault::Missing(number))?;
-                    // SAFETY: valid for an entry's length until it is popped, and this thread, whose last
-                    // push ended in a fence or flushes, is the only one that writes there.
-                    let entry = unsafe { std::slice::from_raw_parts(entry, self.payload.len) };
-                    self.payload.check(number, entry)?;
-                    consumer.pop();
+                    self.payload.check(number, &entry)?;
+                    entry.pop();
                 }
             }
         }

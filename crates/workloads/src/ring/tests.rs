@@ -74,10 +74,8 @@ fn a_ring_that_loses_or_changes_an_entry_is_found_out() {
         (ringer.pushed, ringer.read) = (0, 0);
         ringer.push(3).unwrap();
         let Sides::Theirs { consumer, .. } = &mut ringer.sides else { unreachable!() };
-        consumer.pop();
-        let payload = consumer.try_read().unwrap().cast_mut();
-        // SAFETY: in the ring's memory, which nobody else touches now.
-        unsafe { payload.add(63).write(!payload.add(63).read()) };
+        consumer.try_read().unwrap().pop();
+        consumer.try_read().unwrap().spoil(63);
         ringer.read = 1;
         assert_eq!(ringer.work(1, &Ignore).units, 0);
         assert_eq!(ringer.failure(), Some("entry 1 is not what was pushed"), "{kind:?}");
@@ -121,8 +119,10 @@ fn every_byte_counts_in_the_sum() {
 fn the_slides_rings_hand_numbers_over_between_threads() {
     for kind in [Kind::Naive, Kind::Repaired] {
         let region = Region::map(&Request::dram(1 << 16)).unwrap();
-        let (mut producer, mut consumer) = baselines::create(region, kind, 200, 8192);
+        let (producer, mut consumer) = baselines::create(region, kind, 200, 8192);
+        let producer = producer.to_send().expect("it is in order between threads");
         let pushing = std::thread::spawn(move || {
+            let mut producer = producer.here();
             let mut payload = Payload::new(200);
             for number in 0..5000 {
                 while !producer.try_push(payload.of(number)) {
@@ -133,18 +133,19 @@ fn the_slides_rings_hand_numbers_over_between_threads() {
         let payload = Payload::new(200);
         for number in 0..5000 {
             let entry = loop {
-                match consumer.try_read() {
-                    Some(entry) => break entry,
-                    None => std::thread::yield_now(),
+                if consumer.has_entry() {
+                    break consumer.try_read().unwrap();
                 }
+                std::thread::yield_now();
             };
-            // SAFETY: written before it could be read, and not written again before it is popped.
-            let entry = unsafe { std::slice::from_raw_parts(entry, 200) };
-            payload.check(number, entry).unwrap_or_else(|fault| panic!("{kind:?}: {fault}"));
-            consumer.pop();
+            payload.check(number, &entry).unwrap_or_else(|fault| panic!("{kind:?}: {fault}"));
+            entry.pop();
         }
         pushing.join().unwrap();
     }
+    let region = Region::map(&Request::dram(1 << 16)).unwrap();
+    let (producer, _consumer) = baselines::create(region, Kind::Optimised, 200, 8192);
+    assert!(producer.to_send().is_none(), "it hands entries over before they are written");
 }
 
 #[test]

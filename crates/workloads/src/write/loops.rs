@@ -14,9 +14,15 @@
 //! For AVX-512 and `clwb` at 4 KiB the copy loop is `vmovdqa64`, `vmovdqa64`, `add`, `add`, `dec`,
 //! `jne`, and the flush loop `clwb`, `add`, `dec`, `jne`.
 
-use ringfence_experiment::task::{FenceAt, FenceKind, WidthChoice};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Pattern, WidthChoice, Write};
 use ringfence_persist::isa;
 use ringfence_persist::{Flush, LINE, Width};
+
+use crate::lines::Scratch;
 
 /// How a block gets from the source to the target: line by line, or whole where `WHOLE`.
 trait Copy {
@@ -132,31 +138,31 @@ impl Fence for NoFence {
 /// What a loop writes, and where it stands. Blocks are visited in order, wrapping, or at random
 /// with replacement.
 #[derive(Debug, Clone)]
-pub struct Walk {
-    /// First byte of the target, aligned to [`LINE`].
-    pub base: *mut u8,
-    /// A source of one block, aligned to [`LINE`].
-    pub source: *const u8,
-    /// Lines in a block; at least one.
-    pub lines: usize,
-    /// Blocks in the target; at least one.
-    pub blocks: u64,
-    /// Whether blocks are drawn at random.
-    pub random: bool,
-    /// Blocks between two fences, for [`FenceAt::Block`].
-    pub batch: u32,
-    /// Blocks since the last fence.
-    pub unfenced: u32,
-    /// The next block, when sequential.
-    pub index: u64,
-    /// State of the generator, when random.
-    pub state: u64,
+struct Walk {
+    // First byte of the target, aligned to [`LINE`].
+    base: *mut u8,
+    // A source of one block, aligned to [`LINE`].
+    source: *const u8,
+    // Lines in a block; at least one.
+    lines: usize,
+    // Blocks in the target; at least one.
+    blocks: u64,
+    // Whether blocks are drawn at random.
+    random: bool,
+    // Blocks between two fences, for `FenceAt::Block`.
+    batch: u32,
+    // Blocks since the last fence.
+    unfenced: u32,
+    // The next block, when sequential.
+    index: u64,
+    // State of the generator, when random.
+    state: u64,
 }
 
 impl Walk {
     /// The next block's first byte.
     #[inline(always)]
-    pub fn advance(&mut self) -> *mut u8 {
+    fn advance(&mut self) -> *mut u8 {
         let index = if self.random {
             // Knuth's 64-bit linear congruential generator (MMIX); its high bits choose the block.
             self.state =
@@ -172,12 +178,96 @@ impl Walk {
     }
 }
 
+/// A target, a source of one block, and the loop that writes the one into the other, block after block.
+pub struct Blocks {
+    walk: Walk,
+    run: Loop,
+    target: Rc<Scratch>,
+    // Keeps the walk's source mapped.
+    _source: Scratch,
+}
+
+impl Blocks {
+    /// In the way, order and blocks of a task; the source is filled. `None` where there is no such way of
+    /// writing on this processor.
+    ///
+    /// # Panics
+    /// If a block has not one whole line or more, the target has less than one of them or than the task says, or
+    /// the source less.
+    pub fn new(task: &Write, seed: u64, target: Rc<Scratch>, source: Scratch) -> Option<Self> {
+        let stream = task.instruction == Instruction::Nt;
+        let run = select(task.width, stream, task.instruction.flush(), task.fence_at, task.fence)?;
+        let (block, blocks) = (task.block.0 as usize, task.size.0 / task.block.0);
+        let room = (target.region().len() / block) as u64;
+        assert!(block >= LINE && block.is_multiple_of(LINE), "{block} bytes in a block");
+        assert!((1..=room).contains(&blocks), "{blocks} blocks where {room} have room");
+        assert!(block <= source.bytes().len(), "{block} bytes of a smaller source");
+        for (offset, byte) in source.bytes()[..block].iter().enumerate() {
+            byte.store((offset % 251) as u8 + 1, Ordering::Relaxed);
+        }
+        let walk = Walk {
+            base: target.region().base(),
+            source: source.region().base(),
+            lines: block / LINE,
+            blocks,
+            random: task.pattern == Pattern::Random,
+            batch: task.batch,
+            unfenced: 0,
+            index: 0,
+            state: seed | 1,
+        };
+        Some(Self { walk, run, target, _source: source })
+    }
+
+    /// Writes so many blocks.
+    #[inline]
+    pub fn write(&mut self, count: u64) {
+        // SAFETY: `new` has seen that pointers and lengths fit target and source, both of which live, that blocks
+        // have lines, and that the instructions exist. Bytes of the target and the source are lent as atomics.
+        unsafe { (self.run)(&mut self.walk, count) }
+    }
+
+    /// What is written to.
+    pub fn target(&self) -> &Rc<Scratch> {
+        &self.target
+    }
+
+    /// Lines in a block.
+    pub fn lines(&self) -> usize {
+        self.walk.lines
+    }
+
+    /// The lines of the target that come next, one range for each block, without end.
+    pub fn ahead(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let mut walk = self.walk.clone();
+        std::iter::repeat_with(move || {
+            let first = (walk.advance().addr() - walk.base.addr()) / LINE;
+            first..first + walk.lines
+        })
+    }
+
+    /// Blocks until the first one comes again, where they come in order.
+    pub fn left(&self) -> u64 {
+        self.walk.blocks - self.walk.index
+    }
+
+    /// Whether the first block comes next, where they come in order.
+    pub fn at_start(&self) -> bool {
+        self.walk.index == 0
+    }
+
+    /// Goes on with the first block, where they come in order.
+    pub fn restart(&mut self) {
+        self.walk.index = 0;
+    }
+}
+
 /// Writes `count` blocks.
 ///
 /// # Safety
 /// The walk's pointers must be mapped, aligned and large enough, its blocks must have lines, and every
 /// instruction of this combination must exist on the processor.
-pub type Loop = unsafe fn(&mut Walk, count: u64);
+type Loop = unsafe fn(&mut Walk, count: u64);
 
 unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(shared: &mut Walk, count: u64) {
     // A copy whose address nobody has: assembly may touch all other memory, so that the walk would be
@@ -235,9 +325,9 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(sha
     }
 }
 
-/// The loop for a way of writing, if there is one: `stream` takes non-temporal stores, which exclude a flush
+/// The loop for a way of writing, if there is one on this processor: `stream` takes non-temporal stores, which exclude a flush
 /// and a copy of whole blocks; and those exclude fences at lines that nothing flushes.
-pub fn select(
+fn select(
     width: WidthChoice,
     stream: bool,
     flush: Option<Flush>,
@@ -248,8 +338,11 @@ pub fn select(
         WidthChoice::Auto => Width::widest(),
         WidthChoice::Vector(width) => width,
         WidthChoice::Movsb if stream => return None,
-        WidthChoice::Movsb => return movsb(flush, at, fence),
+        WidthChoice::Movsb => return movsb(flush, at, fence).filter(|_| flush.is_none_or(isa::supports)),
     };
+    if !isa::has_width(width) || !flush.is_none_or(isa::supports) {
+        return None;
+    }
     match (stream, width) {
         (true, _) if flush.is_some() => None,
         (true, Width::Sse2) => Some(with_fence::<StreamSse2, NoFlush>(at, fence)),

@@ -1,17 +1,20 @@
 //! The writer: copies blocks into its target and flushes them, in one of many ways.
 
-pub mod loops;
+mod loops;
 
-use std::ffi::CString;
+use std::hint::black_box;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
-use ringfence_experiment::task::{Instruction, LineState, PageSize, Pattern, Target, Write};
+use ringfence_experiment::task::{Instruction, LineState, PageSize, Target, Write};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::features::Features;
 use ringfence_persist::{Flush, LINE, Region, Request, isa};
 
-use self::loops::{Loop, Walk};
+use self::loops::Blocks;
+use super::lines::{self, Flusher, Scratch};
 use super::{Latencies, SetupError, Work, Workload};
 
 /// Targets already mapped, for writers that differ in nothing that concerns the mapping.
@@ -27,26 +30,25 @@ struct Mapped {
     pages: PageSize,
     size: u64,
     prefault: bool,
-    region: Rc<Region>,
+    memory: Rc<Scratch>,
 }
 
 impl Regions {
-    fn get(&mut self, task: &Write) -> Result<Rc<Region>, SetupError> {
+    fn get(&mut self, task: &Write) -> Result<Rc<Scratch>, SetupError> {
         let same = |known: &&Mapped| {
             (known.pages, known.size, known.prefault) == (task.pages, task.size.0, task.prefault)
                 && known.target == task.target
         };
         if let Some(known) = self.mapped.iter().find(same) {
-            return Ok(known.region.clone());
+            return Ok(known.memory.clone());
         }
         on_tmpfs(&task.target)?;
         let len = usize::try_from(task.size.0)
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: task.pages.pages() };
-        let region = Rc::new(Region::map(&request)?);
+        let memory = Rc::new(Scratch::new(Region::map(&request)?));
         if !task.prefault {
-            // SAFETY: nobody holds a reference into it.
-            unsafe { region.discard() }.map_err(|error| {
+            memory.discard().map_err(|error| {
                 SetupError::Other(format!(
                     "prefault = false: {} cannot give its pages back: {error}; use another target",
                     task.target
@@ -54,8 +56,8 @@ impl Regions {
             })?;
         }
         let (target, pages, size) = (task.target.clone(), task.pages, task.size.0);
-        self.mapped.push(Mapped { target, pages, size, prefault: task.prefault, region: region.clone() });
-        Ok(region)
+        self.mapped.push(Mapped { target, pages, size, prefault: task.prefault, memory: memory.clone() });
+        Ok(memory)
     }
 
     /// Sees to it that a ring can be made in a target: it cannot share its memory, and a device is one
@@ -73,6 +75,9 @@ impl Regions {
     }
 }
 
+// linux/magic.h.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
 // Another file system under this name would be measured as what it is not.
 fn on_tmpfs(target: &Target) -> Result<(), SetupError> {
     let Target::Tmpfs(folder) = target else { return Ok(()) };
@@ -80,21 +85,13 @@ fn on_tmpfs(target: &Target) -> Result<(), SetupError> {
         let text = format!("{}: {why}; name a folder such as /dev/shm", folder.display());
         Err(SetupError::Other(text))
     };
-    let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
+    if folder.as_os_str().as_bytes().contains(&0) {
         return refuse("the path holds a zero byte");
-    };
-    // SAFETY: a terminated path and an all-zero out-parameter, both outliving the call.
-    let (status, kind) = unsafe {
-        let mut stat: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &mut stat), stat.f_type)
-    };
-    if status != 0 {
-        return refuse(&std::io::Error::last_os_error().to_string());
     }
-    if kind == libc::TMPFS_MAGIC {
-        Ok(())
-    } else {
-        refuse("this is no tmpfs: use file: for other file systems")
+    match rustix::fs::statfs(folder) {
+        Err(errno) => refuse(&std::io::Error::from(errno).to_string()),
+        Ok(stat) if stat.f_type as u64 == TMPFS_MAGIC => Ok(()),
+        Ok(_) => refuse("this is no tmpfs: use file: for other file systems"),
     }
 }
 
@@ -104,11 +101,8 @@ const PREPARED: usize = (12 << 10) / LINE;
 
 /// A writer, ready to write.
 pub struct Writer {
-    region: Rc<Region>,
-    // Keeps the walk's source mapped.
-    _source: Region,
-    walk: Walk,
-    run: Loop,
+    blocks: Blocks,
+    evict: Flusher,
     line: LineState,
     sync: bool,
     prefault: bool,
@@ -129,31 +123,16 @@ impl Writer {
     /// # Errors
     /// Where the task makes no sense, the processor lacks an instruction, or the target cannot be had.
     pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
-        // The loops rely on both: a block has lines and fits, and the instructions exist.
         task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing(Some(&Features::detect())) {
             return Err(SetupError::Other(missing));
         }
-        let region = regions.get(task)?;
-        let source = super::memory(task.block.0, ringfence_persist::Pages::Base)?;
-        for offset in 0..task.block.0 as usize {
-            // SAFETY: inside the source, which has at least a block.
-            unsafe { source.base().add(offset).write((offset % 251) as u8 + 1) };
-        }
-        let stream = task.instruction == Instruction::Nt;
-        let run = loops::select(task.width, stream, task.instruction.flush(), task.fence_at, task.fence)
-            .expect("checked: there is such a way of writing");
-        let walk = Walk {
-            base: region.base(),
-            source: source.base(),
-            lines: task.block.0 as usize / LINE,
-            blocks: task.size.0 / task.block.0,
-            random: task.pattern == Pattern::Random,
-            batch: task.batch,
-            unfenced: 0,
-            index: 0,
-            state: seed | 1,
-        };
+        let target = regions.get(task)?;
+        let source = Scratch::new(super::memory(task.block.0, ringfence_persist::Pages::Base)?);
+        let no_way = || SetupError::Other("this processor has no such way of writing".into());
+        let blocks = Blocks::new(task, seed, target, source).ok_or_else(no_way)?;
+        let evict = Flusher::new(Flush::Clflushopt).or_else(|| Flusher::new(Flush::Clflush));
+        let evict = evict.ok_or_else(no_way)?;
         let pace = task.pace.map(|rate| {
             let seconds = task.block.0 as f64 / rate.0.0 as f64;
             Pace {
@@ -164,60 +143,49 @@ impl Writer {
         });
         let sync = task.instruction == Instruction::Msync;
         let (line, prefault, clock) = (task.line, task.prefault, Clock::host());
-        Ok(Self { region, _source: source, walk, run, line, sync, prefault, pace, clock })
+        Ok(Self { blocks, evict, line, sync, prefault, pace, clock })
     }
 
     /// What it writes to. Whoever reads or writes there does so between two calls of
     /// [`Workload::work`].
-    pub fn region(&self) -> &Rc<Region> {
-        &self.region
+    pub fn memory(&self) -> &Rc<Scratch> {
+        self.blocks.target()
     }
 
     fn write(&mut self, blocks: u64) {
         if self.sync {
             for _ in 0..blocks {
-                let offset = self.walk.clone().advance() as usize - self.region.base() as usize;
-                // SAFETY: see `new`: pointers and instructions fit the region and the processor.
-                unsafe { (self.run)(&mut self.walk, 1) };
+                let lines = self.blocks.ahead().next().expect("it has no end");
+                self.blocks.write(1);
                 // The range lies in the region; what the medium reports cannot be mended here, and a
                 // writer whose msync fails reports no progress for it.
-                let _ = self.region.msync(offset..offset + self.walk.lines * LINE);
+                let _ = self.memory().msync(lines.start * LINE..lines.end * LINE);
             }
         } else {
-            // SAFETY: as above.
-            unsafe { (self.run)(&mut self.walk, blocks) };
+            self.blocks.write(blocks);
         }
     }
 
     // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that took.
     fn give_back(&self) -> u64 {
         let start = self.clock.now();
-        // SAFETY: as there; the loops hold raw pointers.
-        unsafe { self.region.discard() }.expect("it was done once at the start");
+        self.memory().discard().expect("it was done once at the start");
         self.clock.now() - start
     }
 
     // Brings the lines of the next blocks into the state asked for; returns the ticks that took.
     fn prepare(&self, blocks: u64) -> u64 {
         let start = self.clock.now();
-        let mut ahead = self.walk.clone();
-        let evict = if isa::supports(Flush::Clflushopt) { isa::clflushopt } else { isa::clflush };
-        for _ in 0..blocks {
-            let block = ahead.advance();
-            for line in 0..self.walk.lines {
-                // SAFETY: the lines that the walk comes to next; `evict` exists.
-                unsafe {
-                    let p = block.add(line * LINE);
-                    match self.line {
-                        LineState::Cold => evict(p),
-                        _ => isa::prefetchw(p),
-                    }
-                }
+        for block in self.blocks.ahead().take(blocks as usize) {
+            let block = &self.memory().lines()[block];
+            match self.line {
+                LineState::Cold => block.iter().for_each(|line| self.evict.flush(line)),
+                _ => block.iter().for_each(lines::prefetch_to_write),
             }
             if self.line == LineState::Warm {
-                for line in 0..self.walk.lines {
-                    // SAFETY: as above; waits for the prefetch.
-                    unsafe { block.add(line * LINE).read_volatile() };
+                // Waits for the prefetches.
+                for line in block {
+                    black_box(line[0].load(Ordering::Relaxed));
                 }
             }
         }
@@ -228,7 +196,7 @@ impl Writer {
 
 impl Workload for Writer {
     fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
-        let units = amount * self.walk.lines as u64;
+        let units = amount * self.blocks.lines() as u64;
         let mut untimed = 0;
         if let Some(mut pace) = self.pace.take() {
             let mut left = amount;
@@ -242,17 +210,17 @@ impl Workload for Writer {
         } else if !self.prefault {
             let mut left = amount;
             while left > 0 {
-                let blocks = left.min(self.walk.blocks - self.walk.index);
+                let blocks = left.min(self.blocks.left());
                 self.write(blocks);
                 left -= blocks;
-                if self.walk.index == 0 {
+                if self.blocks.at_start() {
                     untimed += self.give_back();
                 }
             }
         } else if self.line == LineState::AsIs {
             self.write(amount);
         } else {
-            let portion = (PREPARED / self.walk.lines).max(1) as u64;
+            let portion = (PREPARED / self.blocks.lines()).max(1) as u64;
             let mut left = amount;
             while left > 0 {
                 let blocks = left.min(portion);
@@ -271,7 +239,7 @@ impl Workload for Writer {
         // Somebody else may have touched the pages since.
         if !self.prefault {
             self.give_back();
-            self.walk.index = 0;
+            self.blocks.restart();
         }
         if let Some(pace) = &mut self.pace {
             pace.due = 0.0;

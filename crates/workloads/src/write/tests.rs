@@ -1,4 +1,4 @@
-use ringfence_experiment::task::{FenceAt, FenceKind, WidthChoice};
+use ringfence_experiment::task::{FenceAt, FenceKind, Pattern, WidthChoice};
 use ringfence_machine::features::Features;
 use ringfence_machine::units::Bytes;
 
@@ -9,10 +9,9 @@ impl Latencies for Ignore {
     fn count(&self, _: u64) {}
 }
 
-fn contents(writer: &Writer) -> &[u8] {
+fn contents(writer: &Writer) -> Vec<u8> {
     isa::mfence();
-    // SAFETY: the region is mapped for as long as the writer lives, and nobody writes meanwhile.
-    unsafe { std::slice::from_raw_parts(writer.region.base(), writer.region.len()) }
+    writer.memory().bytes().iter().map(|byte| byte.load(Ordering::Relaxed)).collect()
 }
 
 #[test]
@@ -88,8 +87,9 @@ fn writers_to_one_target_share_its_mapping() {
     let other = Write { size: Bytes::mib(1), ..Write::default() };
     let second = Writer::new(&same, 1, &mut regions).unwrap();
     let third = Writer::new(&other, 1, &mut regions).unwrap();
-    assert_eq!(first.region.base(), second.region.base());
-    assert_ne!(first.region.base(), third.region.base());
+    assert!(Rc::ptr_eq(first.memory(), second.memory()));
+    assert_eq!(first.memory().region().base(), second.memory().region().base());
+    assert_ne!(first.memory().region().base(), third.memory().region().base());
 }
 
 #[test]

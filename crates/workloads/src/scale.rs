@@ -1,16 +1,19 @@
 //! Measures what a timed read takes on this machine: the [`Scale`] that tells hits from misses.
 
-use std::arch::x86_64::{__m128i, _mm_clflush, _mm_mfence};
+use std::cell::Cell;
 
 use ringfence_experiment::scale::Scale;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::pin;
-use ringfence_workloads::read::Order;
+use ringfence_persist::{Flush, LINE, isa};
+
+use super::lines::{self, Flusher, Piece};
+use super::read::Order;
 
 // Every fourth line is read, so that a prefetcher of adjacent lines brings in none that is to be missed.
 const LINES: u64 = 4096;
-const STRIDE: usize = 4 * 64;
+const STRIDE: usize = 4 * LINE;
 // The first round meets page tables and branches that are not cached.
 const ROUNDS: u64 = 4;
 
@@ -25,27 +28,18 @@ pub fn measure(cpu: CpuId) -> Option<Scale> {
 
 fn on_this_cpu() -> Scale {
     let clock = Clock::host();
-    let memory = vec![1u8; LINES as usize * STRIDE + 64];
-    let line = |number: u64| {
-        let aligned = memory.as_ptr().align_offset(64);
-        memory[aligned + number as usize * STRIDE..].as_ptr()
-    };
-    let timed = |number: u64| {
-        let at = line(number).cast::<__m128i>();
-        let start = clock.now();
-        // SAFETY: a line of the memory, aligned to 64 bytes, all of it inside.
-        unsafe { at.read_volatile() };
-        clock.now() - start
-    };
+    let clflush = Flusher::new(Flush::Clflush).expect("every x86-64 processor has it");
+    let mut memory = vec![1u8; LINES as usize * STRIDE + LINE];
+    let aligned = memory.as_ptr().align_offset(LINE);
+    let all = lines::pieces(Cell::from_mut(&mut memory[aligned..]).as_slice_of_cells());
+    // The first piece of a line.
+    let first = |number: u64| &all[number as usize * (STRIDE / size_of::<Piece>())];
+    let timed = |number: u64| lines::timed_read(clock, std::slice::from_ref(first(number)));
     let mut order = Order::new(LINES, 1);
     let (mut nothing, mut hits, mut misses) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        for number in 0..LINES {
-            // SAFETY: SSE2 is part of x86-64, and the line is mapped.
-            unsafe { _mm_clflush(line(number)) };
-        }
-        // SAFETY: as above; waits for the flushes.
-        unsafe { _mm_mfence() };
+        clflush.flush_each((0..LINES).map(first));
+        isa::mfence();
         order.begin();
         for number in order.by_ref() {
             let start = clock.now();
