@@ -348,23 +348,39 @@ fn select(
         (true, Width::Sse2) => Some(with_fence::<StreamSse2, NoFlush>(at, fence)),
         (true, Width::Avx2) => Some(with_fence::<StreamAvx2, NoFlush>(at, fence)),
         (true, Width::Avx512) => Some(with_fence::<StreamAvx512, NoFlush>(at, fence)),
-        (false, Width::Sse2) => Some(with_flush::<CopySse2>(flush, at, fence)),
-        (false, Width::Avx2) => Some(with_flush::<CopyAvx2>(flush, at, fence)),
-        (false, Width::Avx512) => Some(with_flush::<CopyAvx512>(flush, at, fence)),
+        (false, Width::Sse2) => Some(copied::<CopySse2>(flush, at, fence)),
+        (false, Width::Avx2) => Some(copied::<CopyAvx2>(flush, at, fence)),
+        (false, Width::Avx512) => Some(copied::<CopyAvx512>(flush, at, fence)),
     }
 }
 
+// Without a flush, lines are nothing that a copy of a whole block could have fences at.
 fn movsb(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Option<Loop> {
-    let at_lines = matches!(at, FenceAt::Line | FenceAt::Around);
-    (flush.is_some() || !at_lines).then(|| with_flush::<CopyMovsb>(flush, at, fence))
+    match (flush, at) {
+        (Some(flush), _) => Some(with_flush::<CopyMovsb>(flush, at, fence)),
+        (None, FenceAt::None) => Some(run::<CopyMovsb, NoFlush, NoFence, NoFence, false>),
+        (None, FenceAt::Block) => Some(match fence {
+            FenceKind::Sfence => run::<CopyMovsb, NoFlush, Sfence, NoFence, false>,
+            FenceKind::Mfence => run::<CopyMovsb, NoFlush, Mfence, NoFence, false>,
+            FenceKind::Locked => run::<CopyMovsb, NoFlush, Locked, NoFence, false>,
+            FenceKind::Lfence => run::<CopyMovsb, NoFlush, Lfence, NoFence, false>,
+        }),
+        (None, FenceAt::Line | FenceAt::Around) => None,
+    }
 }
 
-fn with_flush<C: Copy>(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Loop {
+fn copied<C: Copy>(flush: Option<Flush>, at: FenceAt, fence: FenceKind) -> Loop {
     match flush {
         None => with_fence::<C, NoFlush>(at, fence),
-        Some(Flush::Clflush) => with_fence::<C, Clflush>(at, fence),
-        Some(Flush::Clflushopt) => with_fence::<C, Clflushopt>(at, fence),
-        Some(Flush::Clwb) => with_fence::<C, Clwb>(at, fence),
+        Some(flush) => with_flush::<C>(flush, at, fence),
+    }
+}
+
+fn with_flush<C: Copy>(flush: Flush, at: FenceAt, fence: FenceKind) -> Loop {
+    match flush {
+        Flush::Clflush => with_fence::<C, Clflush>(at, fence),
+        Flush::Clflushopt => with_fence::<C, Clflushopt>(at, fence),
+        Flush::Clwb => with_fence::<C, Clwb>(at, fence),
     }
 }
 
