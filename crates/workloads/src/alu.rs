@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use ringfence_experiment::task::Alu;
 
-use super::{Latencies, Work, Workload};
+use crate::workload::{Latencies, Work, Workload};
 
 const PORTION: u64 = 1024;
 

@@ -12,7 +12,7 @@ use ringfence_machine::clock::Clock;
 use ringfence_persist::LINE;
 
 use super::lines::Cycle;
-use super::{Latencies, SetupError, Work, Workload};
+use crate::workload::{Latencies, SetupError, Work, Workload};
 
 const PORTION: u64 = 64;
 /// Batches of which a start's latency is the median: about 2 ms at a cache's latency.
@@ -34,7 +34,7 @@ pub struct Chaser {
 impl Chaser {
     /// Maps the footprint and links its lines.
     pub fn new(task: &Chase, seed: u64) -> Result<Self, SetupError> {
-        let region = super::memory(task.footprint.0, task.pages.pages())?;
+        let region = crate::workload::memory(task.footprint.0, task.pages.pages())?;
         let lines = task.footprint.0 / LINE as u64;
         let mut order: Vec<u32> = (0..lines as u32).collect();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);

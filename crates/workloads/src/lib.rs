@@ -9,79 +9,12 @@ pub mod read;
 pub mod ring;
 pub mod scale;
 mod stream;
+mod workload;
 pub mod write;
 
+pub use workload::{Latencies, SetupError, Work, Workload};
+
 use ringfence_experiment::task::Task;
-use ringfence_persist::{Pages, RegionError, Request};
-
-/// What was done in one call of [`Workload::work`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Units of work.
-    pub units: u64,
-    /// Clock ticks spent on preparations that are not part of the work.
-    pub untimed: u64,
-}
-
-/// Takes the latencies of single operations, where a workload was asked for them.
-pub trait Latencies {
-    /// Counts one latency, in clock ticks.
-    fn count(&self, ticks: u64);
-}
-
-/// A built-in workload.
-pub trait Workload {
-    /// Does `amount` times its least portion of work. The caller chooses the amount such that a call
-    /// takes some tens of microseconds.
-    fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work;
-
-    /// Called when it goes on after a pause.
-    fn resumed(&mut self) {}
-
-    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
-    /// caller sleeps instead of calling [`Workload::work`], and that time is no work. `None` for those
-    /// that work all the time.
-    fn rest_until(&self) -> Option<u64> {
-        None
-    }
-
-    /// What went wrong so far, in a sentence, where that spoils the work.
-    fn failure(&self) -> Option<&str> {
-        None
-    }
-
-    /// ns per unit, measured here and now in some milliseconds, where that tells which cache answers; called
-    /// once, at the start, while nobody else is let run. `None` where it tells nothing.
-    fn alone_ns(&mut self) -> Option<f64> {
-        None
-    }
-
-    /// Units in one round over what it touches, where caches take rounds to settle; 0 where not.
-    fn settle_units(&self) -> u64 {
-        0
-    }
-}
-
-/// Why a workload cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// No memory of the kind asked for.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-    /// Something else, in a sentence.
-    #[error("{0}")]
-    Other(String),
-}
-
-impl SetupError {
-    /// Whether what was asked for cannot be had on this machine as it is.
-    pub fn is_usage(&self) -> bool {
-        match self {
-            SetupError::Region(error) => error.is_usage(),
-            SetupError::Other(_) => true,
-        }
-    }
-}
 
 /// Memory already mapped, for tasks that differ in nothing that concerns it.
 #[derive(Default)]
@@ -107,12 +40,6 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
         Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
         Task::Command(_) | Task::Idle(_) => None,
     })
-}
-
-fn memory(len: u64, pages: Pages) -> Result<ringfence_persist::Region, RegionError> {
-    let len =
-        usize::try_from(len).map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
-    ringfence_persist::Region::map(&Request { pages, ..Request::dram(len) })
 }
 
 #[cfg(test)]

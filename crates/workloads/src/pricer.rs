@@ -4,7 +4,7 @@ use ringfence_experiment::task::Mcf;
 use ringfence_machine::units::Bytes;
 
 use super::mcf::{Solver, State, timetable, trips_for_footprint};
-use super::{Latencies, SetupError, Work, Workload};
+use crate::workload::{Latencies, SetupError, Work, Workload};
 
 const PORTION: u64 = 64;
 

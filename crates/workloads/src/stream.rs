@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::Stream;
 
-use super::{Latencies, Work, Workload};
+use crate::workload::{Latencies, Work, Workload};
 
 const PORTION: usize = 512;
 

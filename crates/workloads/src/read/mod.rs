@@ -23,7 +23,7 @@ use self::mapping::Mapping;
 pub use self::memory::Regions;
 pub use self::order::Order;
 use super::lines::{self, Flusher, Piece};
-use super::{Latencies, SetupError, Work, Workload};
+use crate::workload::{Latencies, SetupError, Work, Workload};
 use ringfence_experiment::task::Read;
 
 const PORTION: u64 = 16;

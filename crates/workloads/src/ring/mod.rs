@@ -16,7 +16,7 @@ use ringfence_persist::{LINE, Mapped, Pages, Region, Request, Ways};
 
 use self::baselines::Kind;
 use super::write::Regions;
-use super::{Latencies, SetupError, Work, Workload};
+use crate::workload::{Latencies, SetupError, Work, Workload};
 
 // Enough for an entry's lines not to be prefetched while they are written, few enough to be pushed quickly
 // through msync before anything is measured.

@@ -15,7 +15,7 @@ use ringfence_persist::{Flush, LINE, Region, Request, isa};
 
 use self::loops::Blocks;
 use super::lines::{self, Flusher, Scratch};
-use super::{Latencies, SetupError, Work, Workload};
+use crate::workload::{Latencies, SetupError, Work, Workload};
 
 /// Targets already mapped, for writers that differ in nothing that concerns the mapping.
 #[derive(Default)]
@@ -128,7 +128,7 @@ impl Writer {
             return Err(SetupError::Other(missing));
         }
         let target = regions.get(task)?;
-        let source = Scratch::new(super::memory(task.block.0, ringfence_persist::Pages::Base)?);
+        let source = Scratch::new(crate::workload::memory(task.block.0, ringfence_persist::Pages::Base)?);
         let no_way = || SetupError::Other("this processor has no such way of writing".into());
         let blocks = Blocks::new(task, seed, target, source).ok_or_else(no_way)?;
         let evict = Flusher::new(Flush::Clflushopt).or_else(|| Flusher::new(Flush::Clflush));
