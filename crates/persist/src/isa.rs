@@ -120,6 +120,59 @@ impl Width {
     }
 }
 
+impl Width {
+    /// Copies whole lines with ordinary stores, by a loop of this width's own.
+    ///
+    /// # Safety
+    /// `to` must be aligned to 64 bytes, and both ranges mapped for so many lines, that at `to` for writing; the
+    /// processor must have the registers ([`has_width`]).
+    #[inline(always)]
+    pub unsafe fn copy(self, to: *mut u8, from: *const u8, lines: usize) {
+        // SAFETY: by the contract above.
+        unsafe {
+            match self {
+                Width::Sse2 => each_line(to, from, lines, |to, from| copy_sse2(to, from)),
+                Width::Avx2 => each_line(to, from, lines, |to, from| copy_avx2(to, from)),
+                Width::Avx512 => each_line(to, from, lines, |to, from| copy_avx512(to, from)),
+            }
+            self.done(lines);
+        }
+    }
+
+    /// As [`Width::copy`], with stores that go past the cache: they are ordered by the next fence.
+    ///
+    /// # Safety
+    /// As [`Width::copy`].
+    #[inline(always)]
+    pub unsafe fn stream(self, to: *mut u8, from: *const u8, lines: usize) {
+        // SAFETY: by the contract above.
+        unsafe {
+            match self {
+                Width::Sse2 => each_line(to, from, lines, |to, from| stream_sse2(to, from)),
+                Width::Avx2 => each_line(to, from, lines, |to, from| stream_avx2(to, from)),
+                Width::Avx512 => each_line(to, from, lines, |to, from| stream_avx512(to, from)),
+            }
+            self.done(lines);
+        }
+    }
+
+    // Where nothing was copied there is no transition to pay for.
+    #[inline(always)]
+    unsafe fn done(self, lines: usize) {
+        if self != Width::Sse2 && lines > 0 {
+            // SAFETY: the registers exist, by the caller.
+            unsafe { vzeroupper() }
+        }
+    }
+}
+
+#[inline(always)]
+fn each_line(to: *mut u8, from: *const u8, lines: usize, copy: impl Fn(*mut u8, *const u8)) {
+    for line in 0..lines {
+        copy(to.wrapping_add(line * LINE), from.wrapping_add(line * LINE));
+    }
+}
+
 impl fmt::Display for Width {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

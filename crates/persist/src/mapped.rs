@@ -307,19 +307,7 @@ unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
     unsafe {
         stream_words(to, from, head / 8);
         let (to, from) = (to.add(head), from.add(head));
-        match width {
-            // There is nothing to copy, and so no transition to pay for.
-            _ if lines == 0 => {}
-            Width::Avx512 => {
-                each(to, from, lines, |to, from| isa::stream_avx512(to, from));
-                isa::vzeroupper();
-            }
-            Width::Avx2 => {
-                each(to, from, lines, |to, from| isa::stream_avx2(to, from));
-                isa::vzeroupper();
-            }
-            Width::Sse2 => each(to, from, lines, |to, from| isa::stream_sse2(to, from)),
-        }
+        width.stream(to, from, lines);
         let tail = bytes.len() - head - lines * LINE;
         stream_words(to.add(lines * LINE), from.add(lines * LINE), tail / 8);
     }
@@ -333,13 +321,6 @@ unsafe fn stream_words(to: *mut u8, from: *const u8, words: usize) {
     }
 }
 
-#[inline(always)]
-unsafe fn each(to: *mut u8, from: *const u8, lines: usize, copy: impl Fn(*mut u8, *const u8)) {
-    for line in 0..lines {
-        copy(to.wrapping_add(line * LINE), from.wrapping_add(line * LINE));
-    }
-}
-
 // Upwards and by words, which a call of memcpy would not promise: a line reaches memory as a prefix of its
 // stores.
 unsafe fn store(to: *mut u8, bytes: &[u8], width: Width) {
@@ -350,18 +331,7 @@ unsafe fn store(to: *mut u8, bytes: &[u8], width: Width) {
     unsafe {
         store_part(to, from, head);
         let (to, from) = (to.add(head), from.add(head));
-        match width {
-            _ if lines == 0 => {}
-            Width::Avx512 => {
-                each(to, from, lines, |to, from| isa::copy_avx512(to, from));
-                isa::vzeroupper();
-            }
-            Width::Avx2 => {
-                each(to, from, lines, |to, from| isa::copy_avx2(to, from));
-                isa::vzeroupper();
-            }
-            Width::Sse2 => each(to, from, lines, |to, from| isa::copy_sse2(to, from)),
-        }
+        width.copy(to, from, lines);
         let tail = bytes.len() - head - lines * LINE;
         store_part(to.add(lines * LINE), from.add(lines * LINE), tail);
     }

@@ -75,8 +75,8 @@ pub struct Prove {
     /// The aggressors' CPUs instead of the placement's; a single program may use all that are named
     #[arg(long, value_name = "CPUS")]
     pub aggressor_cpus: Option<String>,
-    /// Try only these levers: placement, instruction, env, pace, quota, cat, mba, cat+mba
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers")]
+    #[arg(help = format!("Try only these levers: {}", ringfence_studies::prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
     /// Where cat or mba keep the budget, leave that in place; 'ringfence resctrl undo' puts it back
     #[arg(long, help_heading = "Levers")]

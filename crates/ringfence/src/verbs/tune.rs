@@ -1,8 +1,7 @@
 //! `tune`: the policy file of a target.
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use ringfence_experiment::task::text;
@@ -17,6 +16,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{set, set_budget};
 use crate::shared::host;
+use ringfence_sysfs::whole;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let question = question(args)?;
@@ -104,10 +104,6 @@ fn write(path: &Path, policy: &str) -> Result<(), Failure> {
             path.display()
         ))
     };
-    let mut name: PathBuf = path.to_path_buf();
-    name.as_mut_os_string().push(".new");
     let text = format!("# How to make stores durable here, by 'ringfence tune'.\n{policy}");
-    let mut file = fs::File::create(&name).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&name, path).map_err(failed)
+    whole::write(path, text.as_bytes()).map_err(whole::WholeError::into_source).map_err(failed)
 }

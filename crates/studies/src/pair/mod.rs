@@ -35,6 +35,7 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
+use ringfence_sysfs::whole;
 
 /// Folder of the first dataset: every pair.
 pub const SCREEN: &str = "screen";
@@ -170,10 +171,8 @@ impl<'a> Begun<'a> {
         let begun = Self { dir, made: missing.map(Into::into).collect(), wrote: true };
         let text = serde_json::to_string_pretty(question).expect("a question has text keys only") + "\n";
         let path = dir.join(question::FILE);
-        let whole = path.with_extension("json.tmp");
         let written = fs::create_dir_all(dir)
-            .and_then(|()| fs::write(&whole, text))
-            .and_then(|()| fs::rename(&whole, &path));
+            .and_then(|()| whole::write(&path, text.as_bytes()).map_err(whole::WholeError::into_source));
         begun.keep_if(
             written.map_err(|error| StudyError::Failed(format!("writing {}: {error}", path.display()))),
         )?;

@@ -27,6 +27,7 @@ pub use choice::{Price, Tried};
 pub use control::Control;
 pub use keep::keep;
 pub use lever::started_in_group;
+pub use levers::names as lever_names;
 pub use proof::{Confirmation, Proof, Stage, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_engine::isolation::resctrl::Kept;

@@ -10,6 +10,7 @@ use ringfence_experiment::task::axes;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{ExperimentError, Measure, PlacementKind};
 use ringfence_machine::cpulist::CpuSet;
+use ringfence_sysfs::whole;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -197,10 +198,9 @@ impl Files {
     /// One sentence.
     pub fn write(&self, record: &Record) -> Result<(), String> {
         let text = serde_json::to_string_pretty(record).expect("a record has text keys only") + "\n";
-        let (path, new) = (self.record(), self.0.join(".question.json.new"));
+        let path = self.record();
         std::fs::create_dir_all(&self.0)
-            .and_then(|()| std::fs::write(&new, text))
-            .and_then(|()| std::fs::rename(&new, &path))
+            .and_then(|()| whole::write(&path, text.as_bytes()).map_err(whole::WholeError::into_source))
             .map_err(|error| {
                 format!("writing {}: {error}; free some space or choose another folder", path.display())
             })

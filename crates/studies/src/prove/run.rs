@@ -40,10 +40,8 @@ pub fn plan_of_look(question: &Question, machine: &Machine) -> Result<Plan, Stud
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
     question.victim().map_err(usage)?;
     question.aggressor().map_err(usage)?;
-    let known = levers::all();
-    let unknown = question.levers.iter().find(|name| known.iter().all(|lever| lever.name() != *name));
-    if let Some(name) = unknown {
-        let names: Vec<&str> = known.iter().map(|lever| lever.name()).collect();
+    let names = levers::names();
+    if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(StudyError::Usage(format!("'{name}' is no lever; there are: {}", names.join(", "))));
     }
     if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {

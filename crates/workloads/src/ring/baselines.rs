@@ -313,16 +313,7 @@ unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
     // SAFETY: line by line over both; no float is in a register between the statements.
     unsafe {
         let from = bytes.as_ptr();
-        match width {
-            Width::Avx512 => {
-                (0..lines).for_each(|i| isa::stream_avx512(to.add(i * LINE), from.add(i * LINE)))
-            }
-            Width::Avx2 => (0..lines).for_each(|i| isa::stream_avx2(to.add(i * LINE), from.add(i * LINE))),
-            Width::Sse2 => (0..lines).for_each(|i| isa::stream_sse2(to.add(i * LINE), from.add(i * LINE))),
-        }
-        if width != Width::Sse2 {
-            isa::vzeroupper();
-        }
+        width.stream(to, from, lines);
         let rest = &bytes[lines * LINE..];
         if !rest.is_empty() {
             let mut line = [0; LINE];

@@ -26,3 +26,8 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(both::Both),
     ]
 }
+
+/// Their names, as on the command line.
+pub fn names() -> Vec<&'static str> {
+    all().iter().map(|lever| lever.name()).collect()
+}
