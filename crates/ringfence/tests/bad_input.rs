@@ -49,7 +49,7 @@ fn command_lines() {
         (&["write", "--block", "65"], "multiple of 64B"),
         (&["write", "--block", "1MiB", "--size", "64KiB"], "smaller than block"),
         (&["write", "--instruction", "clwbb"], "did you mean `clwb`"),
-        (&["write", "--fence", "lfence"], "sfence"),
+        (&["write", "--fence", "sfenec"], "sfence"),
         (&["write", "--batch", "0"], "never fence"),
         (&["write", "--batch", "2", "--fence-at", "line"], "only with fence_at"),
         (&["write", "--target", "disk"], "is no target"),

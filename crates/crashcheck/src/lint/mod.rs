@@ -6,10 +6,8 @@
 //! the program may do something else.
 
 mod finding;
-mod prices;
 #[cfg(test)]
 mod tests;
-mod text;
 mod walk;
 
 use std::ops::Range;
