@@ -418,16 +418,11 @@ mod tests {
 
     #[test]
     fn every_copy_moves_the_whole_line_and_nothing_else() {
-        let ways: [(Width, Copy); 6] = [
-            (Width::Sse2, copy_sse2),
-            (Width::Sse2, stream_sse2),
-            (Width::Avx2, copy_avx2),
-            (Width::Avx2, stream_avx2),
-            (Width::Avx512, copy_avx512),
-            (Width::Avx512, stream_avx512),
-        ];
+        let streams: [Copy; 3] = [stream_sse2, stream_avx2, stream_avx512];
+        let copies: [Copy; 3] = [copy_sse2, copy_avx2, copy_avx512];
+        let ways = [copies, streams].into_iter().flat_map(|ways| Width::ALL.into_iter().zip(ways));
         let memory: [Line; 2] = [0, 64].map(|start| Line(std::array::from_fn(|i| i as u8 + start)));
-        let widths = ways.into_iter().filter(|(width, _)| has_width(*width));
+        let widths = ways.filter(|(width, _)| has_width(*width));
         for ((width, copy), from) in widths.flat_map(|way| [0, 1, 63].map(|from| (way, from))) {
             let mut to = [const { Line([0; LINE]) }; 3];
             // SAFETY: the target is aligned, both lines of the source are one array, the width exists,
