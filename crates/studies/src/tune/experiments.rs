@@ -137,13 +137,13 @@ mod tests {
                     [case.active[0].variant]
                     .task
                 {
-                    Task::Write(write) => format!("{} {:?}", write.block, write.instruction),
+                    Task::Write(write) => format!("{} {}", write.block, write.instruction),
                     _ => unreachable!(),
                 };
                 Some(format!("{} for {}", write(case), write(&plan.cases[case.baseline?])))
             })
             .collect();
-        assert_eq!(compared, ["256B Clwb for 256B Nt", "512B Clwb for 512B Nt"]);
+        assert_eq!(compared, ["256B clwb for 256B nt", "512B clwb for 512B nt"]);
         assert_eq!(confirmation(&question, &pmdk, &pmdk), None);
         let costs = Plan::new(&costs(&question), &topology, None).unwrap();
         assert_eq!(costs.cases.len(), 4 * BLOCKS.len() + 4 * (BATCHES.len() - 1));
