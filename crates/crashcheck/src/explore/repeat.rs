@@ -22,11 +22,12 @@ const FREE: u64 = 600;
 const SHARE: u64 = 32;
 /// And so many words that they read or write.
 const FREE_WORDS: u64 = 1_000_000;
-/// A search of so few states, in which recoveries read and write no more words, is done so often again: what is found
-/// in an order that no operation shows may be wrong in a rare state alone.
-const SMALL: u64 = 1000;
-const SMALL_WORDS: u64 = 1_000_000;
-const SEARCHES: usize = 3;
+/// A small search is done again, as often as no more states and words that recoveries read or write come of it, since
+/// what is found in an order that no operation shows may be wrong in a rare state alone. A search goes each path twice:
+/// after so many, one of two orders by chance was the same each time once in fifteen million.
+const SMALL: u64 = 3000;
+const SMALL_WORDS: u64 = 3_000_000;
+const SEARCHES: u64 = 11;
 /// Steps that are told of what the first run did where the second did something else.
 const NEXT: usize = 4;
 
@@ -53,10 +54,11 @@ impl Explorer<'_> {
     // What comes of all of it anew, if it is small.
     pub(super) fn search_again(&self) -> Option<Violation> {
         let steps = self.machines[0].0.borrow().log.done();
-        if self.times == 1 || self.states > SMALL || self.words > SMALL_WORDS || steps > PROGRAM_STEPS {
+        if self.times == 1 || steps > PROGRAM_STEPS {
             return None;
         }
-        (0..SEARCHES).find_map(|_| {
+        let searches = SEARCHES.min(SMALL / self.states.max(1)).min(SMALL_WORDS / self.words.max(1));
+        (0..searches).find_map(|_| {
             let again = Explorer::new(self.check, self.program, self.recovery).once();
             match again.record(&[]) {
                 Ok(events) => again.search(&events).violation,
