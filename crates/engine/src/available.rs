@@ -210,6 +210,15 @@ mod tests {
     }
 
     #[test]
+    fn what_looks_like_a_slip_may_be_a_program() {
+        let slip = parse_task("alue a=b").unwrap_err();
+        assert!(slip.contains("did you mean 'alu'"), "{slip}");
+        // As near to a workload's name, but known as a program.
+        let program = text::parse_beside("alue a=b", &|program| program == "alue").unwrap();
+        assert_eq!(program["run"].as_str(), Some("alue a=b"));
+    }
+
+    #[test]
     fn programs_are_found_by_name_and_by_path() {
         assert!(can_be_started("sh") && can_be_started("/bin/sh"));
         assert!(!can_be_started("no-such-program") && !can_be_started("/etc/passwd") && !can_be_started("/"));

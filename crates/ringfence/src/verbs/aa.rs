@@ -1,6 +1,6 @@
 //! `aa`: a task against itself, to learn what this machine's noise looks like.
 
-use ringfence_experiment::task::text;
+use ringfence_engine::available;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
 use crate::args::Aa;
@@ -33,7 +33,8 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
 
 fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
     let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
-        let task = text::parse(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+        let task =
+            available::parse_task(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
         Ok(Role {
             name: name.into(),
             count: OneOrMany::One(1),

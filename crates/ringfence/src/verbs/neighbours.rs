@@ -1,6 +1,6 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
-use ringfence_experiment::task::text;
+use ringfence_engine::available;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
 
 use crate::args::Neighbours;
@@ -14,7 +14,7 @@ pub fn run(args: &Neighbours) -> Result<(), Failure> {
 
 fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let task = |flag: &str, text: &str| {
-        text::parse(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+        available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
     };
     let victim = task("victim", &args.victim)?;
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_engine::available;
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Span;
@@ -156,7 +157,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
 }
 
 fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
-    let table = text::parse(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+    let table = available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
     let Some(progress) = progress else { return Ok(table) };
     if !table.contains_key("run") {
         return Err(Failure::Usage(format!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_experiment::task::text;
+use ringfence_engine::available;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, Measure, PlacementKind};
 use ringfence_machine::Machine;
@@ -22,7 +22,7 @@ pub fn run(args: &Sensitivity) -> Result<(), Failure> {
 
 fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
     let victim = |given: &String| {
-        text::parse(given).map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
+        available::parse_task(given).map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
     };
     let victims = args.victim.iter().map(victim).collect::<Result<Vec<_>, _>>()?;
     let footprint = |text: &String| {

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use ringfence_dataset::text_file;
-use ringfence_experiment::task::{Task, axes, text};
+use ringfence_engine::available;
+use ringfence_experiment::task::{Task, axes};
 use ringfence_experiment::{
     Arm, Experiment, ExperimentError, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA,
 };
@@ -97,7 +98,7 @@ impl Question {
         let mut kinds: Vec<Kind> = Vec::new();
         for (number, given) in self.tasks.iter().enumerate() {
             let failed = |error: String| format!("--task '{given}': {error}");
-            let table = text::parse(given).map_err(failed)?;
+            let table = available::parse_task(given).map_err(failed)?;
             let task = match &axes::expand(&table).map_err(failed)?[..] {
                 [one] => one.task.clone(),
                 _ => {

@@ -325,8 +325,8 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(sha
     }
 }
 
-/// The loop for a way of writing, if there is one on this processor: `stream` takes non-temporal stores, which exclude a flush
-/// and a copy of whole blocks; and those exclude fences at lines that nothing flushes.
+/// The loop for a way of writing, if there is one on this processor: `stream` takes non-temporal stores, which
+/// exclude a flush and a copy of whole blocks; and those exclude fences at lines that nothing flushes.
 fn select(
     width: WidthChoice,
     stream: bool,

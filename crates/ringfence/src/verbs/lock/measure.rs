@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use ringfence_engine::available;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Flush, text};
+use ringfence_experiment::task::Flush;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -148,7 +149,8 @@ impl Said {
 }
 
 fn question(asked: &LockMeasure) -> Result<Question, Failure> {
-    let noise = text::parse(&asked.noise).map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
+    let noise =
+        available::parse_task(&asked.noise).map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
     let mut interval = Span::ms(if asked.quick { 100 } else { 2000 });
     flags::set(&mut interval, "interval", asked.interval.as_deref())?;
     Ok(Question { size: places::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })
