@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use ringfence_experiment::Kind;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::placement::Placed;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
@@ -28,6 +29,9 @@ pub struct Manifest {
     pub version: String,
     /// The experiment's name.
     pub name: String,
+    /// The study that it is a stage of; absent where it is none's, and in datasets of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// The question it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
@@ -151,6 +155,7 @@ impl Manifest {
             program: "ringfence".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             name: experiment.name.clone(),
+            kind: experiment.kind.clone(),
             question: experiment.question.clone(),
             seed: experiment.seed,
             created: Date::new(SystemTime::now()).rfc3339(),

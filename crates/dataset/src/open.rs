@@ -57,7 +57,7 @@ impl Dataset {
     /// Whether measuring has ended as planned, so that there is nothing to go on with. Time that
     /// was spent is such an end.
     pub fn is_done(&self) -> bool {
-        matches!(self.manifest.ended, Some(Ended::Complete | Ended::Precise | Ended::Time))
+        self.manifest.ended.as_ref().is_some_and(Ended::is_planned)
     }
 
     /// When its last window ended, since its start.

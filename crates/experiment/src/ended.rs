@@ -17,3 +17,10 @@ pub enum Ended {
     /// Something failed; what was measured before is kept.
     Failed(String),
 }
+
+impl Ended {
+    /// Whether it ended as planned, so that there is nothing to go on with. Time that was spent is such an end.
+    pub fn is_planned(&self) -> bool {
+        matches!(self, Self::Complete | Self::Precise | Self::Time)
+    }
+}

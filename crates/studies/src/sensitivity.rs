@@ -11,14 +11,11 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes::Variant;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role};
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 use toml::{Table, Value};
-
-/// The experiments' name, by which their datasets are known.
-pub const NAME: &str = "sensitivity";
 
 const VICTIM: &str = "victim";
 const POLLUTER: &str = "polluter";
@@ -85,12 +82,6 @@ pub fn experiment(
         ..Role::new(name, Table::new())
     };
     Experiment {
-        schema: SCHEMA,
-        name: NAME.into(),
-        question: Some("From which footprint on does a polluter slow the victim down, and how much?".into()),
-        seed: 1,
-        metric: VICTIM.into(),
-        aa: None,
         measure,
         placement: Placement { kind: placement },
         roles: vec![role(VICTIM, victims.to_vec()), role(POLLUTER, polluters.iter().map(polluter).collect())],
@@ -98,6 +89,12 @@ pub fn experiment(
             Arm::new("alone", &[VICTIM], None),
             Arm::new("beside", &[VICTIM, POLLUTER], Some("alone")),
         ],
+        kind: Some(Kind::Sensitivity),
+        ..Experiment::asking(
+            "sensitivity",
+            "From which footprint on does a polluter slow the victim down, and how much?",
+            VICTIM,
+        )
     }
 }
 
@@ -175,8 +172,10 @@ pub struct Point {
 }
 
 impl Sensitivity {
-    /// From an experiment's samples; `None` where it has not the shape that [`experiment`] gives.
+    /// From an experiment's samples; `None` where it is another one, or has not the shape that [`experiment`]
+    /// gives.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Option<Self> {
+        plan.experiment.kind.as_ref().filter(|kind| **kind == Kind::Sensitivity)?;
         let [victim, polluter] =
             [VICTIM, POLLUTER].map(|name| plan.experiment.roles.iter().position(|role| role.name == name));
         let (victim, polluter) = (victim?, polluter?);

@@ -38,6 +38,7 @@
 
 mod check;
 mod fences;
+mod kind;
 
 use std::collections::BTreeMap;
 
@@ -45,6 +46,8 @@ use ringfence_machine::cpulist::CpuSet;
 use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Serialize};
 use toml::Table;
+
+pub use kind::Kind;
 
 use crate::nearest;
 use crate::units::{Share, Span};
@@ -77,6 +80,9 @@ pub struct Experiment {
     /// and what is reported is how often they see an effect that is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aa: Option<u32>,
+    /// The study that it is a stage of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// How it is measured.
     #[serde(default)]
     pub measure: Measure,
@@ -314,6 +320,7 @@ impl Experiment {
             seed: 1,
             metric: metric.into(),
             aa: None,
+            kind: None,
             measure: Measure::default(),
             placement: Placement::default(),
             roles: Vec::new(),
@@ -326,7 +333,7 @@ impl Experiment {
     /// # Errors
     /// One sentence; where the text is no TOML, with line and column.
     pub fn parse(text: &str) -> Result<Self, ExperimentError> {
-        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+        let mut experiment: Experiment = toml::from_str(text).map_err(|error| {
             let place = error.span().map(|span| line_and_column(text, span.start));
             let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
             // Keys that are there twice are no TOML; this one has two names.
@@ -339,6 +346,9 @@ impl Experiment {
             ExperimentError(format!("{}{message}", place.unwrap_or_default()))
         })?;
         experiment.check()?;
+        if experiment.kind.is_none() {
+            experiment.kind = Kind::of_name(&experiment.name);
+        }
         Ok(experiment)
     }
 

@@ -9,7 +9,7 @@ use ringfence_analysis::timeline::{self, Timeline};
 use ringfence_dataset::{Dataset, Manifest};
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::Machine;
-use ringfence_studies::sensitivity::{self, Sensitivity};
+use ringfence_studies::sensitivity::Sensitivity;
 
 /// Points that a time line is thinned to: about as many as a screen has room for.
 const MOST_POINTS: usize = 700;
@@ -62,9 +62,7 @@ impl Digest {
             aa: results::aa(plan, samples),
             aa_estimates: results::aa_estimates(plan, samples).unwrap_or_default(),
             frontier: frontier::frontier(plan, samples, level),
-            sensitivity: (plan.experiment.name == sensitivity::NAME)
-                .then(|| Sensitivity::new(plan, samples))
-                .flatten(),
+            sensitivity: Sensitivity::new(plan, samples),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             latencies: latency::cases(plan, samples, dataset.manifest.scale.as_ref(), level),
         }

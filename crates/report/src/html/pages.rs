@@ -1,6 +1,7 @@
 //! The kinds of pages.
 
 use ringfence_analysis::frontier::{self, Frontier};
+use ringfence_experiment::Kind;
 use ringfence_machine::Machine;
 use ringfence_studies::pair::Outcome;
 use ringfence_studies::prove::Proof;
@@ -149,15 +150,9 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
 // One per victim: its experiments at full rate and paced together.
 fn frontiers(survey: &Survey, digests: &[&Digest]) -> Vec<Frontier> {
     let of_victim = |victim: &str| {
-        let name = format!("neighbours-{victim}");
-        let parts: Vec<&Frontier> = digests
-            .iter()
-            .filter(|digest| {
-                digest.plan.experiment.name.strip_suffix("-paced").unwrap_or(&digest.plan.experiment.name)
-                    == name
-            })
-            .map(|digest| &digest.frontier)
-            .collect();
+        let is_one = |digest: &Digest| matches!(&digest.plan.experiment.kind, Some(Kind::SurveyBeside { victim: of, .. }) if of == victim);
+        let parts: Vec<&Frontier> =
+            digests.iter().filter(|digest| is_one(digest)).map(|digest| &digest.frontier).collect();
         frontier::merged(&parts).map(|merged| Frontier { victim: Some(victim.into()), ..merged })
     };
     survey.neighbours.iter().filter_map(|table| of_victim(&table.victim)).collect()

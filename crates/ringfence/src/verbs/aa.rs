@@ -1,7 +1,7 @@
 //! `aa`: a task against itself, to learn what this machine's noise looks like.
 
 use ringfence_engine::available;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 
 use crate::args::Aa;
 use crate::failure::Failure;
@@ -51,15 +51,10 @@ fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
     let active: Vec<&str> = active.iter().map(String::as_str).collect();
     let arm = |name: &str, baseline: Option<&str>| Arm::new(name, &active, baseline);
     Ok(Experiment {
-        schema: SCHEMA,
-        name: "aa".into(),
-        question: Some("How often does this machine show an effect that is not there?".into()),
-        seed: 1,
-        metric: "victim".into(),
         aa: Some(lives),
         measure: Measure { blocks: 1, ..Measure::default() },
-        placement: Placement::default(),
         roles,
         arms: vec![arm("first", None), arm("again", Some("first"))],
+        ..Experiment::asking("aa", "How often does this machine show an effect that is not there?", "victim")
     })
 }

@@ -1,7 +1,7 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
 use ringfence_engine::available;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role};
 
 use crate::args::Neighbours;
 use crate::failure::Failure;
@@ -28,12 +28,6 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     Ok(Experiment {
-        schema: SCHEMA,
-        name: "neighbours".into(),
-        question: Some("How much do aggressors slow the victim down?".into()),
-        seed: 1,
-        metric: "victim".into(),
-        aa: None,
         measure: Measure { looks: vec![12], ..Measure::default() },
         placement: Placement { kind: args.placement.into() },
         roles: vec![
@@ -56,5 +50,6 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
             Arm::new("alone", &["victim"], None),
             Arm::new("beside", &["victim", "aggressor"], Some("alone")),
         ],
+        ..Experiment::asking("neighbours", "How much do aggressors slow the victim down?", "victim")
     })
 }

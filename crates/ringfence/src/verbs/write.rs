@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::{Instruction, text};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 use toml::{Table, Value};
 
 use crate::args::Write;
@@ -41,15 +41,9 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
     flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
     let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
     Ok(Experiment {
-        schema: SCHEMA,
-        name: "write".into(),
-        question: Some("What does it cost to make a store durable here?".into()),
-        seed: 1,
-        metric: "writer".into(),
-        aa: None,
         measure: Measure { looks: vec![10], blocks: 1, probe: Span::ms(0), ..Measure::default() },
-        placement: Placement::default(),
         roles: vec![Role { name: "writer".into(), count, placement: None, cpus, task: OneOrMany::One(task) }],
         arms: vec![Arm::new("write", &["writer"], None)],
+        ..Experiment::asking("write", "What does it cost to make a store durable here?", "writer")
     })
 }

@@ -18,9 +18,7 @@ use std::collections::BTreeMap;
 use ringfence_experiment::task::axes;
 use ringfence_experiment::task::{Flush, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Measure, Placement, PlacementKind, Role, SCHEMA,
-};
+use ringfence_experiment::{Arm, Experiment, ExperimentError, Kind, Measure, Placement, PlacementKind, Role};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
@@ -118,12 +116,6 @@ fn of_rows(
     let mut reader = Role::new(READER, reader(asked));
     reader.cpus = asked.cpu.map(|cpu| [cpu].into_iter().collect());
     let experiment = Experiment {
-        schema: SCHEMA,
-        name: name.into(),
-        question: Some(question.into()),
-        seed: 1,
-        metric: READER.into(),
-        aa: None,
         measure: Measure {
             looks: vec![5],
             blocks: 1,
@@ -136,6 +128,8 @@ fn of_rows(
         placement: Placement { kind: PlacementKind::Auto },
         roles: vec![reader, Role::new(NOISE, asked.noise.clone())],
         arms,
+        kind: Some(Kind::Lock),
+        ..Experiment::asking(name, question, READER)
     };
     experiment.check()?;
     Ok(experiment)
@@ -169,11 +163,6 @@ pub fn parts(arm: &str) -> (&str, &str) {
         Some((row, last)) if last == NOISE || last.parse::<Flush>().is_ok() => (row, last),
         _ => (arm, "idle"),
     }
-}
-
-/// Whether an experiment is one of [`experiment`] or [`after`].
-pub fn is_one(experiment: &Experiment) -> bool {
-    experiment.name == EXPERIMENT || experiment.name.starts_with(&format!("{EXPERIMENT}-after-"))
 }
 
 fn reader(asked: &Question) -> Table {

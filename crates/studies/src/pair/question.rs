@@ -8,7 +8,7 @@ use ringfence_dataset::text_file;
 use ringfence_engine::available;
 use ringfence_experiment::task::{Task, axes};
 use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA,
+    Arm, Experiment, ExperimentError, Kind as Of, Measure, OneOrMany, Placement, PlacementKind, Role,
 };
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -127,7 +127,8 @@ impl Question {
     pub fn screening(&self, kinds: &[Kind]) -> Experiment {
         let all = (0..kinds.len()).flat_map(|a| (0..kinds.len()).map(move |b| (a, b)));
         let about = "How much do these tasks slow each other down?";
-        self.experiment("pair-screen", about, self.seed, &self.screen, kinds, all)
+        let experiment = self.experiment("pair-screen", about, self.seed, &self.screen, kinds, all);
+        Experiment { kind: Some(Of::PairScreen), ..experiment }
     }
 
     /// The experiment that measures, on fresh lives, the pairs of the present and of the advised
@@ -139,7 +140,8 @@ impl Question {
         let about = "What is gained by pairing these tasks as was advised?";
         // Another seed: another order, other memory layouts.
         let seed = self.seed.wrapping_add(0x5eed);
-        self.experiment("pair-confirm", about, seed, &self.confirm, kinds, both.into_iter())
+        let experiment = self.experiment("pair-confirm", about, seed, &self.confirm, kinds, both.into_iter());
+        Experiment { kind: Some(Of::PairConfirmation), ..experiment }
     }
 
     fn experiment(
@@ -167,16 +169,12 @@ impl Question {
             ..Arm::new(&format!("{} beside {}", letter(a), letter(b)), &[TASK, NEIGHBOUR], Some("alone"))
         });
         Experiment {
-            schema: SCHEMA,
-            name: name.into(),
-            question: Some(about.into()),
             seed,
-            metric: TASK.into(),
-            aa: None,
             measure: measure.clone(),
             placement: Placement { kind: self.placement },
             roles: vec![role(TASK), role(NEIGHBOUR)],
             arms: std::iter::once(alone).chain(beside).collect(),
+            ..Experiment::asking(name, about, TASK)
         }
     }
 

@@ -1,7 +1,7 @@
 //! The experiment of each stage.
 
 use ringfence_experiment::units::{Share, Span};
-use ringfence_experiment::{Arm, Decide, Experiment, Measure, OneOrMany, Placement, Role, SCHEMA};
+use ringfence_experiment::{Arm, Decide, Experiment, Kind, Measure, OneOrMany, Placement, Role};
 
 use super::lever::Offer;
 use super::time::{self, Given};
@@ -14,7 +14,7 @@ pub fn look(question: &Question, whole_runs: bool, given: Given) -> Experiment {
         ..looked_at(question, whole_runs, given)
     };
     let asks = "Does the aggressor slow the victim down by more than the budget?";
-    experiment(question, "look", asks, 0, measure, &[])
+    Experiment { kind: Some(Kind::ProveLook), ..experiment(question, "look", asks, 0, measure, &[]) }
 }
 
 /// All offers in one experiment, beside the aggressor as it is.
@@ -26,7 +26,7 @@ pub fn levers(question: &Question, whole_runs: bool, offers: &[Offer], given: Gi
     let time = given.time.map(Span);
     let measure = Measure { looks: vec![most], time, blocks, ..question.measure.clone() };
     let asks = "Which lever brings the victim back into the budget, and what does the aggressor pay?";
-    experiment(question, "levers", asks, 1, measure, offers)
+    Experiment { kind: Some(Kind::ProveLevers), ..experiment(question, "levers", asks, 1, measure, offers) }
 }
 
 /// One offer on fresh lives. Each of the attempts gets its part of the permitted error.
@@ -45,7 +45,9 @@ pub fn confirmation(
     };
     let asks = format!("Does '{}' keep the victim within the budget, on fresh lives?", offer.arm.name);
     let name = format!("confirm-{}", number + 1);
-    experiment(question, &name, &asks, 2 + number as u64, measure, std::slice::from_ref(offer))
+    let stage = 2 + number as u64;
+    let experiment = experiment(question, &name, &asks, stage, measure, std::slice::from_ref(offer));
+    Experiment { kind: Some(Kind::ProveConfirmation { number }), ..experiment }
 }
 
 /// The victim and nobody else.
@@ -89,17 +91,13 @@ fn experiment(
     roles.extend(offers.iter().filter_map(|offer| offer.role.clone()));
     arms.extend(offers.iter().map(|offer| offer.arm.clone()));
     Experiment {
-        schema: SCHEMA,
-        name: name.into(),
-        question: Some(asks.into()),
         // Another seed is other lives: their order and their memory layouts.
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
-        metric: VICTIM.into(),
-        aa: None,
         measure,
         placement: Placement { kind: question.placement },
         roles,
         arms,
+        ..Experiment::asking(name, asks, VICTIM)
     }
 }
 

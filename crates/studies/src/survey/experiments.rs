@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::{FenceAt, Instruction, table, words};
 use ringfence_experiment::units::{Rate, Span};
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Role};
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
 
@@ -65,6 +65,7 @@ pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
         },
         roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }],
         arms: vec![Arm::new("write", &[WRITER], None)],
+        kind: Some(Kind::SurveyCost),
         ..Experiment::asking("cost", "What does it cost to make a store durable here?", WRITER)
     }
 }
@@ -111,9 +112,6 @@ pub enum Writers {
     Paced(Rate),
 }
 
-/// What follows a victim's name in the name of its experiment beside paced writers.
-pub const PACED: &str = "-paced";
-
 /// A victim beside writers.
 pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes, seed: u64) -> Experiment {
     const VICTIM: &str = "victim";
@@ -143,19 +141,19 @@ pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes,
         ])
     };
     let mut tasks = vec![writer(words(Instruction::in_memory().map(Instruction::name)), BESIDE)];
-    let suffix = match writers {
+    let paced = matches!(writers, Writers::Paced(_));
+    match writers {
         Writers::Paced(pace) => {
             tasks[0].insert("pace".into(), pace.to_string().into());
-            PACED
         }
         Writers::AtFullRate(others) => {
             let others = others.iter();
             tasks.extend(others.map(|(block, names)| writer(words(names.iter().copied()), *block)));
             tasks.extend(["alu", "idle"].map(|control| table([("workload", control.into())])));
-            ""
         }
-    };
+    }
     let name = &victim.name;
+    let suffix = if paced { "-paced" } else { "" };
     let question = format!("How much does a writer slow {name} down on another core?");
     Experiment {
         seed,
@@ -168,6 +166,7 @@ pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes,
             Arm::new("alone", &[VICTIM], None),
             Arm::new("beside", &[VICTIM, AGGRESSOR], Some("alone")),
         ],
+        kind: Some(Kind::SurveyBeside { victim: name.clone(), paced }),
         ..Experiment::asking(&format!("neighbours-{name}{suffix}"), &question, VICTIM)
     }
 }

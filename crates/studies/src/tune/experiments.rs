@@ -3,7 +3,7 @@
 use ringfence_analysis::estimate::FEWEST_LIVES;
 use ringfence_experiment::task::{Instruction, words};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, PlacementKind, Role, SCHEMA};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role};
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
 
@@ -28,6 +28,7 @@ pub fn costs(question: &Question) -> Experiment {
     );
     let mut experiment =
         experiment(question, "costs", "Which way to make a store durable is cheapest here?", 0);
+    experiment.kind = Some(Kind::TuneCosts);
     experiment.roles =
         vec![Role { task: OneOrMany::Many(vec![by_block, by_batch]), ..Role::new(WRITER, Table::new()) }];
     experiment.arms = vec![Arm::new("write", &[WRITER], None)];
@@ -60,6 +61,7 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
             .insert(WRITER.into(), Table::from_iter([("instruction".to_string(), name(choice.way(block)))]));
         experiment.arms.extend([before, after]);
     }
+    experiment.kind = Some(Kind::TuneConfirmation);
     experiment.roles = vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }];
     Some(experiment)
 }
@@ -84,12 +86,7 @@ fn target(question: &Question) -> Table {
 
 fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experiment {
     Experiment {
-        schema: SCHEMA,
-        name: name.into(),
-        question: Some(asks.into()),
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
-        metric: WRITER.into(),
-        aa: None,
         measure: Measure {
             looks: vec![question.lives.max(FEWEST_LIVES)],
             blocks: 1,
@@ -101,6 +98,7 @@ fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experi
         placement: Placement { kind: PlacementKind::Auto },
         roles: Vec::new(),
         arms: Vec::new(),
+        ..Experiment::asking(name, asks, WRITER)
     }
 }
 
