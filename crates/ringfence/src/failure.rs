@@ -104,6 +104,16 @@ impl Failure {
     }
 }
 
+impl From<Failure> for StudyError {
+    /// Of what a study asks of this program. A verdict is none of that, and has been said.
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Usage(why) => Self::Usage(why),
+            failure => Self::Failed(failure.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
-use ringfence_studies::survey::Watch;
+use ringfence_studies::study::Watch;
 
 /// Shows how measuring comes along.
 pub struct Show {

@@ -21,6 +21,17 @@ pub enum StudyError {
     OutOfTime,
 }
 
+impl StudyError {
+    /// The same, saying in which stage it was.
+    pub(crate) fn within(self, stage: &str) -> Self {
+        match self {
+            Self::Usage(why) => Self::Usage(format!("{stage}: {why}")),
+            Self::Failed(why) => Self::Failed(format!("{stage}: {why}")),
+            other => other,
+        }
+    }
+}
+
 impl From<EngineError> for StudyError {
     fn from(error: EngineError) -> Self {
         match error {

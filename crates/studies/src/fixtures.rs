@@ -38,7 +38,7 @@ pub fn survey_in(dir: &Path, harm: Harm) -> Survey {
         recorder.append(samples).expect("the samples are the plan's");
         recorder.finish(&Ended::Complete).expect("the folder can be written to");
     });
-    stored::write(dir, &survey).expect("the folder can be written to");
+    stored::kept(&survey).write(dir).expect("the folder can be written to");
     survey
 }
 

@@ -11,6 +11,7 @@ pub mod pair;
 pub mod prove;
 pub mod reproduce;
 pub mod sensitivity;
+pub mod study;
 pub mod survey;
 pub mod tune;
 

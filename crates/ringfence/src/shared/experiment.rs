@@ -7,19 +7,17 @@ use std::time::Instant;
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_engine::runner::Progress;
-use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
+use ringfence_experiment::{Experiment, Kind};
 use ringfence_machine::Machine;
-use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_studies::StudyError;
-use ringfence_studies::lock;
 use ringfence_studies::measure::{self, Measurement};
-use ringfence_studies::sensitivity::{self, Sensitivity};
+use ringfence_studies::sensitivity::Sensitivity;
 use serde_json::{Value, json};
 
 use crate::args::Measuring;
@@ -75,7 +73,7 @@ pub fn carry_out(
         output::print(&as_text(&done, dir, machine, started)?)?;
     }
     // Curves are to be looked at.
-    if curves(&done.plan, &done.samples).is_some() {
+    if Sensitivity::new(&done.plan, &done.samples).is_some() {
         super::page::beside(dir, flags.output.json)?;
     }
     finish(&done.ended, dir)
@@ -88,9 +86,7 @@ pub fn watch(
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<Measurement, Failure> {
     let stop = super::host::stop_on_signals()?;
-    // Held open until the end of the measurement; the kernel lets go when it is closed.
-    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
-    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
+    let _awake = super::host::keep_awake(flags.no_deep_idle)?;
     let mut show = Show::new(flags.output.quiet);
     show.begin(name);
     let done = measure(&stop, &mut |progress| show.update(progress));
@@ -115,7 +111,7 @@ pub fn as_json(done: &Measurement, dir: &Path) -> Result<Value, Failure> {
         "starts": done.starts,
         "left": done.left,
     });
-    if let Some(found) = curves(&done.plan, &done.samples) {
+    if let Some(found) = Sensitivity::new(&done.plan, &done.samples) {
         value["sensitivity"] = json!(found);
     }
     Ok(value)
@@ -161,18 +157,13 @@ pub fn tables(
     results: &[CaseResult],
     style: &ringfence_report::Style,
 ) -> String {
-    let curves = curves(plan, samples).map(|found| ringfence_report::sensitivity(&found, style));
+    let curves = Sensitivity::new(plan, samples).map(|found| ringfence_report::sensitivity(&found, style));
     match curves {
         Some(curves) if plan.not_run.is_empty() => curves,
         // The cases say what was not run and why.
         Some(curves) => format!("{}\n{curves}", ringfence_report::cases(plan, results, style)),
         None => ringfence_report::cases(plan, results, style),
     }
-}
-
-fn curves(plan: &Plan, samples: &[Sample]) -> Option<Sensitivity> {
-    let is_one = plan.experiment.name == sensitivity::NAME;
-    is_one.then(|| Sensitivity::new(plan, samples)).flatten()
 }
 
 /// The latencies that tasks counted, as text after a blank line; empty where none did.
@@ -183,7 +174,7 @@ pub fn latencies(
     style: &ringfence_report::Style,
 ) -> Result<String, Failure> {
     let all = case_latencies(plan, samples, scale)?;
-    let brief = if lock::is_one(&plan.experiment) {
+    let brief = if plan.experiment.kind == Some(Kind::Lock) {
         ringfence_report::lock_table(&all, style)
     } else {
         String::new()
@@ -210,7 +201,8 @@ pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
     }
 }
 
-fn cut_short(why: &str, dir: &Path) -> Failure {
+/// That measuring ended early, and what goes on with it.
+pub fn cut_short(why: &str, dir: &Path) -> Failure {
     Failure::Failed(format!(
         "{why}; what was measured until then is in {}, and this goes on: {}",
         dir.display(),

@@ -1,10 +1,11 @@
 //! What a folder holds: the answer of a verb, or datasets alone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use ringfence_dataset::{Dataset, text_file};
+use ringfence_dataset::text_file;
 use ringfence_studies::pair::{Outcome, Question};
-use ringfence_studies::prove::{self, Files, Proof};
+use ringfence_studies::prove::{Files, Proof};
+use ringfence_studies::study::{self, Stage};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -18,23 +19,14 @@ pub fn kind(dir: &Path) -> Option<String> {
 
 /// The answer of `prove` again, from its folder.
 pub fn proof(dir: &Path) -> Result<Proof, Failure> {
-    let files = Files::of(dir);
-    let record = files.read().map_err(Failure::Failed)?;
-    // Where the victim's control has refused a verdict, there is no look.
-    if let Some(control) = record.control.as_ref().filter(|_| !files.look().exists()) {
-        return Ok(Proof::refused(&record, control));
+    let record = Files::of(dir).read().map_err(Failure::Failed)?;
+    let datasets = study::datasets(dir)?;
+    // Only where the victim's control has refused a verdict, nothing else was measured.
+    if datasets.is_empty() && record.control.is_none() {
+        ringfence_dataset::list(dir)?;
     }
-    let look = Dataset::open(&files.look())?;
-    let open = |path: PathBuf| -> Result<Option<Dataset>, Failure> {
-        if path.exists() { Ok(Some(Dataset::open(&path)?)) } else { Ok(None) }
-    };
-    let levers = open(files.levers())?;
-    let mut confirmations = Vec::new();
-    while let Some(dataset) = open(files.confirmation(confirmations.len()))? {
-        confirmations.push(dataset);
-    }
-    let confirmations: Vec<prove::Stage> = confirmations.iter().map(prove::Stage::from).collect();
-    Ok(Proof::new(&record, (&look).into(), levers.as_ref().map(prove::Stage::from), &confirmations))
+    let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
+    Ok(Proof::new(&record, &stages))
 }
 
 /// What `--json` prints, here and of `show`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ringfence_machine::Machine;
+use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_machine::root::FsRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
@@ -37,4 +38,11 @@ pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
         Ok(_) => Err(refused("this is no folder".into())),
         Err(error) => Err(refused(error.to_string())),
     }
+}
+
+/// Keeps CPUs from sleeping deeply until it is dropped, where `--no-deep-idle` asks for it: the file is held
+/// open, and the kernel lets go when it is closed.
+pub fn keep_awake(asked: bool) -> Result<Option<CpuDmaLatency>, Failure> {
+    let held = asked.then(CpuDmaLatency::hold).transpose();
+    held.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::Machine;
-use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_studies::pair::{self, Question};
+use ringfence_studies::study::Here;
 
 use super::resume;
 use crate::args::{Measuring, Pair};
@@ -90,11 +90,10 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
 
 fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
-    let awake = flags.no_deep_idle.then(CpuDmaLatency::hold).transpose();
-    let _awake = awake.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))?;
+    let _awake = host::keep_awake(flags.no_deep_idle)?;
     let mut show = Show::new(flags.output.quiet);
     let started = Instant::now();
-    let outcome = pair::run(question, dir, machine, &stop, &mut show);
+    let outcome = pair::run(question, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();
     let outcome = outcome?;
     if flags.output.json {

@@ -11,6 +11,7 @@ use ringfence_experiment::task::text;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_studies::prove::{self, Files, Question};
+use ringfence_studies::study::Here;
 use serde_json::json;
 use toml::{Table, Value};
 
@@ -47,21 +48,21 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
-    let done = prove::run(question, machine, dir, &stop, &mut show);
+    let done = prove::run(question, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();
     let done = done?;
     // What was cut short has not earned to be kept.
-    let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.proof));
+    let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.findings));
     if args.output.json {
         let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
         output::print_json(&json!({
-            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.proof, "kept": kept,
+            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.findings, "kept": kept,
             "left": done.left,
         }))?;
     } else {
         let style = output::style();
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";
-        text += &ringfence_report::prove(&done.proof, &style);
+        text += &ringfence_report::prove(&done.findings, &style);
         if let Some(kept) = &kept {
             text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), question, &style);
         }
@@ -74,7 +75,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     if let Some(Err(error)) = kept {
         return Err(error.into());
     }
-    match (&done.ended_early, done.proof.verdict) {
+    match (&done.ended_early, done.findings.verdict) {
         (Some(why), _) => {
             Err(Failure::Failed(format!("{why}; go on with: {}", command(&["prove", "--resume"], dir))))
         }

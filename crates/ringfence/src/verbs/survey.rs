@@ -23,7 +23,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let options = Options { depth, seed: args.seed, dir: dir.clone() };
-    let surveyed = survey::run(&options, machine, &stop, &mut show);
+    let surveyed = survey::run(&options, &machine, &stop, &mut show);
     show.end();
     let surveyed = surveyed?;
     if args.output.json {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
+use ringfence_studies::study::Here;
 use ringfence_studies::tune::{self, Question, Tuned};
 use serde_json::json;
 
@@ -29,7 +30,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
-    let tuned = tune::run(&question, &machine, &dir, &stop, &mut show);
+    let tuned = tune::run(&question, &mut Here::new(&machine, &dir, &stop, &mut show));
     show.end();
     let tuned = tuned?;
     if let Some(policy) = &tuned.policy {

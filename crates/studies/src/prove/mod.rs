@@ -28,10 +28,10 @@ pub use control::Control;
 pub use keep::keep;
 pub use lever::started_in_group;
 pub use levers::names as lever_names;
-pub use proof::{Confirmation, Proof, Stage, Verdict};
+pub use proof::{Confirmation, Proof, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_engine::isolation::resctrl::Kept;
-pub use run::{Proved, check_time, plan_of_look, precision, run};
+pub use run::{check_time, plan_of_look, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 
 /// Confirmations at most.

@@ -2,30 +2,15 @@
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate};
 use ringfence_analysis::results;
-use ringfence_dataset::Dataset;
+use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Offer;
 use super::{BESIDE, Control, Record};
-
-/// A stage as far as it was measured.
-#[derive(Debug, Clone, Copy)]
-pub struct Stage<'a> {
-    /// Its plan.
-    pub plan: &'a Plan,
-    /// Its samples.
-    pub samples: &'a [Sample],
-}
-
-impl<'a> From<&'a Dataset> for Stage<'a> {
-    fn from(dataset: &'a Dataset) -> Self {
-        Self { plan: &dataset.plan, samples: &dataset.samples }
-    }
-}
+use crate::study::Stage;
 
 /// A lever measured again.
 #[derive(Debug, Clone, Serialize)]
@@ -77,25 +62,32 @@ pub struct Proof {
 
 impl Proof {
     /// Judges what was measured so far.
-    pub fn new(record: &Record, look: Stage, levers: Option<Stage>, confirmations: &[Stage]) -> Self {
+    pub fn new(record: &Record, stages: &[Stage]) -> Self {
+        let Some(look) = Stage::find(stages, |kind| *kind == Kind::ProveLook) else {
+            return Self::unseen(record);
+        };
+        let levers = Stage::find(stages, |kind| *kind == Kind::ProveLevers);
         let budget = record.question.budget.0;
         let offers = record.offers.as_deref().unwrap_or_default();
+        let sought = levers.is_some() || record.offers.as_ref().is_some_and(Vec::is_empty);
         let beside = slowdown(look, BESIDE);
         let tried = levers
             .map_or(Vec::new(), |stage| offers.iter().filter_map(|offer| tried_in(stage, offer)).collect());
-        let confirm = |stage: &Stage| {
+        let confirm = |stage: Stage| {
             let offer = offers.iter().find(|offer| case(stage.plan, &offer.arm.name).is_some())?;
-            let tried = tried_in(*stage, offer)?;
+            let tried = tried_in(stage, offer)?;
             let met = side(&tried.victim, budget);
-            Some(Confirmation { beside: slowdown(*stage, BESIDE), tried, met })
+            Some(Confirmation { beside: slowdown(stage, BESIDE), tried, met })
         };
-        let confirmations: Vec<Confirmation> = confirmations.iter().filter_map(confirm).collect();
+        let attempt = |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
+        let confirmations: Vec<Confirmation> =
+            (0..super::ATTEMPTS).map_while(attempt).filter_map(confirm).collect();
         let nothing = record.control.as_ref().and_then(Control::depends) == Some(false)
             || record.worked.is_some_and(|worked| worked.nothing());
         let verdict = if nothing {
             Verdict::NothingHappened
         } else {
-            verdict(side(&beside, budget), levers.is_some(), &tried, &confirmations, budget)
+            verdict(side(&beside, budget), sought, &tried, &confirmations, budget)
         };
         let placed = |role: usize| {
             let instances = 0..look.plan.placed.cpus[role].len() as u32;
@@ -113,12 +105,13 @@ impl Proof {
         }
     }
 
-    /// What is known where the control has refused a verdict, so that nothing else was measured.
-    pub fn refused(record: &Record, control: &Control) -> Self {
+    // What is known where the control has refused a verdict, so that nothing else was measured.
+    fn unseen(record: &Record) -> Self {
+        let control = record.control.as_ref();
         Self {
             record: record.clone(),
-            unit: control.unit.clone(),
-            cpus: [control.cpus.clone(), Vec::new()],
+            unit: control.map_or_else(|| "units".into(), |control| control.unit.clone()),
+            cpus: [control.map(|control| control.cpus.clone()).unwrap_or_default(), Vec::new()],
             beside: Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured),
             tried: Vec::new(),
             confirmations: Vec::new(),

@@ -1,16 +1,13 @@
 //! What is asked, and what is kept of it in the folder of the answer.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use ringfence_dataset::Dataset;
 use ringfence_dataset::text_file;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{ExperimentError, Measure, PlacementKind};
 use ringfence_machine::cpulist::CpuSet;
-use ringfence_sysfs::whole;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -138,9 +135,12 @@ impl Files {
         Self(dir.into())
     }
 
+    /// The record's name.
+    pub const RECORD: &str = "question.json";
+
     /// The record.
     pub fn record(&self) -> PathBuf {
-        self.0.join("question.json")
+        self.0.join(Self::RECORD)
     }
 
     /// The look's dataset.
@@ -156,21 +156,6 @@ impl Files {
     /// The dataset of a confirmation, counted from 0.
     pub fn confirmation(&self, number: usize) -> PathBuf {
         self.0.join(format!("confirm-{}", number + 1))
-    }
-
-    /// For how long the stages that there are have been measured.
-    pub(super) fn measured_for(&self) -> Duration {
-        let confirmations = (0..super::ATTEMPTS).map(|number| self.confirmation(number));
-        let stages = [self.look(), self.levers()].into_iter().chain(confirmations);
-        let datasets = stages.filter_map(|dir| Dataset::open(&dir).ok());
-        datasets.map(|dataset| dataset.measured_for()).sum()
-    }
-
-    /// Removes the record, and the folder if nothing else is in it.
-    pub(super) fn remove(&self) {
-        // What cannot be removed stays; the error that led here is what counts.
-        let _ = std::fs::remove_file(self.record());
-        let _ = std::fs::remove_dir(&self.0);
     }
 
     /// Reads the record.
@@ -190,19 +175,5 @@ impl Files {
             (SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
             (newer, _) => Err(damaged(format!("schema {newer} is not known: this program reads {SCHEMA}"))),
         }
-    }
-
-    /// Writes the record in place of what was there.
-    ///
-    /// # Errors
-    /// One sentence.
-    pub fn write(&self, record: &Record) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(record).expect("a record has text keys only") + "\n";
-        let path = self.record();
-        std::fs::create_dir_all(&self.0)
-            .and_then(|()| whole::write(&path, text.as_bytes()).map_err(whole::WholeError::into_source))
-            .map_err(|error| {
-                format!("writing {}: {error}; free some space or choose another folder", path.display())
-            })
     }
 }

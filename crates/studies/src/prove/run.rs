@@ -1,36 +1,22 @@
 //! Measures the stages, as far as each turns out to be needed.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_analysis::results;
-use ringfence_dataset::Dataset;
 use ringfence_engine::isolation;
-use ringfence_experiment::ended::Ended;
+use ringfence_experiment::PlacementKind;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, PlacementKind};
 use ringfence_machine::Machine;
 
 use super::lever::{Offer, Scene, Shared};
-use super::proof::{Proof, Stage};
+use super::proof::Proof;
 use super::time::{self, Given, Precision};
 use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
 use crate::StudyError;
-use crate::measure::{self, Measurement};
-use crate::survey::Watch;
-
-/// An answer, and whether it was cut short.
-pub struct Proved {
-    /// The answer as far as it was measured.
-    pub proof: Proof,
-    /// Why it ended early, if it did.
-    pub ended_early: Option<String>,
-    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
-    pub left: Vec<String>,
-}
+use crate::measure;
+use crate::study::{self, Done, Here, Kept, Planned, Stage, Study};
 
 /// The look's plan: what can be checked before anything runs.
 ///
@@ -117,133 +103,145 @@ fn whole_runs(question: &Question) -> bool {
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(
-    question: &Question,
-    machine: &Machine,
-    dir: &Path,
-    stop: &AtomicBool,
-    watch: &mut dyn Watch,
-) -> Result<Proved, StudyError> {
-    let plan = plan_of_look(question, machine)?;
-    let files = Files::of(dir);
-    let whole = whole_runs(question);
+pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyError> {
+    let plan = plan_of_look(question, here.machine)?;
+    let files = Files::of(here.dir);
     let mut record = Record::new(question);
     // What was offered before, if this goes on: others may use resctrl differently by now.
     if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
         record = earlier;
     }
-    let spent = files.measured_for();
-    let mut stages = Stages {
-        machine,
-        stop,
-        watch,
-        number: 0,
-        ended_early: None,
-        left: Vec::new(),
-        begun: Instant::now(),
-        spent,
-    };
-    let time = question.time.map(|time| time.0);
-
-    // Before anything is measured, so that whoever is killed can go on; what cannot be begun leaves
-    // nothing behind.
-    let begun = files.record().exists();
-    files.write(&record).map_err(StudyError::Failed)?;
     let looked = files.look().exists();
-    if question.wants_control() && record.control.is_none() && !looked {
-        match stages.control(question, time) {
-            Ok(control) => record.control = Some(control),
-            Err(error) => {
-                if !begun {
-                    files.remove();
+    let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
+    study::carry_out(&mut proving, here)
+}
+
+struct Proving<'a> {
+    question: &'a Question,
+    // The look's.
+    plan: Plan,
+    files: Files,
+    record: Record,
+    // Whether the victim's runs are timed whole.
+    whole: bool,
+    // Whether an earlier run has begun to look.
+    looked: bool,
+}
+
+impl Study for Proving<'_> {
+    type Findings = Proof;
+
+    fn stages(&self) -> Vec<Duration> {
+        // How long they take depends on what they show.
+        vec![Duration::ZERO; 3]
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        Some(Kept::new(Files::RECORD, &self.record))
+    }
+
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        match stages {
+            [] => self.look(here),
+            [look] => {
+                if let Some(worked) = worked(look) {
+                    self.record.worked = Some(self.record.worked.unwrap_or_default().and(worked));
                 }
-                return Err(out_of_time(error, question));
+                match Proof::new(&self.record, stages).needs_levers() {
+                    true => Ok(self.levers(*look, here)),
+                    false => Ok(None),
+                }
             }
-        }
-        files.write(&record).map_err(StudyError::Failed)?;
-    }
-    // What was looked at by a version that took a control for enough that could not tell, goes on.
-    let refuses = |control: &&Control| control.depends().map_or(!looked, |depends| !depends);
-    if let Some(control) = record.control.as_ref().filter(refuses) {
-        return Ok(Proved { proof: Proof::refused(&record, control), ended_early: None, left: Vec::new() });
-    }
-    let run = record.control.as_ref().and_then(Control::run_ns);
-    // Alone and beside: a run each.
-    let life = run.map_or(plan.least_life(), |ns| Duration::from_nanos(2 * ns as u64));
-    let levers_possible = can_have_levers(question);
-    if let Some(time) = question.time.filter(|_| whole && !looked) {
-        let least = least_time(question, life, whole);
-        if time.0 < least {
-            if !begun {
-                files.remove();
-            }
-            return Err(too_short(time, least));
-        }
-        if let Some(precision) = precision_of(question, whole, life) {
-            stages.watch.note(&precision.to_string());
+            [_, _, confirmed @ ..] => Ok(self.confirmation(stages, confirmed.len(), here)),
         }
     }
 
-    let given = |time: Option<Duration>| Given { time, life };
-    let of_look =
-        time.map(|time| time::of_look(time, life, levers_possible).saturating_sub(stages.elapsed()));
-    let look = stages.measure("look", &experiments::look(question, whole, given(of_look)), &files.look());
-    if look.is_err() && !begun && !files.look().exists() {
-        files.remove();
+    fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Proof, StudyError> {
+        Ok(Proof::new(&self.record, stages))
     }
-    let look = look?;
-    if let Some(worked) = worked(&look) {
-        record.worked = Some(record.worked.unwrap_or_default().and(worked));
-        files.write(&record).map_err(StudyError::Failed)?;
-    }
-    let mut proof = Proof::new(&record, stage(&look), None, &[]);
-    if stages.ended_early.is_some() || !proof.needs_levers() {
-        return Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left });
+}
+
+impl Proving<'_> {
+    fn look(&mut self, here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let question = self.question;
+        if question.wants_control() && self.record.control.is_none() && !self.looked {
+            self.record.control =
+                Some(control(question, here).map_err(|error| out_of_time(error, question))?);
+        }
+        // What was looked at by a version that took a control for enough that could not tell, goes on.
+        let refuses = |control: &Control| control.depends().map_or(!self.looked, |depends| !depends);
+        if self.record.control.as_ref().is_some_and(refuses) {
+            return Ok(None);
+        }
+        let life = self.life();
+        if let Some(time) = question.time.filter(|_| self.whole && !self.looked) {
+            let least = least_time(question, life, self.whole);
+            if time.0 < least {
+                return Err(too_short(time, least));
+            }
+            if let Some(precision) = precision_of(question, self.whole, life) {
+                here.watch.note(&precision.to_string());
+            }
+        }
+        let time = question.time.map(|time| {
+            time::of_look(time.0, life, can_have_levers(question)).saturating_sub(here.elapsed())
+        });
+        let experiment = experiments::look(question, self.whole, Given { time, life });
+        Ok(Some(Planned { name: "look".into(), dir: self.files.look(), experiment }))
     }
 
-    if !files.levers().exists() {
-        (record.offers, record.refused) = offers(question, machine, &look.plan, &look);
+    // What a life takes, alone and beside: a run each where runs are timed.
+    fn life(&self) -> Duration {
+        self.run_ns().map_or(self.plan.least_life(), |ns| Duration::from_nanos(2 * ns as u64))
     }
-    let offers = record.offers.clone().unwrap_or_default();
-    let of_levers = time.map(|time| time::of_levers(time.saturating_sub(stages.elapsed())));
-    // Each setting alone and beside, and the aggressor as it is, in two lives.
-    let experiment = experiments::levers(question, whole, &offers, given(of_levers));
-    let planned =
-        Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map(|plan| plan.least_life());
-    let least = match run {
-        Some(_) => life * (offers.len() as u32 + 1),
-        None => planned.unwrap_or(life),
-    } * 2;
-    if let Some(left) = of_levers.filter(|left| *left < least && !files.levers().exists()) {
-        record.refused.push(("any lever".into(), no_time_for_levers(left, least, offers.len())));
-        record.offers = Some(Vec::new());
+
+    fn run_ns(&self) -> Option<f64> {
+        self.record.control.as_ref().and_then(Control::run_ns)
     }
-    files.write(&record).map_err(StudyError::Failed)?;
-    let offers = record.offers.clone().unwrap_or_default();
-    if offers.is_empty() {
-        proof = Proof::new(&record, stage(&look), Some(stage(&look)), &[]);
-        return Ok(Proved { proof, ended_early: None, left: stages.left });
+
+    // Of the question's time, what is left.
+    fn left(&self, here: &Here) -> Option<Duration> {
+        self.question.time.map(|time| time.0.saturating_sub(here.elapsed()))
     }
-    let name = format!("levers ({} settings)", offers.len());
-    let experiment = experiments::levers(question, whole, &offers, given(of_levers));
-    let tried = stages.measure(&name, &experiment, &files.levers())?;
-    let mut confirmed: Vec<Measurement> = Vec::new();
-    loop {
-        let confirmations: Vec<Stage> = confirmed.iter().map(stage).collect();
-        proof = Proof::new(&record, stage(&look), Some(stage(&tried)), &confirmations);
-        let Some(next) = proof.next().filter(|_| stages.ended_early.is_none()) else { break };
-        let (number, offer) = (confirmed.len(), &offers[next]);
-        let left = time.map(|time| time::of_confirmation(time.saturating_sub(stages.elapsed()), number));
-        let folder = files.confirmation(number);
+
+    fn levers(&mut self, look: Stage, here: &Here) -> Option<Planned> {
+        let (question, machine) = (self.question, here.machine);
+        let begun = self.files.levers().exists();
+        if !begun {
+            (self.record.offers, self.record.refused) = offers(question, machine, look);
+        }
+        let offers = self.record.offers.clone().unwrap_or_default();
+        let given = Given { time: self.left(here).map(time::of_levers), life: self.life() };
+        // Each setting alone and beside, and the aggressor as it is, in two lives.
+        let experiment = experiments::levers(question, self.whole, &offers, given);
+        let planned = || Plan::new(&experiment, &machine.topology, machine.features.as_ref());
+        let least = match self.run_ns() {
+            Some(_) => given.life * (offers.len() as u32 + 1),
+            None => planned().map_or(given.life, |plan| plan.least_life()),
+        } * 2;
+        if let Some(left) = given.time.filter(|left| *left < least && !begun) {
+            let why = no_time_for_levers(left, least, offers.len());
+            self.record.refused.push(("any lever".into(), why));
+            self.record.offers = Some(Vec::new());
+            return None;
+        }
+        let name = format!("levers ({} settings)", offers.len());
+        (!offers.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
+    }
+
+    fn confirmation(&self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
+        let next = Proof::new(&self.record, stages).next()?;
+        let offer = &self.record.offers.as_deref()?[next];
+        let time = self.left(here).map(|left| time::of_confirmation(left, number));
+        let (dir, life) = (self.files.confirmation(number), self.life());
         // Two lives alone, beside, and with the lever: less is no interval.
-        if left.is_some_and(|left| left < life * 4) && !folder.exists() {
-            break;
+        if time.is_some_and(|time| time < life * 4) && !dir.exists() {
+            return None;
         }
-        let experiment = experiments::confirmation(question, whole, offer, number, given(left));
-        let name = format!("confirming '{}'", offer.arm.name);
-        confirmed.push(stages.measure(&name, &experiment, &folder)?);
+        let experiment =
+            experiments::confirmation(self.question, self.whole, offer, number, Given { time, life });
+        Some(Planned { name: format!("confirming '{}'", offer.arm.name), dir, experiment })
     }
-    Ok(Proved { proof, ended_early: stages.ended_early, left: stages.left })
 }
 
 fn no_time_for_levers(left: Duration, least: Duration, settings: usize) -> String {
@@ -267,7 +265,7 @@ fn out_of_time(error: StudyError, question: &Question) -> StudyError {
 }
 
 // What the aggressor did in the look, of which the measurement knows what was used in it now.
-fn worked(look: &Measurement) -> Option<Worked> {
+fn worked(look: &Stage) -> Option<Worked> {
     let role = 1 - look.plan.metric;
     let used = *look.used.get(role).filter(|used| used.windows_ns > 0)?;
     let telling = look.plan.variants[role].iter().all(|variant| match &variant.task {
@@ -278,71 +276,22 @@ fn worked(look: &Measurement) -> Option<Worked> {
     Some(Worked { used, units: telling.then(|| own.map(|sample| sample.units).sum()) })
 }
 
-fn stage(done: &Measurement) -> Stage<'_> {
-    Stage { plan: &done.plan, samples: &done.samples }
-}
-
-struct Stages<'a> {
-    machine: &'a Machine,
-    stop: &'a AtomicBool,
-    watch: &'a mut dyn Watch,
-    number: usize,
-    ended_early: Option<String>,
-    left: Vec<String>,
-    begun: Instant,
-    // Measured by earlier parts.
-    spent: Duration,
-}
-
-impl Stages<'_> {
-    // Of the question's time, by all stages together.
-    fn elapsed(&self) -> Duration {
-        self.spent + self.begun.elapsed()
-    }
-
-    fn control(&mut self, question: &Question, time: Option<Duration>) -> Result<Control, StudyError> {
-        self.watch.stage("control", self.number, 3, Duration::ZERO, Duration::ZERO);
-        self.number += 1;
-        let left = time.map(|time| time.saturating_sub(self.elapsed()));
-        measure::with_engine(&experiments::control(question), self.machine, self.stop, |plan, engine| {
-            control::measure(plan, engine, left)
-        })
-    }
-
-    fn measure(
-        &mut self,
-        name: &str,
-        experiment: &Experiment,
-        dir: &Path,
-    ) -> Result<Measurement, StudyError> {
-        self.watch.stage(name, self.number, 3.max(self.number + 1), Duration::ZERO, Duration::ZERO);
-        self.number += 1;
-        let mut progress = |p| self.watch.progress(p);
-        // What was begun goes on as it was planned then, by an earlier version too.
-        let mut experiment = experiment.clone();
-        if ringfence_dataset::is_dataset(dir) {
-            experiment.measure = Dataset::open(dir)?.plan.experiment.measure;
-        }
-        let done = measure::continue_or_begin(&experiment, self.machine, dir, self.stop, &mut progress)?;
-        self.left.extend(done.left.iter().cloned());
-        match &done.ended {
-            Ended::Failed(why) => self.ended_early = Some(why.clone()),
-            Ended::Interrupted => self.ended_early = Some("interrupted".into()),
-            _ if self.stop.load(Ordering::Relaxed) => self.ended_early = Some("interrupted".into()),
-            _ => {}
-        }
-        Ok(done)
-    }
+fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> {
+    here.begin("control");
+    let left = question.time.map(|time| time.0.saturating_sub(here.elapsed()));
+    measure::with_engine(&experiments::control(question), here.machine, here.stop, |plan, engine| {
+        control::measure(plan, engine, left)
+    })
 }
 
 fn offers(
     question: &Question,
     machine: &Machine,
-    look: &Plan,
-    measured: &Measurement,
+    look: Stage,
 ) -> (Option<Vec<Offer>>, Vec<(String, String)>) {
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
-    let role = &look.experiment.roles[1 - look.metric];
+    let plan = look.plan;
+    let role = &plan.experiment.roles[1 - plan.metric];
     // A run that was killed may have left groups behind that are nobody's.
     let resctrl = isolation::resctrl::recover(Duration::from_secs(30))
         .map_err(|error| error.to_string())
@@ -350,12 +299,12 @@ fn offers(
     let scene = Scene {
         features: machine.features.as_ref(),
         topology: &machine.topology,
-        look,
+        look: plan,
         aggressor: &aggressor,
         table: &question.aggressor,
         role,
-        placement: present_placement(look, machine),
-        bytes_per_s: bytes_per_s(look, measured, question.aggressors),
+        placement: present_placement(plan, machine),
+        bytes_per_s: bytes_per_s(look, question.aggressors),
         try_env: &question.try_env,
         resctrl: &resctrl,
     };
@@ -373,8 +322,8 @@ fn offers(
     (Some(offers), refused)
 }
 
-fn bytes_per_s(look: &Plan, measured: &Measurement, count: u32) -> Option<f64> {
-    let results = results::results(look, &measured.samples, 0.95);
+fn bytes_per_s(look: Stage, count: u32) -> Option<f64> {
+    let results = results::results(look.plan, look.samples, 0.95);
     let beside = results.iter().find(|result| result.arm == BESIDE)?;
     let aggressor = beside.co_runners.iter().find(|other| other.role == AGGRESSOR)?;
     Some(aggressor.bytes_per_s? / f64::from(count.max(1)))

@@ -1,21 +1,22 @@
 //! A survey again from its folder: `survey.json` holds what the datasets beside it do not (the probes, and
 //! what was not run), and the figures come from the samples anew.
 
-use std::io::Write;
 use std::path::Path;
 
 use ringfence_dataset::{Dataset, DatasetError, files};
+use ringfence_experiment::Kind;
 use ringfence_machine::Machine;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Probes, Survey, experiments};
+use crate::study::{self, Stage};
 
 const FILE: &str = "survey.json";
 
 // The fields of [`Survey`] that are not concluded from samples.
 #[derive(Deserialize)]
-struct Kept {
+struct Stored {
     machine: Machine,
     probes: Probes,
     target: String,
@@ -24,15 +25,9 @@ struct Kept {
     ended_early: Option<String>,
 }
 
-/// Writes all of a survey, for this program and for others.
-pub(crate) fn write(dir: &Path, survey: &Survey) -> Result<(), DatasetError> {
-    let text = serde_json::to_string_pretty(survey).expect("a survey has text keys only") + "\n";
-    let path = dir.join(FILE);
-    std::fs::create_dir_all(dir).map_err(DatasetError::io("make the folder", dir))?;
-    files::replace(&path, |mut file| {
-        file.write_all(text.as_bytes()).map_err(DatasetError::io("write", &path))?;
-        Ok((file, ()))
-    })
+/// All of a survey, for this program and for others.
+pub(crate) fn kept(survey: &Survey) -> study::Kept {
+    study::Kept::new(FILE, survey)
 }
 
 impl Survey {
@@ -50,35 +45,32 @@ impl Survey {
     /// One sentence where it is no survey's folder, or something in it is damaged or newer than this
     /// program.
     pub fn open(dir: &Path, mut look: impl FnMut(&Dataset)) -> Result<Self, DatasetError> {
-        let mut survey = kept(dir)?;
-        let mut folders = ringfence_dataset::list(dir)?;
-        // As they were measured, so that victims come in the order that they had then.
-        folders.sort_by_key(|folder| place(folder));
-        for folder in folders {
-            let dataset = Dataset::open(&folder)?;
-            survey.add(&dataset);
-            look(&dataset);
+        let mut survey = read(dir)?;
+        let mut datasets = study::datasets(dir)?;
+        datasets.sort_by_key(|dataset| place(dataset.plan.experiment.kind.as_ref()));
+        for dataset in &datasets {
+            survey.add(&dataset.into());
+            look(dataset);
         }
         survey.conclude();
         Ok(survey)
     }
 
-    // Takes one of the survey's own datasets; another one in the folder is none of its business.
-    fn add(&mut self, dataset: &Dataset) {
-        let (plan, samples) = (&dataset.plan, &dataset.samples);
-        match plan.experiment.name.as_str() {
-            "cost" => self.add_cost(plan, samples),
-            name => {
-                if let Some((victim, paced)) = victim(name) {
-                    self.add_neighbours(&victim, paced, plan, samples);
-                    self.add_starts(plan, &dataset.manifest.starts);
-                }
+    /// Takes one of the survey's own stages; another dataset in the folder is none of its business.
+    pub(super) fn add(&mut self, stage: &Stage) {
+        let Stage { plan, samples, starts, .. } = *stage;
+        match &plan.experiment.kind {
+            Some(Kind::SurveyCost) => self.add_cost(plan, samples),
+            Some(Kind::SurveyBeside { victim, paced }) => {
+                self.add_neighbours(victim, *paced, plan, samples);
+                self.add_starts(plan, starts);
             }
+            _ => {}
         }
     }
 }
 
-fn kept(dir: &Path) -> Result<Survey, DatasetError> {
+fn read(dir: &Path) -> Result<Survey, DatasetError> {
     let path = dir.join(FILE);
     if !path.exists() {
         let problem = format!(
@@ -103,7 +95,7 @@ fn kept(dir: &Path) -> Result<Survey, DatasetError> {
             ));
         }
     }
-    let kept: Kept = serde_json::from_value(value).map_err(broken)?;
+    let kept: Stored = serde_json::from_value(value).map_err(broken)?;
     Ok(Survey {
         schema: Survey::SCHEMA,
         machine: kept.machine,
@@ -122,18 +114,12 @@ fn kept(dir: &Path) -> Result<Survey, DatasetError> {
     })
 }
 
-// `neighbours-VICTIM` or `neighbours-VICTIM-paced`.
-fn victim(name: &str) -> Option<(String, bool)> {
-    let rest = name.strip_prefix("neighbours-")?;
-    let (victim, paced) = rest.strip_suffix("-paced").map_or((rest, false), |victim| (victim, true));
-    Some((victim.into(), paced))
-}
-
-fn place(folder: &Path) -> (usize, usize) {
-    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let order = |of: &str| experiments::VICTIMS.iter().position(|known| *known == of).unwrap_or(usize::MAX);
-    match victim(&name) {
-        Some((victim, paced)) => (1 + usize::from(paced), order(&victim)),
-        None => (if name == "cost" { 0 } else { 3 }, 0),
+// As they are measured, so that victims come in that order.
+fn place(kind: Option<&Kind>) -> (usize, usize) {
+    let order = |of: &String| experiments::VICTIMS.iter().position(|known| known == of).unwrap_or(usize::MAX);
+    match kind {
+        Some(Kind::SurveyCost) => (0, 0),
+        Some(Kind::SurveyBeside { victim, paced }) => (1 + usize::from(*paced), order(victim)),
+        _ => (3, 0),
     }
 }

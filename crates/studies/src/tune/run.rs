@@ -1,12 +1,10 @@
 //! Measures the stages and puts the policy together.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_analysis::estimate::Looks;
 use ringfence_analysis::results::{self, CaseResult};
-use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Instruction;
 use ringfence_experiment::units::Span;
@@ -19,9 +17,8 @@ use serde::Serialize;
 use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
 use crate::StudyError;
-use crate::measure::{Measurement, continue_or_begin};
 use crate::prove::{self, Proof, Verdict};
-use crate::survey::Watch;
+use crate::study::{self, Here, Kept, Planned, Stage, Study};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -53,7 +50,7 @@ pub struct Tuned {
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
     Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref()).map_err(usage)?;
-    if let Some(asked) = beside(question, &Choice::pmdk(isa::supports)) {
+    if let Some(asked) = beside(question, &pmdk()) {
         prove::plan_of_look(&asked, machine)?;
     }
     Ok(())
@@ -63,70 +60,115 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
-pub fn run(
-    question: &Question,
-    machine: &Machine,
-    dir: &Path,
-    stop: &AtomicBool,
-    watch: &mut dyn Watch,
-) -> Result<Tuned, StudyError> {
-    check(question, machine)?;
-    let stages = if question.victim.is_some() { 3 } else { 2 };
-    let mut measure = |number: usize, name: &str, experiment: &Experiment| {
-        watch.stage(name, number, stages, Duration::ZERO, Duration::ZERO);
-        let folder = dir.join(&experiment.name);
-        continue_or_begin(experiment, machine, &folder, stop, &mut |progress| watch.progress(progress))
-    };
-    let costs = measure(0, "what each way costs", &experiments::costs(question))?;
-    let pmdk = Choice::pmdk(isa::supports);
-    let Some(choice) = choice::choose(&Costs::new(&costs.plan, &costs.samples)) else {
-        let why = early(&costs, stop).unwrap_or_else(|| "the costs are not all known".into());
-        return Err(StudyError::Failed(format!("{why}; what was measured is in {}", dir.display())));
-    };
-    let mut tuned = Tuned {
-        costs: figures(&costs),
-        choice,
-        pmdk,
-        confirmed: Vec::new(),
-        fell_back: false,
-        proof: None,
-        policy: None,
-        unpriced: None,
-        ended_early: early(&costs, stop),
-    };
-    if let (None, Some(experiment)) =
-        (&tuned.ended_early, experiments::confirmation(question, &choice, &pmdk))
-    {
-        let done = measure(1, "confirming the choice", &experiment)?;
-        tuned.confirmed = figures(&done);
-        tuned.fell_back = speaks_against(&tuned.confirmed);
-        tuned.ended_early = early(&done, stop);
+pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
+    check(question, here.machine)?;
+    let tuning = Tuning { question, dir: here.dir, proof: None, policy: None, unpriced: None };
+    Ok(study::carry_out(&mut { tuning }, here)?.findings)
+}
+
+struct Tuning<'a> {
+    question: &'a Question,
+    dir: &'a Path,
+    proof: Option<Proof>,
+    policy: Option<Policy>,
+    unpriced: Option<String>,
+}
+
+impl Study for Tuning<'_> {
+    type Findings = Tuned;
+
+    fn stages(&self) -> Vec<Duration> {
+        vec![Duration::ZERO; if self.question.victim.is_some() { 3 } else { 2 }]
     }
-    let choice = if tuned.fell_back { Choice { batch: choice.batch, ..pmdk } } else { choice };
-    let mut policy = Policy {
-        processor: Fingerprint::here(),
-        target: question.target.to_string(),
-        instruction: choice.instruction,
-        nt_threshold: choice.nt_threshold,
-        batch: choice.batch,
-        pace: None,
-        prices: Prices::default(),
-    };
-    let mut met = true;
-    if let (None, Some(asked)) = (&tuned.ended_early, beside(question, &choice)) {
-        let proved = prove::run(&asked, machine, &dir.join("victim"), stop, watch)?;
-        tuned.ended_early = proved.ended_early;
-        met = apply(&mut policy, question, &proved.proof);
-        tuned.proof = Some(proved.proof);
+
+    fn kept(&self) -> Option<Kept> {
+        None
     }
-    if tuned.ended_early.is_none() && met {
-        match prices::measure(question, policy.instruction) {
-            Ok(prices) => policy.prices = prices,
-            Err(why) => tuned.unpriced = Some(why),
+
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let planned = |name: &str, experiment: Experiment| {
+            let dir = self.dir.join(&experiment.name);
+            Ok(Some(Planned { name: name.into(), dir, experiment }))
+        };
+        let Some(costs) = stages.first() else {
+            return planned("what each way costs", experiments::costs(self.question));
+        };
+        let choice = self.choice(costs, None)?;
+        if let [_] = stages
+            && let Some(experiment) = experiments::confirmation(self.question, &choice, &pmdk())
+        {
+            return planned("confirming the choice", experiment);
         }
-        tuned.policy = Some(policy.to_string());
+        self.settle(stages, here)?;
+        Ok(None)
     }
-    Ok(tuned)
+
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Tuned, StudyError> {
+        let costs = stages.first().ok_or(StudyError::Interrupted)?;
+        let confirmed = stages.get(1).map_or(Vec::new(), figures);
+        Ok(Tuned {
+            costs: figures(costs),
+            choice: self.choice(costs, ended_early)?,
+            pmdk: pmdk(),
+            fell_back: speaks_against(&confirmed),
+            confirmed,
+            proof: self.proof.take(),
+            policy: self.policy.as_ref().map(Policy::to_string),
+            unpriced: self.unpriced.take(),
+            ended_early: ended_early.map(str::to_owned),
+        })
+    }
+}
+
+fn pmdk() -> Choice {
+    Choice::pmdk(isa::supports)
+}
+
+impl Tuning<'_> {
+    fn choice(&self, costs: &Stage, ended_early: Option<&str>) -> Result<Choice, StudyError> {
+        choice::choose(&Costs::new(costs.plan, costs.samples)).ok_or_else(|| {
+            let why = ended_early.unwrap_or("the costs are not all known");
+            StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
+        })
+    }
+
+    // The policy by what was confirmed, beside the victim where there is one.
+    fn settle(&mut self, stages: &[Stage], here: &mut Here) -> Result<(), StudyError> {
+        let question = self.question;
+        let choice = self.choice(&stages[0], None)?;
+        let fell_back = stages.get(1).is_some_and(|stage| speaks_against(&figures(stage)));
+        let choice = if fell_back { Choice { batch: choice.batch, ..pmdk() } } else { choice };
+        let mut policy = Policy {
+            processor: Fingerprint::here(),
+            target: question.target.to_string(),
+            instruction: choice.instruction,
+            nt_threshold: choice.nt_threshold,
+            batch: choice.batch,
+            pace: None,
+            prices: Prices::default(),
+        };
+        let mut met = true;
+        if here.is_stopped() {
+            return Err(StudyError::Interrupted);
+        }
+        if let Some(asked) = beside(question, &choice) {
+            let dir = self.dir.join("victim");
+            let proved = prove::run(&asked, &mut Here::new(here.machine, &dir, here.stop, here.watch))?;
+            met = apply(&mut policy, question, &proved.findings);
+            self.proof = Some(proved.findings);
+            if let Some(why) = proved.ended_early {
+                return Err(StudyError::Failed(why));
+            }
+        }
+        if met {
+            match prices::measure(question, policy.instruction) {
+                Ok(prices) => policy.prices = prices,
+                Err(why) => self.unpriced = Some(why),
+            }
+            self.policy = Some(policy);
+        }
+        Ok(())
+    }
 }
 
 // Slower at some size, and faster at none: what was seen before was noise.
@@ -182,20 +224,11 @@ fn apply(policy: &mut Policy, question: &Question, proof: &Proof) -> bool {
     true
 }
 
-fn figures(done: &Measurement) -> Vec<CaseResult> {
-    let measure = &done.plan.experiment.measure;
+fn figures(stage: &Stage) -> Vec<CaseResult> {
+    let measure = &stage.plan.experiment.measure;
     // The confirmation's intervals hold together: they are read as one claim.
-    let compared = done.plan.measured().len().max(1) as f64;
+    let compared = stage.plan.measured().len().max(1) as f64;
     let each = 1.0 - (1.0 - measure.confidence.0) / compared;
     let level = Looks::new(measure.looks.clone(), each).map_or(each, |looks| looks.level_at(0));
-    results::results(&done.plan, &done.samples, level)
-}
-
-fn early(done: &Measurement, stop: &AtomicBool) -> Option<String> {
-    match &done.ended {
-        Ended::Failed(why) => Some(why.clone()),
-        Ended::Interrupted => Some("interrupted".into()),
-        _ if stop.load(Ordering::Relaxed) => Some("interrupted".into()),
-        _ => None,
-    }
+    results::results(stage.plan, stage.samples, level)
 }

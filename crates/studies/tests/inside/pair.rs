@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_dataset::Recorder;
 use ringfence_experiment::class::Class;
+use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::{Measure, PlacementKind};
@@ -353,10 +354,11 @@ fn a_folder_tells_its_outcome_again() {
     let question = question(&[CHASE, CHASE, "alu", "alu"], None).unwrap();
     let kinds = question.kinds().unwrap();
     let harm = |a: usize, b: usize, _| if (a, b) == (0, 0) { 1.2 } else { 1.01 };
-    let begun = Begun::new(&question, dir.path()).unwrap();
-    assert!(begun.wrote && !Begun::new(&question, dir.path()).unwrap().wrote);
+    Kept::new(question::FILE, &question).write(dir.path()).unwrap();
+    is_ours_or_empty(&question, dir.path()).unwrap();
     let other = Question { seed: 2, ..question.clone() };
-    assert!(Begun::new(&other, dir.path()).err().unwrap().to_string().contains("holds another question"));
+    let refused = is_ours_or_empty(&other, dir.path()).unwrap_err().to_string();
+    assert!(refused.contains("holds another question"), "{refused}");
 
     let screen = plan_of(&question.screening(&kinds));
     let screened = samples(&screen, 20, &harm);
@@ -389,16 +391,11 @@ fn a_folder_tells_its_outcome_again() {
 }
 
 #[test]
-fn what_cannot_be_begun_leaves_nothing() {
+fn a_folder_of_something_else_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let question = question(&[CHASE, "alu"], None).unwrap();
-    let inner = dir.path().join("a/b");
-    let begun = Begun::new(&question, &inner).unwrap();
-    assert!(inner.join(question::FILE).exists());
-    assert!(begun.keep_if(Err::<(), _>(StudyError::Failed("no".into()))).is_err());
-    assert!(!dir.path().join("a").exists());
     std::fs::write(dir.path().join("mine"), "x").unwrap();
-    assert!(Begun::new(&question, dir.path()).is_err());
+    let question = question(&[CHASE, "alu"], None).unwrap();
+    assert!(is_ours_or_empty(&question, dir.path()).is_err());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 

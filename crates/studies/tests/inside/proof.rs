@@ -1,4 +1,5 @@
 use ringfence_experiment::plan;
+use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Measure, PlacementKind};
@@ -91,7 +92,7 @@ impl Measured {
     }
 
     fn stage(&self) -> Stage<'_> {
-        Stage { plan: &self.plan, samples: &self.samples }
+        Stage::of(&self.plan, &self.samples)
     }
 }
 
@@ -121,7 +122,7 @@ fn within_the_budget_nothing_is_needed() {
         "alone" => (1.0, 0.0),
         _ => (0.99, 1.0),
     });
-    let proof = Proof::new(&Record::new(&question), look.stage(), None, &[]);
+    let proof = Proof::new(&Record::new(&question), &[look.stage()]);
     assert_eq!(proof.verdict, Verdict::NothingNeeded);
     assert!(!proof.needs_levers());
     assert_eq!(proof.next(), None);
@@ -134,7 +135,7 @@ fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
     let mut record = Record::new(&question);
     let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
     record.worked = Some(crate::prove::Worked { used, units: None });
-    let proof = Proof::new(&record, look.stage(), None, &[]);
+    let proof = Proof::new(&record, &[look.stage()]);
     assert_eq!((proof.verdict, proof.needs_levers(), proof.next()), (Verdict::NothingHappened, false, None));
 
     let control = Control {
@@ -145,8 +146,8 @@ fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
         stopped: (1.0, 1.05e9),
     };
     let record = Record { control: Some(control.clone()), worked: None, ..record };
-    assert_eq!(Proof::new(&record, look.stage(), None, &[]).verdict, Verdict::NothingHappened);
-    assert_eq!(Proof::refused(&record, &control).verdict, Verdict::NothingHappened);
+    assert_eq!(Proof::new(&record, &[look.stage()]).verdict, Verdict::NothingHappened);
+    assert_eq!(Proof::new(&record, &[]).verdict, Verdict::NothingHappened);
 }
 
 // Records of earlier versions know of no control and of no work.
@@ -163,20 +164,20 @@ fn the_cheapest_lever_is_confirmed_and_then_told() {
     let question = question("write");
     let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
-    let proof = Proof::new(&record, look.stage(), None, &[]);
+    let proof = Proof::new(&record, &[look.stage()]);
     assert_eq!(proof.verdict, Verdict::Undecided);
     assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
 
     record.offers = Some(offers());
     let levers = Measured::of(experiments::levers(&question, false, &offers(), Given::default()), harm);
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
     let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
     assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
     assert_eq!(proof.next(), Some(2));
 
     let confirmed =
         Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), harm);
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[confirmed.stage()]);
+    let proof = Proof::new(&record, &[look.stage(), levers.stage(), confirmed.stage()]);
     assert_eq!(proof.verdict, Verdict::Met);
     assert_eq!(proof.next(), None);
     let level = proof.confirmations[0].tried.victim.unwrap().level;
@@ -193,14 +194,14 @@ fn a_lever_that_fails_on_fresh_lives_is_followed_by_the_next_and_then_no_other()
     let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
     let first =
         Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), luck);
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[first.stage()]);
+    let proof = Proof::new(&record, &[look.stage(), levers.stage(), first.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, Some(0)));
 
     let bad = |arm: &str| if arm == "dear" { (0.8, 0.1) } else { harm(arm) };
     let second =
         Measured::of(experiments::confirmation(&question, false, &offers()[0], 1, Given::default()), bad);
-    let both = [first.stage(), second.stage()];
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &both);
+    let all = [&look, &levers, &first, &second].map(Measured::stage);
+    let proof = Proof::new(&record, &all);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
 }
 
@@ -211,7 +212,7 @@ fn where_nothing_helps_it_is_missed_without_a_confirmation() {
     let mut record = Record::new(&question);
     record.offers = Some(vec![offers()[1].clone()]);
     let levers = Measured::of(experiments::levers(&question, false, &offers()[1..2], Given::default()), harm);
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
 }
 
@@ -226,7 +227,7 @@ fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
     record.offers = Some(offers.to_vec());
     let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
     let levers = Measured::of(experiments::levers(&question, false, &offers, Given::default()), harm);
-    let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &[]);
+    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
     assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
     assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
     assert_eq!(proof.next(), Some(0));

@@ -18,9 +18,10 @@ use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 
 use super::lever::Offer;
-use super::proof::{Proof, Stage, Verdict};
+use super::proof::{Proof, Verdict};
 use super::time::Given;
 use super::{AGGRESSOR, ALONE, BESIDE, Question, Record, VICTIM, experiments};
+use crate::study::Stage;
 
 const BUDGET: f64 = 0.05;
 const PROOFS: u32 = 300;
@@ -120,7 +121,7 @@ impl Done {
     }
 
     fn stage(&self) -> Stage<'_> {
-        Stage { plan: &self.plan, samples: &self.samples }
+        Stage::of(&self.plan, &self.samples)
     }
 }
 
@@ -163,7 +164,7 @@ fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verd
         |experiment: &Experiment, stage: u64| Done::of(experiment, topology, slowdown, seed * 16 + stage);
     let mut record = Record::new(&question);
     let look = measure(&experiments::look(&question, false, Given::default()), 0);
-    let proof = Proof::new(&record, look.stage(), None, &[]);
+    let proof = Proof::new(&record, &[look.stage()]);
     if !proof.needs_levers() {
         return proof.verdict;
     }
@@ -172,8 +173,8 @@ fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verd
     let levers = measure(&experiments::levers(&question, false, &offers, Given::default()), 1);
     let mut confirmed: Vec<Done> = Vec::new();
     loop {
-        let stages: Vec<Stage> = confirmed.iter().map(Done::stage).collect();
-        let proof = Proof::new(&record, look.stage(), Some(levers.stage()), &stages);
+        let stages: Vec<Stage> = [&look, &levers].into_iter().chain(&confirmed).map(Done::stage).collect();
+        let proof = Proof::new(&record, &stages);
         let Some(next) = proof.next() else { return proof.verdict };
         let number = confirmed.len();
         let experiment = experiments::confirmation(&question, false, &offers[next], number, Given::default());
@@ -231,7 +232,7 @@ fn look_in(time: Duration, slowdown: f64, seed: u64) -> (Done, ringfence_analysi
     let given = Given { time: Some(time), life: LENGTH * 8 };
     let experiment = experiments::look(&question, false, given);
     let done = Done::of(&experiment, &topology, &|_| slowdown, seed * 16);
-    let proof = Proof::new(&Record::new(&question), done.stage(), None, &[]);
+    let proof = Proof::new(&Record::new(&question), &[done.stage()]);
     (done, proof.beside)
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_experiment::task::Instruction;
+use ringfence_machine::units::Bytes;
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! `lock measure`: one experiment over everything that can keep a region in the cache here.
 
-use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ringfence_engine::available;
+use ringfence_engine::runner::Progress;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Flush;
@@ -15,23 +15,21 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
+use ringfence_studies::StudyError;
 use ringfence_studies::lock::{self, Offer, Question};
-use ringfence_studies::measure;
+use ringfence_studies::measure::Measurement;
+use ringfence_studies::study::{self, Here, Kept, Planned, Stage, Study, Watch};
 use serde_json::{Value, json};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Show;
 use crate::shared::{experiment, flags, host};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
-    // Between the experiments too a signal ends it in good order; each watches for its own.
     let stop = host::stop_on_signals()?;
-    let go_on = || match stop.load(Ordering::Relaxed) {
-        true => Err(Failure::Failed("interrupted; what was locked to be measured is unlocked".into())),
-        false => Ok(()),
-    };
     let machine = host::examine()?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
@@ -47,7 +45,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         notes.push(why.clone());
     }
     let saving = asked.measuring.save.is_some();
-    let mut held = match support {
+    let held = match support {
         Support::Can(_) if !saving => Some(Held::make(&root, &machine, cpu, question.size)?),
         _ => None,
     };
@@ -57,36 +55,107 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     if saving {
         return experiment::run(wanted, &asked.measuring);
     }
-    let mut said = Said { notes, experiments: Vec::new(), json: asked.measuring.output.json };
-    said.begin()?;
-    let dir =
-        asked.measuring.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
-    go_on()?;
-    said.measure(wanted, &dir, &machine, &asked.measuring)?;
-    let flushes = if held.is_some() { &Flush::ALL[..] } else { &[] };
-    for &flush in flushes {
-        if !ringfence_persist::isa::supports(flush) {
-            said.note(format!("locked, after {flush}: not run, because this processor has no {flush}"))?;
-            continue;
+    let wanted = ready(wanted, &machine, &asked.measuring)?;
+    let named = asked.measuring.output.out.clone();
+    let dir = named.unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
+    ringfence_dataset::Recorder::check(&dir)?;
+    let _awake = host::keep_awake(asked.measuring.no_deep_idle)?;
+    let mut said = Said {
+        notes,
+        experiments: Vec::new(),
+        json: asked.measuring.output.json,
+        show: Show::new(asked.measuring.output.quiet),
+        machine: &machine,
+        begun: Instant::now(),
+        last: dir.clone(),
+        failed: None,
+    };
+    said.begin();
+    let to_flush = if held.is_some() { Flush::ALL.iter() } else { [].iter() };
+    let mut locking = Locking { asked, root: &root, cpu, question, first: wanted, to_flush, held };
+    let done = study::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
+    said.show.end();
+    let ended_early = done?.ended_early;
+    said.end()?;
+    match ended_early {
+        None => Ok(()),
+        Some(why) => Err(experiment::cut_short(&why, &said.last)),
+    }
+}
+
+// An experiment over everything that can keep the region, then one after each flush of a region of its own.
+struct Locking<'a> {
+    asked: &'a LockMeasure,
+    root: &'a FsRoot,
+    cpu: CpuId,
+    question: Question,
+    first: Experiment,
+    to_flush: std::slice::Iter<'static, Flush>,
+    held: Option<Held>,
+}
+
+impl Study for Locking<'_> {
+    type Findings = ();
+
+    fn stages(&self) -> Vec<Duration> {
+        vec![Duration::ZERO; 1 + self.to_flush.len()]
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        None
+    }
+
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let planned = |dir: &Path, experiment: Experiment| {
+            Ok(Some(Planned { name: experiment.name.clone(), dir: dir.into(), experiment }))
+        };
+        if stages.is_empty() {
+            return planned(here.dir, self.first.clone());
         }
-        if let Some(held) = held.take() {
-            held.end()?;
+        while let Some(&flush) = self.to_flush.next() {
+            if !ringfence_persist::isa::supports(flush) {
+                let why = format!("locked, after {flush}: not run, because this processor has no {flush}");
+                here.watch.note(&why);
+                continue;
+            }
+            if here.is_stopped() {
+                return Err(StudyError::Interrupted);
+            }
+            return planned(&beside(here.dir, flush), self.after(flush, here.machine)?);
         }
-        go_on()?;
-        let fresh = Held::make(&root, &machine, cpu, question.size)?;
+        Ok(None)
+    }
+
+    fn conclude(&mut self, _: &[Stage], _: Option<&str>) -> Result<(), StudyError> {
+        Ok(self.held.take().map_or(Ok(()), Held::end)?)
+    }
+}
+
+impl Locking<'_> {
+    // A fresh region, flushed once.
+    fn after(&mut self, flush: Flush, machine: &Machine) -> Result<Experiment, Failure> {
+        self.held.take().map_or(Ok(()), Held::end)?;
+        let fresh = Held::make(self.root, machine, self.cpu, self.question.size)?;
         lock::flush_once(&fresh.fs, lock::NAME, flush)?;
-        held = Some(fresh);
-        let mut wanted = lock::after(&question, flush)?;
-        quicken(&mut wanted, asked);
-        let mut beside = dir.clone().into_os_string();
-        beside.push(format!("-after-{flush}"));
-        go_on()?;
-        said.measure(wanted, Path::new(&beside), &machine, &asked.measuring)?;
+        self.held = Some(fresh);
+        let mut wanted = lock::after(&self.question, flush)?;
+        quicken(&mut wanted, self.asked);
+        ready(wanted, machine, &self.asked.measuring)
     }
-    if let Some(held) = held.take() {
-        held.end()?;
-    }
-    said.end()
+}
+
+fn beside(dir: &Path, flush: Flush) -> PathBuf {
+    let mut beside = dir.as_os_str().to_owned();
+    beside.push(format!("-after-{flush}"));
+    beside.into()
+}
+
+// As the flags want it, and refused if this machine can hold nothing of it.
+fn ready(mut wanted: Experiment, machine: &Machine, flags: &Measuring) -> Result<Experiment, Failure> {
+    flags::apply(&mut wanted, flags)?;
+    wanted.check()?;
+    experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?)?;
+    Ok(wanted)
 }
 
 fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
@@ -96,55 +165,72 @@ fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
 }
 
 // What is told: as it comes to people, at the end to machines.
-struct Said {
+struct Said<'a> {
     notes: Vec<String>,
     experiments: Vec<Value>,
     json: bool,
+    show: Show,
+    machine: &'a Machine,
+    begun: Instant,
+    // Where the experiment lies that was measured last.
+    last: PathBuf,
+    // Why something could not be told.
+    failed: Option<Failure>,
 }
 
-impl Said {
-    fn begin(&self) -> Result<(), Failure> {
-        if self.json || self.notes.is_empty() {
-            return Ok(());
+impl Said<'_> {
+    fn begin(&mut self) {
+        if !self.notes.is_empty() {
+            self.print(&(self.notes.join("\n") + "\n\n"));
         }
-        output::print(&(self.notes.join("\n") + "\n\n"))
     }
 
-    fn note(&mut self, note: String) -> Result<(), Failure> {
-        if !self.json {
-            output::print(&format!("{note}\n\n"))?;
+    fn print(&mut self, text: &str) {
+        if !self.json && self.failed.is_none() {
+            self.failed = output::print(text).err();
         }
-        self.notes.push(note);
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        match self.failed.take() {
+            Some(failure) => Err(failure),
+            None if self.json => output::print_json(
+                &json!({ "schema": 1, "notes": self.notes, "experiments": self.experiments }),
+            ),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, done: &Measurement, dir: &Path) -> Result<(), Failure> {
+        match self.json {
+            true => self.experiments.push(experiment::as_json(done, dir)?),
+            false => self.print(&experiment::as_text(done, dir, self.machine, self.begun)?),
+        }
         Ok(())
     }
+}
 
-    fn measure(
-        &mut self,
-        mut wanted: Experiment,
-        dir: &Path,
-        machine: &Machine,
-        flags: &Measuring,
-    ) -> Result<(), Failure> {
-        flags::apply(&mut wanted, flags)?;
-        wanted.check()?;
-        experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?)?;
-        let started = Instant::now();
-        let done = experiment::watch(&wanted.name, flags, &|stop, show| {
-            measure::measure(&wanted, machine, dir, stop, show)
-        })?;
-        if self.json {
-            self.experiments.push(experiment::as_json(&done, dir)?);
-        } else {
-            output::print(&experiment::as_text(&done, dir, machine, started)?)?;
-        }
-        experiment::finish(&done.ended, dir)
+impl Watch for Said<'_> {
+    fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration) {
+        self.begun = Instant::now();
+        self.show.stage(name, number, of, expected, after);
     }
 
-    fn end(self) -> Result<(), Failure> {
-        if !self.json {
-            return Ok(());
+    fn note(&mut self, text: &str) {
+        self.print(&format!("{text}\n\n"));
+        self.notes.push(text.into());
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        self.show.update(progress);
+    }
+
+    fn measured(&mut self, done: &Measurement, dir: &Path) {
+        self.show.end();
+        self.last = dir.into();
+        if let Err(failure) = self.tell(done, dir) {
+            self.failed = Some(failure);
         }
-        output::print_json(&json!({ "schema": 1, "notes": self.notes, "experiments": self.experiments }))
     }
 }
 

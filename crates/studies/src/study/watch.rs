@@ -1,0 +1,28 @@
+//! Who is told how a study comes along.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ringfence_engine::runner::Progress;
+
+use crate::measure::Measurement;
+
+/// Told how a study comes along.
+pub trait Watch {
+    /// A stage begins: its name, its number from 0 of so many, and how long it is expected to take and
+    /// all after it.
+    fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration);
+
+    /// Something to know before a stage begins, in a sentence.
+    fn note(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// How far the stage has come.
+    fn progress(&mut self, progress: Progress);
+
+    /// A stage was measured, into this folder.
+    fn measured(&mut self, done: &Measurement, dir: &Path) {
+        let _ = (done, dir);
+    }
+}

@@ -1,0 +1,170 @@
+//! Surveying: the probes, then one experiment after the other.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ringfence_experiment::Experiment;
+use ringfence_experiment::plan::Plan;
+use ringfence_machine::Machine;
+use ringfence_machine::units::Bytes;
+
+use super::experiments::{self, Depth, Victim, Writers};
+use super::{Survey, conclude, probes, stored};
+use crate::StudyError;
+use crate::study::{self, Here, Kept, Planned, Stage, Study, Watch};
+
+/// What is to be surveyed.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// For how long.
+    pub depth: Depth,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Folder of the datasets.
+    pub dir: PathBuf,
+}
+
+/// Surveys this machine.
+///
+/// # Errors
+/// Where nothing can be measured. What fails or is interrupted later is part of the result.
+pub fn run(
+    options: &Options,
+    machine: &Machine,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> Result<Survey, StudyError> {
+    let mut surveying = Surveying { options, survey: None, taken: 0 };
+    let mut here = Here::new(machine, &options.dir, stop, watch);
+    Ok(study::carry_out(&mut surveying, &mut here)?.findings)
+}
+
+/// The experiments that a survey would run, as far as they can be told beforehand: its victim sized
+/// after probing, its writers at full rate; without those that are chosen by what was measured first.
+pub fn planned(depth: Depth, seed: u64, machine: &Machine) -> Vec<Experiment> {
+    let size = target_size(machine);
+    let victims = experiments::victims(probes::probe(machine, depth).victim_footprint);
+    let writers = Writers::AtFullRate(Vec::new());
+    let beside = victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
+    std::iter::once(experiments::cost(depth, size, seed)).chain(beside).collect()
+}
+
+// Expected seconds of each stage, full and quick: probes, costs, three victims, the same paced.
+const EXPECTED: [(u64, u64); 8] = [(11, 6), (24, 9), (21, 5), (21, 5), (19, 5), (13, 3), (13, 3), (11, 3)];
+
+struct Surveying<'a> {
+    options: &'a Options,
+    // With what the stages so far have shown; absent before the probes.
+    survey: Option<Survey>,
+    taken: usize,
+}
+
+impl Surveying<'_> {
+    fn take(&mut self, stages: &[Stage]) {
+        let Some(survey) = &mut self.survey else { return };
+        for stage in &stages[self.taken..] {
+            survey.add(stage);
+            note_refusals(survey, stage.plan);
+        }
+        self.taken = stages.len();
+    }
+
+    fn planned(&self, name: String, experiment: Experiment) -> Planned {
+        Planned { name, dir: self.options.dir.join(&experiment.name), experiment }
+    }
+
+    fn beside(&self, victim: &Victim, writers: &Writers, size: Bytes) -> Planned {
+        let how = if matches!(writers, Writers::Paced(_)) { "paced writers" } else { "writers" };
+        let Options { depth, seed, .. } = *self.options;
+        let experiment = experiments::neighbours(depth, victim, writers, size, seed);
+        self.planned(format!("{} beside {how}", victim.name), experiment)
+    }
+}
+
+impl Study for Surveying<'_> {
+    type Findings = Survey;
+
+    fn stages(&self) -> Vec<Duration> {
+        let seconds = |(full, quick)| match self.options.depth {
+            Depth::Full => full,
+            Depth::Quick => quick,
+        };
+        EXPECTED.into_iter().map(|stage| Duration::from_secs(seconds(stage))).collect()
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        self.survey.as_ref().map(stored::kept)
+    }
+
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let size = target_size(here.machine);
+        if self.survey.is_none() {
+            here.begin("probing cores and caches");
+            let probes = probes::probe(here.machine, self.options.depth);
+            let survey = Survey::new(here.machine.clone(), probes, size);
+            self.survey = Some(Survey { ended_early: Some("it was killed".into()), ..survey });
+        }
+        self.take(stages);
+        let survey = self.survey.as_mut().expect("it was probed above");
+        let victims = experiments::victims(survey.probes.victim_footprint);
+        let Some(beside) = stages.len().checked_sub(1) else {
+            let experiment = experiments::cost(self.options.depth, size, self.options.seed);
+            return Ok(Some(self.planned("what a durable write costs".into(), experiment)));
+        };
+        if let Some(victim) = victims.get(beside) {
+            let writers = Writers::AtFullRate(conclude::cheapest_elsewhere(survey));
+            return Ok(Some(self.beside(victim, &writers, size)));
+        }
+        let Some(pace) = survey.slowest_writer() else {
+            let no_pace = |victim: &Victim| {
+                format!("{} beside paced writers, because no writer's rate is known", victim.name)
+            };
+            survey.not_run.extend(victims.iter().map(no_pace));
+            return Ok(None);
+        };
+        survey.pace = Some(pace.to_string());
+        let victim = victims.get(beside - victims.len());
+        Ok(victim.map(|victim| self.beside(victim, &Writers::Paced(pace), size)))
+    }
+
+    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Survey, StudyError> {
+        self.take(stages);
+        let survey = self.survey.as_mut().ok_or(StudyError::Interrupted)?;
+        survey.ended_early = ended_early.map(str::to_owned);
+        survey.conclude();
+        Ok(survey.clone())
+    }
+}
+
+fn note_refusals(survey: &mut Survey, plan: &Plan) {
+    let name = &plan.experiment.name;
+    let mut reasons: Vec<&str> = plan.not_run.iter().map(|not_run| not_run.reason.as_str()).collect();
+    reasons.dedup();
+    for reason in reasons {
+        let cases: Vec<&str> = plan
+            .not_run
+            .iter()
+            .filter(|not_run| not_run.reason == reason)
+            .map(|not_run| plan.cases[not_run.case].label.as_str())
+            .collect();
+        let cases = if cases.len() > 3 { format!("{} cases", cases.len()) } else { cases.join(", ") };
+        let line = format!("{name}: {cases}, because {reason}");
+        if !survey.not_run.contains(&line) {
+            survey.not_run.push(line);
+        }
+    }
+}
+
+// Several times the last-level cache, so that a writer meets lines that are not cached, within
+// reason and a quarter of what is free.
+fn target_size(machine: &Machine) -> Bytes {
+    let cpu = machine.topology.usable().first().unwrap_or(0);
+    let cache = machine.topology.llc_size(cpu).map_or(64 << 20, |size| size.0);
+    let wanted = (cache * 4).next_power_of_two().clamp(256 << 20, 1 << 30);
+    let free = machine.targets.iter().find(|target| target.name == "dram").and_then(|target| target.free);
+    let free = free.map_or(1 << 30, |bytes| bytes.0);
+    let fits = (free / 4).max(16 << 20);
+    // The largest power of two that fits.
+    Bytes(if wanted <= fits { wanted } else { (fits / 2 + 1).next_power_of_two() })
+}
