@@ -62,6 +62,37 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), WholeError> {
     put
 }
 
+/// Writes a file that must not exist yet, and otherwise as [`write()`]. On a file system without hard links a program
+/// that is killed meanwhile may leave a part of it.
+///
+/// # Errors
+/// As of [`write()`]; of the kind `AlreadyExists` where something has that name, which stays as it is.
+pub fn write_new(path: &Path, content: &[u8]) -> Result<(), WholeError> {
+    let (file, temporary) = beside(path)?;
+    let written = fill(file, content).map_err(failed("write", &temporary));
+    // Unlike a rename, a link does not replace what is there.
+    let put = written.and_then(|()| match fs::hard_link(&temporary, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let file =
+                OpenOptions::new().write(true).create_new(true).open(path).map_err(failed("make", path))?;
+            fill(file, content).map_err(|error| {
+                let _ = fs::remove_file(path);
+                failed("write", path)(error)
+            })
+        }
+        linked => linked.map_err(failed("make", path)),
+    });
+    // Whether this succeeds changes nothing about what is reported.
+    let _ = fs::remove_file(&temporary);
+    let folder = folder_of(path);
+    put.and_then(|()| sync_folder(folder).map_err(failed("sync the folder", folder)))
+}
+
+fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
+    file.write_all(content)?;
+    file.sync_all()
+}
+
 /// Puts a file that was written under another name of the same folder in the place of `path`, durably: the second half
 /// of [`write()`], for files that are made in a way of their own, or written to further.
 ///
@@ -133,6 +164,20 @@ mod tests {
         write(&path, b"three").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"three");
         assert_eq!(names(&folder), ["a"]);
+    }
+
+    #[test]
+    fn what_is_new_replaces_nothing() {
+        let tree = FixtureTree::empty("whole-new");
+        let (folder, path) = (tree.root().path("/"), tree.root().path("/a"));
+        write_new(&path, b"one").unwrap();
+        let error = write_new(&path, b"two").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
+        // A link is a name that is taken, whatever it points at.
+        symlink("nowhere", folder.join("link")).unwrap();
+        assert_eq!(write_new(&folder.join("link"), b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(names(&folder), ["a", "link"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What every measuring verb shares: the run of an experiment, and its results.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -18,6 +19,7 @@ use ringfence_machine::Machine;
 use ringfence_studies::StudyError;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_studies::sensitivity::Sensitivity;
+use ringfence_sysfs::whole;
 use serde_json::{Value, json};
 
 use crate::args::Measuring;
@@ -220,18 +222,14 @@ pub fn command(words: &[&str], path: &Path) -> String {
 
 /// Writes an experiment file; one that exists is not overwritten.
 pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
-    use std::io::Write;
-    let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
+    let written = whole::write_new(path, experiment.to_toml().as_bytes());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
             Failure::Usage(format!("{} exists already: choose another name", path.display()))
         }
-        _ => Failure::Usage(format!("{} cannot be written: {error}; choose another place", path.display())),
-    };
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(refuse)?;
-    let written = file.write_all(experiment.to_toml().as_bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // Half a file would be worse than none.
-        let _ = std::fs::remove_file(path);
-        refuse(error)
+        _ => {
+            let (path, error) = (path.display(), error.into_source());
+            Failure::Usage(format!("{path} cannot be written: {error}; choose another place"))
+        }
     })
 }
