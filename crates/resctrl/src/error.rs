@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use ringfence_changes::error::JournalError;
 use ringfence_sysfs::text::printable;
 
 use crate::remedy;
@@ -89,7 +90,7 @@ pub enum Error {
     /// The kernel refused.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// A file of the kernel holds what this library does not understand.
+    /// A file of the kernel, or a journal, holds what this library does not understand.
     #[error("{} holds '{}': {}", path.display(), printable(text), printable(why))]
     Content {
         /// The file.
@@ -137,6 +138,15 @@ pub enum Error {
         /// What is read back.
         found: String,
     },
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Unusable { tried, source, remedy } => Self::Journal { tried, source, remedy },
+            JournalError::Content { path, text, why } => Self::Content { path, text, why },
+        }
+    }
 }
 
 impl Error {

@@ -33,7 +33,6 @@
 
 mod bandwidth;
 mod error;
-mod folders;
 mod fs;
 mod group;
 mod groups;

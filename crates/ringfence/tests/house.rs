@@ -16,7 +16,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     (
         "ringfence",
         &[
@@ -53,7 +53,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("dataset", &["experiment", "machine", "sysfs"]),
     ("experiment", &["machine", "resctrl", "persist"]),
     ("machine", &["resctrl", "sysfs"]),
-    ("resctrl", &["sysfs"]),
+    ("resctrl", &["changes", "sysfs"]),
+    ("changes", &["sysfs"]),
     ("crashcheck", &["persist"]),
     ("persist", &["sysfs"]),
     ("sysfs", &[]),

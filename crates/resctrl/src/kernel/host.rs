@@ -5,13 +5,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_changes::lock::flock;
+use ringfence_changes::{folders, thread};
 use ringfence_sysfs::cpulist::CpuSet;
 use ringfence_sysfs::root::{FsRoot, field};
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 
 use super::{Held, Identity, Kernel, WriteError, holders};
-use crate::folders;
 
 // The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
 const CHANGES: &str = "info";
@@ -106,9 +105,7 @@ impl Kernel for HostKernel {
     }
 
     fn started(&self, tid: u32) -> Option<u64> {
-        let stat = self.root.read_opt(format!("/proc/{tid}/stat"))?;
-        // The name in parentheses may hold anything; the third field follows the last one.
-        stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+        thread::started(&self.root, tid)
     }
 
     fn threads(&self, pid: u32) -> Vec<u32> {
@@ -159,23 +156,4 @@ pub(crate) fn is_resctrl(path: &Path) -> io::Result<bool> {
 
 fn mount_number(path: &Path) -> io::Result<u64> {
     Ok(rustix::fs::statvfs(path)?.f_fsid)
-}
-
-/// The user that this process acts as.
-pub(crate) fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// Takes an advisory lock on an open file if nobody else holds it.
-pub(crate) fn flock(file: &File, exclusive: bool) -> io::Result<bool> {
-    let how = if exclusive {
-        FlockOperation::NonBlockingLockExclusive
-    } else {
-        FlockOperation::NonBlockingLockShared
-    };
-    match rustix::fs::flock(file, how) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -12,16 +12,8 @@ use ringfence_sysfs::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostKernel;
-pub(crate) use host::{flock, is_resctrl, user};
-
-/// A thread that is known again: its number alone may be somebody else's later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Thread {
-    /// Its id (`gettid(2)`).
-    pub tid: u32,
-    /// When it was started, in clock ticks since boot (`proc(5)`, field 22 of `stat`).
-    pub start: u64,
-}
+pub(crate) use host::is_resctrl;
+pub use ringfence_changes::thread::Thread;
 
 /// What tells a folder of resctrl from another one of its name, earlier or later.
 ///

@@ -5,17 +5,21 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_changes::error::JournalError;
+use ringfence_changes::journal::{Head, Journal, read};
+use ringfence_changes::place;
+
 use super::files::{self, Pending};
-use super::journal::{self, Header, Journal, Record};
+use super::journal::{Header, Note, REFUSED, Record};
 use super::options::{Moment, Options};
 use super::restored::Restored;
 use super::step::Step;
 use super::undo::{self, Now, Rest};
-use super::{lock, place, same};
+use super::{lock, same};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::id::GroupId;
-use crate::kernel::{self, Thread};
+use crate::kernel::Thread;
 use crate::mode::Mode;
 use crate::state::{GroupState, State};
 
@@ -29,33 +33,33 @@ pub fn take(
     only_noted: bool,
 ) -> Result<(), Error> {
     let number = record.steps.len();
-    let noted = |noted: Result<(), Error>| if only_noted { noted } else { Ok(()) };
+    let noted = |noted: Result<(), JournalError>| if only_noted { noted } else { Ok(()) };
     if let (Step::Threads { threads, .. }, true) = (&step, only_noted) {
         for (group, threads) in born_elsewhere(fs, record, threads)? {
-            journal.from(&group, &threads)?;
+            journal.write(&Note::From { group: group.clone(), threads: threads.clone() })?;
             record.from(&group, &threads);
         }
     }
-    noted(journal.note(&step))?;
+    noted(journal.write(&step))?;
     record.step(step.clone());
     options.at(Moment::Noted(number));
     let taken = step.execute(fs);
     if matches!(taken, Err(Error::Refused(_))) && !matches!(step, Step::Threads { .. }) {
         // What somebody else has made under that name is not ours to undo.
-        noted(journal.refused())?;
+        noted(journal.write(&REFUSED))?;
         record.refused();
     }
     // What is there now explains itself by what took effect, which need not be what was asked for.
     if let Some(effect) = taken? {
         record.step(effect.clone());
-        noted(journal.note(&effect))?;
+        noted(journal.write(&effect))?;
     }
     options.at(Moment::Taken(number));
     if let Step::Create { group } = step
         && let Some(identity) = same::group(fs, &group)?
     {
         record.made(group.clone(), identity);
-        noted(journal.made(&group, identity))?;
+        noted(journal.write(&Note::Made { group, identity }))?;
     }
     Ok(())
 }
@@ -104,7 +108,7 @@ pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
         None => Ok(()),
         Some(past) => Err(Error::Busy(format!(
             "'{}' began with {past}, which is gone with everything that was set: nothing was tried",
-            header.purpose
+            header.head.purpose
         ))),
     }
 }
@@ -136,7 +140,7 @@ pub fn go_back(
     if !undo.rest.is_empty() && !record.header.rest {
         let rest = free(path, Pending::Waiting);
         let mut journal = Journal::begin(&rest, &header_of(&record.header, &undo.rest))?;
-        written(&undo.rest).iter().try_for_each(|step| journal.note(step))?;
+        written(&undo.rest).iter().try_for_each(|step| journal.write(step))?;
     }
     if record.damaged.is_empty() {
         // A journal of what waits stays as it is for as long as any of it does.
@@ -151,7 +155,7 @@ pub fn go_back(
         }
     }
     Ok(Restored {
-        purpose: record.header.purpose.clone(),
+        purpose: record.header.head.purpose.clone(),
         steps: done,
         left: undo.left,
         notes: undo.notes,
@@ -245,7 +249,7 @@ impl undo::Lives for Table<'_> {
 
 // What a journal left behind was about, and whether resctrl had been mounted for it.
 fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Restored, bool)>, Error> {
-    let Some(mut record) = journal::read(path)? else { return Ok(None) };
+    let Some(mut record) = read::<Record>(path)? else { return Ok(None) };
     let journal = Journal::go_on(path)?;
     if same::past(fs, &record.header)?.is_some() {
         // Nothing of it is left.
@@ -253,7 +257,7 @@ fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Rest
         return Ok(None);
     }
     let back = go_back(fs, &mut record, journal, path, options);
-    let Header { purpose, mounted, .. } = record.header;
+    let Header { head: Head { purpose, .. }, mounted, .. } = record.header;
     let restored = back.map_err(|source| Error::Leftover { purpose, source: Box::new(source) })?;
     Ok(Some((restored, mounted)))
 }
@@ -290,13 +294,13 @@ pub fn before_another(
     let others = fs.kernel().journal_folders().into_iter().filter(|other| !same(other));
     for other in others {
         let path = other.join(Pending::Unfinished.file());
-        let Ok(Some(record)) = journal::read(&path) else { continue };
+        let Ok(Some(record)) = read::<Record>(&path) else { continue };
         if same::past(fs, &record.header)?.is_some() || lock::is_held(&other) {
             continue;
         }
         let owner = fs::metadata(&path).map(|file| file.uid()).ok();
-        if owner != Some(kernel::user()) {
-            return Err(Error::Busy(others_left(&record.header.purpose, owner, &other)));
+        if owner != Some(place::user()) {
+            return Err(Error::Busy(others_left(&record.header.head.purpose, owner, &other)));
         }
         let (restored, was_mounted) = put_back_all(fs, &other, options, true)?;
         all = Restored::both(all, restored);
@@ -305,9 +309,9 @@ pub fn before_another(
     for path in
         files::numbered(dir, Pending::Waiting).into_iter().chain([dir.join(Pending::Unfinished.file())])
     {
-        if let Some(record) = journal::read(&path)?.filter(|_| !place::is_believed(&path)) {
+        if let Some(record) = read::<Record>(&path)?.filter(|_| !place::is_believed(&path)) {
             let owner = fs::symlink_metadata(&path).map(|file| file.uid()).ok();
-            return Err(Error::Busy(others_left(&record.header.purpose, owner, dir)));
+            return Err(Error::Busy(others_left(&record.header.head.purpose, owner, dir)));
         }
     }
     let (restored, was_mounted) = put_back_all(fs, dir, options, true)?;

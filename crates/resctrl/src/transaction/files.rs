@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ringfence_changes::journal::read;
 use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Record};
+use super::journal::Record;
 use super::step::Step;
 use crate::error::Error;
 use crate::id::GroupId;
@@ -67,7 +68,7 @@ pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> 
     if file == Pending::Unfinished.file() {
         return Ok(None);
     }
-    let Some(this) = journal::read(&dir.join(file))? else { return Ok(None) };
+    let Some(this) = read::<Record>(&dir.join(file))? else { return Ok(None) };
     let wrote = |record: &Record| -> BTreeSet<String> {
         let settings = record.steps.iter().filter_map(|step| match step {
             Step::Schemata { group, schemata } => Some((group, schemata)),
@@ -88,12 +89,12 @@ pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> 
     let mut files: Vec<String> = names(dir).into_iter().map(|(_, file)| file).collect();
     files.push(Pending::Kept.file().into());
     for other in files.iter().filter(|other| *other != file) {
-        if let Some(other) = journal::read(&dir.join(other))?
-            && other.header.boot == this.header.boot
+        if let Some(other) = read::<Record>(&dir.join(other))?
+            && other.header.head.boot == this.header.head.boot
             && before(&other)
             && !wrote(&this).is_disjoint(&wrote(&other))
         {
-            return Ok(Some(other.header.purpose));
+            return Ok(Some(other.header.head.purpose));
         }
     }
     Ok(None)

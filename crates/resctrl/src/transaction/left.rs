@@ -3,18 +3,19 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_changes::journal::{Journal, read};
+use ringfence_changes::{folders, place};
 use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::files::{Pending, named, names, numbered};
-use super::journal::{self, Journal, Record};
+use super::journal::{Header, Record};
 use super::options::Options;
 use super::restored::Restored;
 use super::{back, lock, same};
 use crate::error::Error;
-use crate::folders;
 use crate::fs::Resctrl;
-use crate::kernel::{self, HostKernel, Kernel, Thread};
+use crate::kernel::{HostKernel, Kernel, Thread};
 
 /// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
 ///
@@ -37,7 +38,7 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     }
     let mut all = None;
     for path in paths {
-        let Some(record) = journal::read(&path)? else { continue };
+        let Some(record) = read::<Record>(&path)? else { continue };
         if same::past(fs, &record.header)?.is_some() {
             continue;
         }
@@ -46,7 +47,7 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
         if !record.damaged.is_empty() {
             waiting.push(back::damage(&record.damaged, &path));
         }
-        let (purpose, steps, left, notes) = (record.header.purpose, undo.steps, undo.left, undo.notes);
+        let (purpose, steps, left, notes) = (record.header.head.purpose, undo.steps, undo.left, undo.notes);
         all = Restored::both(all, Some(Restored { purpose, steps, left, notes, waiting }));
     }
     Ok(all)
@@ -80,9 +81,9 @@ pub fn pending(options: &Options) -> Vec<(Pending, String)> {
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let boot = HostKernel::new(root, "").boot_id();
     let fs = Resctrl::find(root).ok();
-    let past = |header: &journal::Header| match &fs {
+    let past = |header: &Header| match &fs {
         Some(fs) => same::past(fs, header).ok().flatten(),
-        None => (header.boot != boot).then_some("an earlier boot"),
+        None => (header.head.boot != boot).then_some("an earlier boot"),
     };
     let mut found = Vec::new();
     for dir in folders::folders(root, folder) {
@@ -96,10 +97,10 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
         });
         for (what, name, file) in fixed.into_iter().chain(named).chain(more) {
             let path = dir.join(file);
-            let (purpose, steps, past) = match journal::read(&path) {
+            let (purpose, steps, past) = match read::<Record>(&path) {
                 Ok(Some(Record { header, steps, .. })) => {
                     let past = past(&header).map(str::to_owned);
-                    (header.purpose, steps.len(), past)
+                    (header.head.purpose, steps.len(), past)
                 }
                 Ok(None) => continue,
                 Err(error) => (error.to_string(), 0, None),
@@ -116,7 +117,8 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
 pub fn owner(name: &str, options: &Options) -> Option<Thread> {
     let file = named(name).ok()?;
     let mut dirs = folders::folders(&FsRoot::host(), options.folder.as_deref()).into_iter();
-    dirs.find_map(|dir| journal::read(&dir.join(&file)).ok().flatten()).map(|record| record.header.owner)
+    dirs.find_map(|dir| read::<Record>(&dir.join(&file)).ok().flatten())
+        .map(|record| record.header.head.owner)
 }
 
 /// A journal that is there.
@@ -147,7 +149,7 @@ impl Left {
     /// Whether it is somebody else's: such a journal is acted upon on request alone, since its steps are that
     /// user's word.
     pub fn is_others(&self) -> bool {
-        self.user.is_some_and(|user| user != kernel::user())
+        self.user.is_some_and(|user| user != place::user())
     }
 
     /// What to say of it then.

@@ -1,16 +1,18 @@
 //! Who may change resctrl: one program of ours at a time, and nobody between two reads that belong
 //! together.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{journal, place};
+use ringfence_changes::error::failed;
+use ringfence_changes::lock::{flock, patiently};
+use ringfence_changes::{folders, place};
+
 use crate::error::{Error, Refused};
-use crate::folders::{DEFAULT, of_session};
 use crate::fs::Resctrl;
-use crate::kernel::{Held, flock};
+use crate::kernel::Held;
 
 const STEP: Duration = Duration::from_millis(20);
 // Other programs hold the kernel's lock for as long as they read or write.
@@ -25,25 +27,7 @@ pub fn is_held(dir: &Path) -> bool {
 
 /// The folder for journal and lock.
 pub fn folder(wanted: Option<&Path>) -> Result<PathBuf, Error> {
-    if let Some(wanted) = wanted {
-        return match fs::create_dir_all(wanted) {
-            Ok(()) => Ok(wanted.to_owned()),
-            Err(source) => Err(unusable(wanted, source)),
-        };
-    }
-    let own = Path::new(DEFAULT);
-    let usable = |dir: &Path| {
-        fs::create_dir_all(dir)?;
-        place::check(dir)?;
-        let mut options = OpenOptions::new();
-        place::open(&dir.join(LOCK), options.create(true).truncate(false).write(true)).map(|_| ())
-    };
-    let Err(source) = usable(own) else { return Ok(own.to_owned()) };
-    of_session().filter(|dir| usable(dir).is_ok()).ok_or_else(|| unusable(own, source))
-}
-
-fn unusable(dir: &Path, source: io::Error) -> Error {
-    journal::failed("making the folder for the journal of changes,", dir, source)
+    Ok(folders::to_write(wanted, LOCK)?)
 }
 
 const LOCK: &str = "resctrl.lock";
@@ -67,27 +51,14 @@ pub fn own(dir: &Path, fs: Option<&Resctrl>, wait: Duration) -> Result<Own, Erro
     Ok(Own { _folder: folder, _changes: changes })
 }
 
-// Until the lock can be taken, or time is up.
-fn patiently<T>(
-    until: Instant,
-    mut take: impl FnMut() -> Result<Option<T>, Error>,
-) -> Result<Option<T>, Error> {
-    loop {
-        match take()? {
-            Some(taken) => return Ok(Some(taken)),
-            None if Instant::now() >= until => return Ok(None),
-            None => std::thread::sleep(STEP),
-        }
-    }
-}
-
 fn of_folder(dir: &Path, until: Instant) -> Result<File, Error> {
     let path = dir.join(LOCK);
-    let fail = |source| journal::failed("locking", &path, source);
+    let fail = |source| Error::from(failed("locking", &path, source));
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true);
     let mut file = place::check(dir).and_then(|()| place::open(&path, &mut options)).map_err(fail)?;
-    if patiently(until, || Ok(flock(&file, true).map_err(fail)?.then_some(())))?.is_some() {
+    let free = || flock(&file, true).map(|free| free.then_some(())).map_err(fail);
+    if patiently(until, free)?.is_some() {
         return Ok(file);
     }
     let mut holder = String::new();
@@ -98,7 +69,7 @@ fn of_folder(dir: &Path, until: Instant) -> Result<File, Error> {
 fn of_resctrl(fs: &Resctrl, until: Instant) -> Result<Held, Error> {
     let what = format!("{}/info", fs.place());
     let refused = |source| Refused::new(format!("locking {what}"), source, None);
-    let taken = patiently(until, || Ok(fs.kernel().try_lock_changes().map_err(refused)?))?;
+    let taken = patiently(until, || fs.kernel().try_lock_changes().map_err(refused))?;
     taken.ok_or_else(|| busy(fs.kernel().holder_of_changes(), &what))
 }
 

@@ -33,7 +33,6 @@ mod journal;
 mod left;
 mod lock;
 mod options;
-mod place;
 mod restored;
 mod same;
 mod step;
@@ -42,12 +41,14 @@ mod undo;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use ringfence_changes::journal::{Head, Journal, read};
+
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::id::GroupId;
 use crate::kernel::Thread;
 use crate::state::State;
-use journal::{Header, Journal, Record};
+use journal::{Header, Record};
 
 pub use back::{recover, undo_kept, undo_named};
 pub use files::Pending;
@@ -84,13 +85,15 @@ impl Transaction {
         options.at(Moment::Read);
         let tid = std::process::id();
         let header = Header {
-            schema: journal::SCHEMA,
-            boot: fs.kernel().boot_id(),
+            head: Head {
+                schema: journal::SCHEMA,
+                boot: fs.kernel().boot_id(),
+                owner: Thread { tid, start: fs.kernel().started(tid).unwrap_or_default() },
+                purpose: purpose.to_owned(),
+            },
             session: same::session(fs)?,
             place: fs.place(),
             mounted: fs.mounted_here() || was_mounted,
-            owner: Thread { tid, start: fs.kernel().started(tid).unwrap_or_default() },
-            purpose: purpose.to_owned(),
             identities: same::groups(fs, &before)?,
             before,
             rest: false,
@@ -158,7 +161,7 @@ impl Transaction {
     /// Where something cannot be put back, such as a pseudo-locked region that is in use; the journal stays
     /// then, and [`recover`] tries again.
     pub fn restore(&mut self) -> Result<Restored, Error> {
-        let purpose = &self.record.header.purpose;
+        let purpose = &self.record.header.head.purpose;
         let nothing = || Ok(Restored { purpose: purpose.clone(), ..Restored::default() });
         if self.journal.is_none() {
             return nothing();
@@ -198,7 +201,7 @@ impl Transaction {
         let kept = self.path.with_file_name(file);
         // What is about an earlier boot or mount keeps nothing.
         let about = |record: Record| same::past(&self.fs, &record.header);
-        let there = match journal::read(&kept) {
+        let there = match read::<Record>(&kept) {
             Ok(record) => record.map(about).transpose()?.is_some_and(|past| past.is_none()),
             Err(_) => true,
         };
@@ -207,7 +210,7 @@ impl Transaction {
             return Err(Error::Usage(refusal.into()));
         }
         match self.journal.take() {
-            Some(journal) => journal.rename(&kept),
+            Some(journal) => Ok(journal.rename(&kept)?),
             None => Ok(()),
         }
     }

@@ -45,7 +45,7 @@ fn identity(fs: &Resctrl, path: &Path) -> Result<Option<Identity>, Error> {
 
 /// What a journal is of whose changes are gone by themselves; `None` where it is about what is there.
 pub fn past(fs: &Resctrl, header: &Header) -> Result<Option<&'static str>, Error> {
-    if header.boot != fs.kernel().boot_id() {
+    if header.head.boot != fs.kernel().boot_id() {
         return Ok(Some("an earlier boot"));
     }
     let gone = header.session.is_some() && session(fs)?.is_some_and(|now| Some(now) != header.session);

@@ -8,7 +8,10 @@ use std::path::Path;
 
 use ringfence_sysfs::whole;
 
-use crate::kernel::user;
+/// Who runs this program.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
 
 fn refuse(path: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
@@ -19,6 +22,9 @@ const STICKY: u32 = 0o1000;
 const EVERYBODY: u32 = 0o002;
 
 /// Refuses a folder in which anybody could put another file in the place of a journal.
+///
+/// # Errors
+/// Why it is refused, or the errno.
 pub fn check(folder: &Path) -> io::Result<()> {
     let meta = fs::metadata(folder)?;
     if !meta.is_dir() {
@@ -35,6 +41,9 @@ pub fn check(folder: &Path) -> io::Result<()> {
 }
 
 /// A new file in place of whatever has that name, which is removed and not followed.
+///
+/// # Errors
+/// As of [`check`], or the errno.
 pub fn create(path: &Path) -> io::Result<File> {
     check(whole::folder_of(path))?;
     match fs::remove_file(path) {
@@ -46,6 +55,9 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a regular file; no link is followed.
+///
+/// # Errors
+/// The errno, or that it is a link or no regular file.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| {
         let link = error.raw_os_error() == Some(libc::ELOOP);
@@ -58,6 +70,13 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 pub fn is_believed(path: &Path) -> bool {
     let known = || Some((fs::symlink_metadata(path).ok()?, fs::metadata(whole::folder_of(path)).ok()?));
     known().is_some_and(|(file, folder)| owner_believed(file.uid(), folder.uid(), folder.mode(), user()))
+}
+
+/// Whether a file is this user's own, in a folder where nobody else could have put it: root must not do what a user's
+/// journal says, which may name any file.
+pub fn is_own(path: &Path) -> bool {
+    let owner = fs::symlink_metadata(path).map(|file| file.uid());
+    owner.is_ok_and(|owner| owner == user()) && check(whole::folder_of(path)).is_ok()
 }
 
 fn owner_believed(file: u32, folder: u32, mode: u32, user: u32) -> bool {

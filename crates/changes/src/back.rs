@@ -1,0 +1,282 @@
+//! Going back: what is to be done, worked out from the journal and what is there now, and doing it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ringfence_sysfs::text::printable;
+
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::kernel::{Kernel, PROCS};
+use crate::options::{Moment, Options};
+use crate::record::{Record, Thing};
+use crate::step::{enter, members, plain, set};
+use crate::thread::Thread;
+
+/// Until the last process of a group that was killed has left it.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// What was put back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// What it was for.
+    pub purpose: String,
+    /// What was done, in order, a few words each.
+    pub steps: Vec<String>,
+    /// What somebody else had changed since, one sentence each: it was left alone.
+    pub left: Vec<String>,
+    /// What was put where it was not before, and lines of the journal that make no sense, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Restored {
+    /// Everything that somebody should know besides the steps.
+    pub fn said(&self) -> impl Iterator<Item = &String> {
+        self.left.iter().chain(&self.notes)
+    }
+}
+
+/// A step of the way back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    Set { file: PathBuf, value: String },
+    Move { process: Thread, home: PathBuf },
+    Remove { group: PathBuf, home: PathBuf, inside: usize },
+}
+
+impl Undo {
+    fn take(&self, kernel: &dyn Kernel) -> Result<(), Error> {
+        match self {
+            Undo::Set { file, value } => set(kernel, file, value),
+            Undo::Move { process, home } => enter(kernel, *process, home),
+            Undo::Remove { group, home, .. } => remove(kernel, group, home),
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Undo::Set { file, value } => format!("set {} to {}", file.display(), printable(value)),
+            Undo::Move { process, home } => format!("move process {} to {}", process.tid, home.display()),
+            Undo::Remove { group, inside: 0, .. } => format!("remove control group {}", group.display()),
+            Undo::Remove { group, home, inside } => {
+                let processes = if *inside == 1 { "1 process".into() } else { format!("{inside} processes") };
+                format!("move {processes} to {} and remove control group {}", home.display(), group.display())
+            }
+        }
+    }
+}
+
+// Processes may be born in it, or be about to end, for as long as it is there.
+fn remove(kernel: &dyn Kernel, group: &Path, home: &Path) -> Result<(), Error> {
+    let until = Instant::now() + LEAVING;
+    loop {
+        for pid in members(kernel, group).unwrap_or_default() {
+            if let Some(start) = kernel.started(pid) {
+                enter(kernel, Thread { tid: pid, start }, home)?;
+            }
+        }
+        match kernel.remove_dir(group) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => {
+                return other
+                    .map_err(Error::refused(format!("removing the control group {}", group.display())));
+            }
+        }
+    }
+}
+
+/// The way back from what is there now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Way {
+    pub steps: Vec<Undo>,
+    left: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Way {
+    /// What would be done.
+    pub fn told(self, record: &Record) -> Restored {
+        let steps = self.steps.iter().map(Undo::words).collect();
+        Restored { purpose: record.head.purpose.clone(), steps, left: self.left, notes: self.notes }
+    }
+}
+
+/// Works out the way back, from the last thing that was touched to the first.
+///
+/// # Errors
+/// Where what is there now cannot be read.
+pub fn way_back(kernel: &dyn Kernel, record: &Record) -> Result<Way, Error> {
+    let mut way = Way::default();
+    let groups: Vec<(&Path, Is)> = record
+        .things()
+        .iter()
+        .filter_map(|thing| group(kernel, thing).transpose())
+        .collect::<Result<_, _>>()?;
+    let is = |path: &Path| groups.iter().find(|(group, _)| *group == path).map(|(_, is)| *is);
+    for thing in record.things().iter().rev() {
+        match thing {
+            // A group's settings go with it.
+            Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
+            Thing::File { file, was, ours } => value(kernel, file, was, ours, &mut way)?,
+            Thing::Group { group, home, .. } => match is(group) {
+                Some(Is::Ours) => {
+                    let inside = members(kernel, group).unwrap_or_default().len();
+                    let home = standing(kernel, home);
+                    way.steps.push(Undo::Remove { group: group.clone(), home, inside });
+                }
+                Some(Is::Another) => way.left.push(format!(
+                    "{} is another control group by now, which somebody else has made under that name",
+                    group.display()
+                )),
+                Some(Is::Left) => way.left.push(format!(
+                    "control group {} stays: somebody else has made groups below it",
+                    group.display()
+                )),
+                Some(Is::Gone) | None => {}
+            },
+            Thing::Process { process, home, to } => {
+                let to = to.iter().filter(|to| is(to) != Some(Is::Another));
+                self::process(kernel, *process, home, to, &mut way);
+            }
+        }
+    }
+    Ok(way)
+}
+
+// What became of a group that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Gone,
+    Ours,
+    // Ours, with groups of others below it.
+    Left,
+    Another,
+}
+
+fn group<'a>(kernel: &dyn Kernel, thing: &'a Thing) -> Result<Option<(&'a Path, Is)>, Error> {
+    let Thing::Group { group, identity, .. } = thing else { return Ok(None) };
+    let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let looking = || Error::refused(format!("looking at the control group {}", group.display()));
+    let now = match kernel.identity(group) {
+        Err(error) if gone(&error) => return Ok(Some((group, Is::Gone))),
+        now => now.map_err(looking())?,
+    };
+    let below = kernel.has_dirs(group).map_err(looking())?;
+    let is = match identity {
+        Some(known) if *known != now => Is::Another,
+        Some(_) if below => Is::Left,
+        Some(_) => Is::Ours,
+        // Killed between making it and noting what it is known by: nothing can have been done to it then.
+        None if below || !members(kernel, group).unwrap_or_default().is_empty() => Is::Another,
+        None => Is::Ours,
+    };
+    Ok(Some((group, is)))
+}
+
+fn value(kernel: &dyn Kernel, file: &Path, was: &str, ours: &[String], way: &mut Way) -> Result<(), Error> {
+    let now = match kernel.read(file) {
+        Ok(text) => plain(&text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            way.left.push(format!("{} is gone, which was {} before", file.display(), printable(was)));
+            return Ok(());
+        }
+        Err(error) => return Err(Error::refused(format!("reading {}", file.display()))(error)),
+    };
+    if now == was {
+        return Ok(());
+    }
+    if ours.contains(&now) {
+        way.steps.push(Undo::Set { file: file.to_owned(), value: was.to_owned() });
+    } else {
+        way.left.push(format!(
+            "{} is {} by now, was {} before",
+            file.display(),
+            printable(&now),
+            printable(was)
+        ));
+    }
+    Ok(())
+}
+
+fn process<'a>(
+    kernel: &dyn Kernel,
+    process: Thread,
+    home: &Path,
+    mut to: impl Iterator<Item = &'a PathBuf>,
+    way: &mut Way,
+) {
+    let within = |group: &Path| members(kernel, group).is_ok_and(|members| members.contains(&process.tid));
+    if kernel.started(process.tid) != Some(process.start) || within(home) {
+        return;
+    }
+    if to.any(|group| within(group)) {
+        let standing = standing(kernel, home);
+        if standing != home {
+            way.notes.push(format!(
+                "process {} was in {}, which is gone: it goes to {}",
+                process.tid,
+                home.display(),
+                standing.display()
+            ));
+        }
+        way.steps.push(Undo::Move { process, home: standing });
+    } else if kernel.lives(process) {
+        way.left.push(format!(
+            "process {} is in another control group by now, was in {} before",
+            process.tid,
+            home.display()
+        ));
+    }
+}
+
+// The group itself, or the nearest above it that is there.
+fn standing(kernel: &dyn Kernel, group: &Path) -> PathBuf {
+    group.ancestors().find(|path| kernel.exists(&path.join(PROCS))).unwrap_or(group).to_owned()
+}
+
+/// Takes the way back. What fails does not keep the rest from being put back; the journal stays then.
+///
+/// # Errors
+/// The first that failed.
+pub fn go_back(
+    kernel: &dyn Kernel,
+    record: &Record,
+    journal: Journal,
+    options: &Options,
+) -> Result<Restored, Error> {
+    let way = way_back(kernel, record)?;
+    let mut failed = None;
+    for (number, step) in way.steps.iter().enumerate() {
+        if let Err(error) = step.take(kernel) {
+            failed = failed.or(Some(error));
+        }
+        options.at(Moment::Undone(number));
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    options.at(Moment::Back);
+    let mut restored = way.told(record);
+    if record.damaged.is_empty() {
+        journal.end()?;
+    } else {
+        let kept = journal.path().with_extension("damaged");
+        restored.notes.push(damage(record, &kept));
+        journal.rename(&kept)?;
+    }
+    Ok(restored)
+}
+
+/// What to say of lines that make no sense.
+pub fn damage(record: &Record, path: &Path) -> String {
+    let numbers: Vec<String> = record.damaged.iter().map(usize::to_string).collect();
+    format!(
+        "line {} of the journal makes no sense, so that what was changed there is not known: look into {}, then remove \
+         that file",
+        numbers.join(", "),
+        path.display()
+    )
+}

@@ -1,0 +1,162 @@
+//! Changes by one program, and their journal.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ringfence_sysfs::root::FsRoot;
+
+use crate::back::{self, Restored};
+use crate::error::Error;
+use crate::folders;
+use crate::journal::{Head, Journal, Record as _};
+use crate::kernel::{Host, Kernel};
+use crate::options::{Moment, Options};
+use crate::record::{Note, Record, SCHEMA};
+use crate::step::{Step, members, plain};
+use crate::thread::Thread;
+
+/// Changes that are put back at their end.
+pub struct Changes {
+    kernel: Arc<dyn Kernel>,
+    options: Options,
+    record: Record,
+    journal: Option<Journal>,
+}
+
+// Its lock is never taken: that it can be made shows that the folder can be written to.
+const PROBE: &str = "changes.lock";
+
+/// What the names of journals begin with: `changes-PID-START-NUMBER.journal`.
+pub(crate) const NAME: &str = "changes-";
+pub(crate) const JOURNAL: &str = "journal";
+
+impl Changes {
+    /// Begins a journal. What others have left behind is not touched.
+    ///
+    /// # Errors
+    /// Where nothing can be written down: then nothing may be changed.
+    pub fn begin(root: &FsRoot, purpose: &str, options: &Options) -> Result<Self, Error> {
+        Self::begin_on(Arc::new(Host(root.clone())), std::process::id(), purpose, options)
+    }
+
+    pub(crate) fn begin_on(
+        kernel: Arc<dyn Kernel>,
+        pid: u32,
+        purpose: &str,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let dir = folders::to_write(options.folder.as_deref(), PROBE)?;
+        let owner = Thread { tid: pid, start: kernel.started(pid).unwrap_or_default() };
+        let name = |number: u32| dir.join(format!("{NAME}{pid}-{}-{number}.{JOURNAL}", owner.start));
+        let path = (1..).map(name).find(|path| !path.exists()).expect("numbers do not end");
+        let head = Head { schema: SCHEMA, boot: kernel.boot_id(), owner, purpose: purpose.to_owned() };
+        let journal = Some(Journal::begin_locked(&path, &head)?);
+        options.at(Moment::Begun);
+        Ok(Self { kernel, options: options.clone(), record: Record::begin(head), journal })
+    }
+
+    /// Gives a file of the kernel a value; what it has now is put back at the end. Spaces and newlines around it, and how
+    /// many lie between its columns, count for nothing.
+    ///
+    /// Where the program is killed before it has seen what the kernel makes of a value that it rounds, that is later
+    /// taken for somebody else's.
+    ///
+    /// # Errors
+    /// Where it cannot be read, noted or written.
+    pub fn set(&mut self, file: impl Into<PathBuf>, value: &str) -> Result<(), Error> {
+        let file = file.into();
+        let read = |kernel: &dyn Kernel| {
+            let text = kernel.read(&file).map_err(Error::refused(format!("reading {}", file.display())))?;
+            Ok::<_, Error>(plain(&text))
+        };
+        let (was, ours) = (read(&*self.kernel)?, plain(value));
+        self.take(Step::Set { file: file.clone(), was, ours: ours.clone() })?;
+        let took = read(&*self.kernel)?;
+        if took == ours {
+            return Ok(());
+        }
+        let step = Step::Set { file: file.clone(), was: ours, ours: took.clone() };
+        if self.record.knows(&step) { Ok(()) } else { self.note(Note::Took { file, value: took }) }
+    }
+
+    /// Makes a control group. Whoever is found in it when it is removed goes to the group `home`, unless it is known
+    /// where it came from.
+    ///
+    /// # Errors
+    /// Where it cannot be noted or made; one that is there already is somebody else's.
+    pub fn make_group(&mut self, group: impl Into<PathBuf>, home: impl Into<PathBuf>) -> Result<(), Error> {
+        let group = group.into();
+        // Killed on the way, it would be taken for ours.
+        if self.kernel.exists(&group) {
+            let there = std::io::Error::from_raw_os_error(libc::EEXIST);
+            return Err(Error::refused(format!("making the control group {}", group.display()))(there));
+        }
+        self.take(Step::Make { group: group.clone(), home: home.into() })?;
+        let identity = self.kernel.identity(&group);
+        let identity = identity.map_err(Error::refused(format!("looking at {}", group.display())))?;
+        self.note(Note::Made { group, identity })
+    }
+
+    /// Moves processes, with all their threads, from one control group into another. Those that are there already, or
+    /// have ended, are left out.
+    ///
+    /// # Errors
+    /// Where that cannot be noted or is refused.
+    pub fn move_processes(&mut self, pids: &[u32], from: &Path, to: &Path) -> Result<(), Error> {
+        let there = members(&*self.kernel, to)
+            .map_err(Error::refused(format!("looking who is in {}", to.display())))?;
+        for &pid in pids.iter().filter(|pid| !there.contains(pid)) {
+            if let Some(start) = self.kernel.started(pid) {
+                let process = Thread { tid: pid, start };
+                self.take(Step::Move { process, from: from.to_owned(), to: to.to_owned() })?;
+            }
+        }
+        Ok(())
+    }
+
+    // Notes a step, unless that says nothing new, and takes it.
+    fn take(&mut self, step: Step) -> Result<(), Error> {
+        let number = self.record.steps();
+        let known = self.record.knows(&step);
+        if !known {
+            self.journal.as_mut().expect("taken at the end alone").write(&step)?;
+            self.record.step(step.clone());
+            self.options.at(Moment::Noted(number));
+        }
+        let taken = step.take(&*self.kernel);
+        if taken.is_err() && !known {
+            self.note(Note::Refused)?;
+        }
+        self.options.at(Moment::Taken(number));
+        taken
+    }
+
+    fn note(&mut self, note: Note) -> Result<(), Error> {
+        self.journal.as_mut().expect("taken at the end alone").write(&note)?;
+        self.record.note(note);
+        Ok(())
+    }
+
+    /// Puts everything back. Called again, it does nothing.
+    ///
+    /// # Errors
+    /// What could not be put back first; the journal stays then, and whoever comes next tries again.
+    pub fn put_back(&mut self) -> Result<Restored, Error> {
+        match self.journal.take() {
+            Some(journal) => back::go_back(&*self.kernel, &self.record, journal, &self.options),
+            None => Ok(Restored { purpose: self.record.head.purpose.clone(), ..Restored::default() }),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn abandon(mut self) {
+        self.journal = None;
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        // What fails here is still in the journal.
+        let _ = self.put_back();
+    }
+}

@@ -1,0 +1,213 @@
+//! Journals that are there: looked at, tried out, put back.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringfence_sysfs::root::FsRoot;
+use serde::{Deserialize, Serialize};
+
+use crate::back::{self, Restored};
+use crate::changes::{JOURNAL, NAME};
+use crate::error::{Error, JournalError};
+use crate::journal::{self, Journal};
+use crate::kernel::{Host, Kernel};
+use crate::options::Options;
+use crate::record::Record;
+use crate::thread::Thread;
+use crate::{folders, lock, place};
+
+/// A journal of changes that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// What the changes are or were for; or why the journal cannot be read.
+    pub purpose: String,
+    /// How many things were changed.
+    pub things: usize,
+    /// The program that made them; none where the journal cannot be read.
+    pub owner: Option<Thread>,
+    /// Whether that is at it, or somebody is putting them back: there is nothing to do then.
+    pub under_way: bool,
+    /// Whether they are of an earlier boot, and gone with that.
+    pub past: bool,
+    /// The user whose file it is.
+    pub user: Option<u32>,
+    /// The journal.
+    pub path: PathBuf,
+}
+
+impl Left {
+    /// Whether it is somebody else's: such a journal is not acted upon.
+    pub fn is_others(&self) -> bool {
+        !place::is_own(&self.path)
+    }
+
+    /// What to say of it then.
+    pub fn others(&self) -> String {
+        let who = self.user.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
+        format!(
+            "'{}', which {who} ran, was killed and has left changes to the system behind ({}): have that user run \
+             'ringfence restore'",
+            self.purpose,
+            self.path.display()
+        )
+    }
+}
+
+// Whoever looks whether a lock is held, and a child between fork and exec, hold it for a moment.
+const LOOKED_AT: Duration = Duration::from_millis(100);
+
+/// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by default below this
+/// root, of every user. Nothing is made or changed.
+pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
+    left_on(&Host(root.clone()), root, folder)
+}
+
+pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
+    let paths = folders::folders(root, folder).into_iter().flat_map(|dir| files(&dir, JOURNAL));
+    let look = |path: PathBuf| {
+        let user = std::fs::symlink_metadata(&path).ok().map(|file| file.uid());
+        let of = |purpose, things, owner, under_way, past| {
+            Some(Left { purpose, things, owner, under_way, past, user, path: path.clone() })
+        };
+        match journal::read::<Record>(&path) {
+            Ok(Some(record)) => {
+                let (things, owner) = (record.things().len(), record.head.owner);
+                let past = record.head.boot != kernel.boot_id();
+                let under_way = !past && (kernel.lives(owner) || is_held(&path));
+                of(record.head.purpose, things, Some(owner), under_way, past)
+            }
+            Ok(None) => None,
+            Err(error) => of(error.to_string(), 0, None, is_held(&path), false),
+        }
+    };
+    paths.filter_map(look).collect()
+}
+
+fn is_held(path: &Path) -> bool {
+    std::fs::File::open(path).and_then(|file| lock::flock(&file, false)).is_ok_and(|free| !free)
+}
+
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(NAME)) && path.extension().is_some_and(|is| is == extension)
+    };
+    let mut files: Vec<PathBuf> = entries.filter(named).collect();
+    files.sort();
+    files
+}
+
+/// Whose changes are put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Of all programs that live no more.
+    Anybody,
+    /// Of this process, which is ending: that is waited for so long.
+    Of(u32, Duration),
+}
+
+/// What came of putting back one journal's changes.
+#[derive(Debug)]
+pub struct PutBack {
+    /// The journal.
+    pub path: PathBuf,
+    /// What was put back, or why not.
+    pub result: Result<Restored, Error>,
+}
+
+/// Puts back what programs have left behind, the latest first, as far as it is this user's: what belongs to others, and
+/// what cannot be read, is passed over ([`left`] names it).
+pub fn put_back_left(root: &FsRoot, whose: Whose, options: &Options) -> Vec<PutBack> {
+    put_back_on(&(Arc::new(Host(root.clone())) as Arc<dyn Kernel>), root, whose, options)
+}
+
+pub(crate) fn put_back_on(
+    kernel: &Arc<dyn Kernel>,
+    root: &FsRoot,
+    whose: Whose,
+    options: &Options,
+) -> Vec<PutBack> {
+    let folder = options.folder.as_deref();
+    folders::folders(root, folder).iter().for_each(|dir| sweep_unborn(&**kernel, dir));
+    let (only, wait) = match whose {
+        Whose::Anybody => (None, Duration::ZERO),
+        Whose::Of(pid, wait) => (Some(pid), wait),
+    };
+    let wanted = |left: &Left| {
+        left.owner.is_some_and(|owner| only.is_none_or(|pid| owner.tid == pid)) && !left.is_others()
+    };
+    let mut all: Vec<Left> = left_on(&**kernel, root, folder).into_iter().filter(wanted).collect();
+    // Where several have changed one thing in turn, the later ones found what the earlier ones had set.
+    all.sort_by_key(|left| std::cmp::Reverse(modified(&left.path)));
+    let one = |left: Left| {
+        let result = put_back_one(&**kernel, &left, wait, options).transpose()?;
+        let leftover = |source| Error::Leftover { purpose: left.purpose.clone(), source: Box::new(source) };
+        Some(PutBack { path: left.path.clone(), result: result.map_err(leftover) })
+    };
+    all.into_iter().filter_map(one).collect()
+}
+
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    std::fs::symlink_metadata(path).and_then(|file| file.modified()).ok()
+}
+
+// `None` where it is under way, or has been put back meanwhile.
+fn put_back_one(
+    kernel: &dyn Kernel,
+    left: &Left,
+    wait: Duration,
+    options: &Options,
+) -> Result<Option<Restored>, Error> {
+    let journal = match Journal::go_on(&left.path) {
+        Err(JournalError::Unusable { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        journal => journal?,
+    };
+    let ours = |owner: Thread| owner.tid == std::process::id();
+    let lives = || left.owner.is_some_and(|owner| !left.past && !ours(owner) && kernel.lives(owner));
+    // A program that is killed lets go of its lock a moment before it counts as dead.
+    let died = lock::patiently(Instant::now() + wait, || Ok::<_, JournalError>((!lives()).then_some(())))?;
+    let free = || Ok::<_, JournalError>(journal.try_lock()?.then_some(()));
+    if died.is_none() || lock::patiently(Instant::now() + LOOKED_AT, free)?.is_none() || !journal.is_there() {
+        return Ok(None);
+    }
+    // By now all of it is written.
+    let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };
+    if left.past {
+        journal.end()?;
+        return Ok(None);
+    }
+    back::go_back(kernel, &record, journal, options).map(Some)
+}
+
+/// What [`put_back_left`] would do about a journal, without doing it.
+///
+/// # Errors
+/// Where the journal or what is there now cannot be read.
+pub fn preview(root: &FsRoot, left: &Left) -> Result<Option<Restored>, Error> {
+    let kernel = Host(root.clone());
+    let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };
+    let mut restored = back::way_back(&kernel, &record)?.told(&record);
+    if !record.damaged.is_empty() {
+        restored.notes.push(back::damage(&record, &left.path));
+    }
+    Ok(Some(restored))
+}
+
+// Journals that their programs were killed while beginning: nothing was changed then.
+fn sweep_unborn(kernel: &dyn Kernel, dir: &Path) {
+    for path in files(dir, "new") {
+        let owner = || {
+            let mut numbers = path.file_name()?.to_str()?.strip_prefix(NAME)?.split('-');
+            Some(Thread { tid: numbers.next()?.parse().ok()?, start: numbers.next()?.parse().ok()? })
+        };
+        if owner().is_some_and(|owner| !kernel.lives(owner)) && place::is_own(&path) && !is_held(&path) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}

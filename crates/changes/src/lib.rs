@@ -1,0 +1,59 @@
+//! Changes to the system that are put back, whatever happens to the program that made them.
+//!
+//! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before each change: a file of
+//! the kernel that gets another value, a control group that is made, a process that is moved into it.
+//! [`Changes::put_back`] goes back; so does dropping it; and when the program is killed, whoever comes next does
+//! ([`put_back_left`]): a guardian, the next program, or a person with `ringfence restore`.
+//!
+//! Going back goes from the last to the first, and touches only what is as this program has left it. What somebody else
+//! has changed since stays, and is said in one sentence. It may be killed at any point and begun again.
+//!
+//! A journal has an owner. While that lives, and as long as its lock is held, nobody else acts on it.
+//!
+//! ```
+//! use ringfence_changes::{Changes, Options};
+//! # let folder = tempfile::tempdir()?;
+//! # let root = ringfence_sysfs::root::FsRoot::at(folder.path());
+//! # std::fs::create_dir_all(folder.path().join("proc/sys/vm"))?;
+//! # std::fs::write(folder.path().join("proc/sys/vm/dirty_ratio"), "20\n")?;
+//! // On a machine: FsRoot::host() and Options::default().
+//! let options = Options { folder: Some(folder.path().join("run")), ..Options::default() };
+//! let mut changes = Changes::begin(&root, "an example", &options)?;
+//! changes.set("/proc/sys/vm/dirty_ratio", "5")?;
+//! // ... and measure; then:
+//! let restored = changes.put_back()?;
+//! assert_eq!(restored.steps, ["set /proc/sys/vm/dirty_ratio to 20"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Changes of other kinds have steps of their own and use the same file, lock, owner and folders ([`journal`],
+//! [`lock`], [`place`], [`folders`]), as resctrl's transactions do.
+
+mod back;
+mod changes;
+pub mod error;
+pub mod folders;
+pub mod journal;
+mod kernel;
+mod left;
+pub mod lock;
+#[cfg(test)]
+mod model;
+mod options;
+pub mod place;
+mod record;
+mod step;
+#[cfg(test)]
+mod tests;
+pub mod thread;
+
+pub use back::Restored;
+pub use changes::Changes;
+pub use error::Error;
+pub use left::{Left, PutBack, Whose, left, preview, put_back_left};
+pub use options::{Moment, Options};
+pub use thread::Thread;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

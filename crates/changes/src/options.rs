@@ -1,0 +1,38 @@
+//! How changes are made, and who watches.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where changes stand; steps are counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The journal is begun.
+    Begun,
+    /// A step is in the journal and not taken.
+    Noted(usize),
+    /// A step is taken; what came of it is not noted.
+    Taken(usize),
+    /// A step of the way back is taken, or has failed.
+    Undone(usize),
+    /// Everything is put back; the journal is still there.
+    Back,
+}
+
+/// How changes are made and put back.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Where the journal lies, instead of `/run/ringfence`, or where that may not be written to,
+    /// `$XDG_RUNTIME_DIR/ringfence`.
+    pub folder: Option<PathBuf>,
+    /// Called at every moment, for tests that die there.
+    #[allow(clippy::type_complexity)]
+    pub watch: Option<Arc<dyn Fn(Moment) + Send + Sync>>,
+}
+
+impl Options {
+    pub(crate) fn at(&self, moment: Moment) {
+        if let Some(watch) = &self.watch {
+            watch(moment);
+        }
+    }
+}

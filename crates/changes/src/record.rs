@@ -1,0 +1,199 @@
+//! What a journal says, thing by thing.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{self, Head};
+use crate::kernel::Identity;
+use crate::step::Step;
+use crate::thread::Thread;
+
+/// The version of the format.
+pub const SCHEMA: u32 = 1;
+
+/// A line that is no step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "note")]
+pub enum Note {
+    /// What a group is known by that was just made.
+    Made { group: PathBuf, identity: Identity },
+    /// The kernel has made something else of a value than was asked for.
+    Took { file: PathBuf, value: String },
+    /// The kernel has refused the last step: it was not taken.
+    Refused,
+}
+
+/// Something that was changed, once or several times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Thing {
+    /// A file, what it held, and all that it was given.
+    File { file: PathBuf, was: String, ours: Vec<String> },
+    /// A control group that was made, and what it is known by; where nothing is said, it may not have been made.
+    Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
+    /// A process, the group that it came from, and all that it was moved to.
+    Process { process: Thread, home: PathBuf, to: Vec<PathBuf> },
+}
+
+/// A journal as read.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub head: Head,
+    steps: usize,
+    // What the last step was about, and what was known of that before: it may not have been taken.
+    last: Option<(Key, Option<Thing>)>,
+    // In the order in which they were touched first, and where each is among them.
+    things: Vec<Thing>,
+    places: HashMap<Key, usize>,
+    /// The numbers, from 1, of lines that make no sense.
+    pub damaged: Vec<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    File(PathBuf),
+    Group(PathBuf),
+    Process(Thread),
+}
+
+impl Key {
+    fn of(step: &Step) -> Self {
+        match step {
+            Step::Set { file, .. } => Key::File(file.clone()),
+            Step::Make { group, .. } => Key::Group(group.clone()),
+            Step::Move { process, .. } => Key::Process(*process),
+        }
+    }
+}
+
+impl Thing {
+    fn of(step: Step) -> Self {
+        match step {
+            Step::Set { file, was, ours } => Thing::File { file, was, ours: vec![ours] },
+            Step::Make { group, home } => Thing::Group { group, home, identity: None },
+            Step::Move { process, from, to } => Thing::Process { process, home: from, to: vec![to] },
+        }
+    }
+
+    fn again(&mut self, step: Step) {
+        match (self, step) {
+            (Thing::File { was, ours, .. }, Step::Set { was: had, ours: value, .. }) => {
+                // Somebody else had set it in between: that is what is put back.
+                if had != *was && !ours.contains(&had) {
+                    *was = had;
+                    ours.clear();
+                }
+                ours.push(value);
+            }
+            (Thing::Process { to, .. }, Step::Move { to: group, .. }) => to.push(group),
+            _ => {}
+        }
+    }
+
+    // Whether it already has all that a step says.
+    fn knows(&self, step: &Step) -> bool {
+        match (self, step) {
+            (Thing::File { was, ours, .. }, Step::Set { was: had, ours: value, .. }) => {
+                ours.contains(value) && (had == was || ours.contains(had))
+            }
+            (Thing::Process { to, .. }, Step::Move { to: group, .. }) => to.contains(group),
+            _ => false,
+        }
+    }
+}
+
+impl Record {
+    /// A step is about to be taken.
+    pub fn step(&mut self, step: Step) {
+        self.steps += 1;
+        let key = Key::of(&step);
+        match self.places.entry(key.clone()) {
+            Entry::Occupied(place) => {
+                let thing = &mut self.things[*place.get()];
+                self.last = Some((key, Some(thing.clone())));
+                thing.again(step);
+            }
+            Entry::Vacant(place) => {
+                place.insert(self.things.len());
+                self.things.push(Thing::of(step));
+                self.last = Some((key, None));
+            }
+        }
+    }
+
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Made { group: made, identity: known } => {
+                if let Some(place) = self.places.get(&Key::Group(made))
+                    && let Thing::Group { identity, .. } = &mut self.things[*place]
+                {
+                    *identity = Some(known);
+                }
+            }
+            Note::Took { file, value } => {
+                if let Some(place) = self.places.get(&Key::File(file))
+                    && let Thing::File { ours, .. } = &mut self.things[*place]
+                {
+                    ours.push(value);
+                }
+            }
+            Note::Refused => self.refused(),
+        }
+    }
+
+    // As if the last step had never been noted.
+    fn refused(&mut self) {
+        match self.last.take() {
+            Some((key, Some(before))) => self.things[self.places[&key]] = before,
+            // The last that was touched first.
+            Some((key, None)) => {
+                self.places.remove(&key);
+                self.things.pop();
+            }
+            None => {}
+        }
+    }
+
+    /// Whether what is noted already says all that this step does.
+    pub fn knows(&self, step: &Step) -> bool {
+        self.places.get(&Key::of(step)).is_some_and(|place| self.things[*place].knows(step))
+    }
+
+    /// How many steps were noted.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// All that was changed, in the order in which it was touched first.
+    pub fn things(&self) -> &[Thing] {
+        &self.things
+    }
+}
+
+impl journal::Record for Record {
+    type Header = Head;
+    const SCHEMA: u32 = SCHEMA;
+    const ABOUT: &'static str = "what it is about";
+
+    fn begin(head: Head) -> Self {
+        let (things, places) = (Vec::new(), HashMap::new());
+        Self { head, steps: 0, last: None, things, places, damaged: Vec::new() }
+    }
+
+    fn line(&mut self, line: &str) -> bool {
+        if let Ok(step) = serde_json::from_str(line) {
+            self.step(step);
+        } else if let Ok(note) = serde_json::from_str(line) {
+            self.note(note);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn damaged(&mut self, number: usize) {
+        self.damaged.push(number);
+    }
+}

@@ -1,0 +1,64 @@
+//! What is changed, one thing at a time, as a value.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::kernel::{Kernel, PROCS};
+use crate::thread::Thread;
+
+/// A single change. Paths are as seen below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Step {
+    /// A file of the kernel gets another value: a sysctl, or a setting of a control group.
+    Set { file: PathBuf, was: String, ours: String },
+    /// A control group is made. Who is found in it later and is not known goes to `home`.
+    Make { group: PathBuf, home: PathBuf },
+    /// A process is moved, with all its threads, from one control group into another.
+    Move { process: Thread, from: PathBuf, to: PathBuf },
+}
+
+impl Step {
+    pub fn take(&self, kernel: &dyn Kernel) -> Result<(), Error> {
+        match self {
+            Step::Set { file, ours, .. } => set(kernel, file, ours),
+            Step::Make { group, .. } => kernel
+                .make_dir(group)
+                .map_err(Error::refused(format!("making the control group {}", group.display()))),
+            Step::Move { process, to, .. } => enter(kernel, *process, to),
+        }
+    }
+}
+
+/// Writes a value.
+pub fn set(kernel: &dyn Kernel, file: &Path, value: &str) -> Result<(), Error> {
+    kernel.write(file, value).map_err(Error::refused(format!("writing '{value}' to {}", file.display())))
+}
+
+/// Moves a process. One that has ended is no error.
+pub fn enter(kernel: &dyn Kernel, process: Thread, group: &Path) -> Result<(), Error> {
+    if kernel.started(process.tid) != Some(process.start) {
+        return Ok(());
+    }
+    match kernel.write(&group.join(PROCS), &process.tid.to_string()) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => {
+            other.map_err(Error::refused(format!("moving process {} to {}", process.tid, group.display())))
+        }
+    }
+}
+
+/// The processes in a control group.
+pub fn members(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<u32>> {
+    let procs = kernel.read(&group.join(PROCS))?;
+    // 0 stands for what another PID namespace has there.
+    Ok(procs.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 0).collect())
+}
+
+/// A value as it is compared: files end in newlines, and some have columns.
+pub fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
