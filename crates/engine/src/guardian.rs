@@ -13,11 +13,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use ringfence_changes::Changes;
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 use rustix::process::Signal;
@@ -82,19 +82,24 @@ fn main(fd: RawFd) -> ! {
     // Before it can have died.
     let supervisor = std::os::unix::process::parent_id();
     process::adopt_orphans();
+    let mut groups = Groups::default();
     let workers: Workers = Arc::default();
     let collector = workers.clone();
     std::thread::spawn(move || collect(&collector));
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         match serde_json::from_str(&line) {
-            Ok(Message::Start(spec)) => start(spec, fd, &workers),
+            Ok(Message::Start(mut spec)) => {
+                groups.limit(&mut spec);
+                start(&spec, fd, &workers);
+            }
             Ok(Message::End { slot }) => end(slot, &workers),
             Err(_) => break,
         }
     }
     process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
-    cgroup::sweep(&FsRoot::host(), Some(std::process::id()));
+    // Its groups are empty by now, and go.
+    drop(groups);
     isolation::recover(supervisor);
     std::process::exit(0);
 }
@@ -106,8 +111,7 @@ fn tell(event: &Event) {
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
-fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
-    limit(&mut spec);
+fn start(spec: &Spec, fd: RawFd, workers: &Workers) {
     // Held until the worker is entered, so that its end is not collected before.
     let mut known = workers.0.lock().unwrap();
     let mut command = Command::new("/proc/self/exe");
@@ -118,7 +122,7 @@ fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
         Ok(mut child) => {
             let pid = child.id() as i32;
             known.insert(pid, spec.slot);
-            let text = serde_json::to_string(&spec).unwrap_or_default();
+            let text = serde_json::to_string(spec).unwrap_or_default();
             if let Some(mut stdin) = child.stdin.take() {
                 let _ = stdin.write_all(text.as_bytes());
             }
@@ -131,20 +135,33 @@ fn start(mut spec: Spec, fd: RawFd, workers: &Workers) {
     }
 }
 
-// A program with a quota runs in a group that has it, where one can be made. Programs have a worker
-// each. The group of the life before may still be there.
-fn limit(spec: &mut Spec) {
-    let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
-        Task::Command(_) => assigned.quota,
-        _ => None,
-    });
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    if number == 0 {
-        cgroup::sweep(&FsRoot::host(), None);
+/// The groups of programs with a quota, until all have ended.
+#[derive(Default)]
+struct Groups {
+    changes: Option<Changes>,
+    made: usize,
+}
+
+impl Groups {
+    // A program with a quota runs in a group that has it, where one can be made. Programs have a worker
+    // each. The group of the life before may still be there.
+    fn limit(&mut self, spec: &mut Spec) {
+        let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
+            Task::Command(_) => assigned.quota,
+            _ => None,
+        });
+        spec.cgroup = quota.and_then(|quota| self.make(Limit::Quota(quota)));
     }
-    let name = format!("{}-{number}", std::process::id());
-    spec.cgroup = quota.and_then(|quota| Group::make(&FsRoot::host(), &name, Limit::Quota(quota)).ok());
+
+    fn make(&mut self, limit: Limit) -> Option<Group> {
+        let root = FsRoot::host();
+        if self.changes.is_none() {
+            self.changes = cgroup::begin(&root, "quotas of programs").ok();
+        }
+        let name = format!("{}-{}", std::process::id(), self.made);
+        self.made += 1;
+        Group::make(&root, self.changes.as_mut()?, &name, limit).ok()
+    }
 }
 
 fn end(slot: usize, workers: &Workers) {
@@ -290,7 +307,7 @@ impl Drop for Guardian {
         process::collect_zombies(&self.others);
         if !in_order {
             end_orphans(|| self.others.clone());
-            cgroup::sweep(&FsRoot::host(), Some(self.child.id()));
+            isolation::recover(self.child.id());
         }
     }
 }

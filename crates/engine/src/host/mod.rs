@@ -51,6 +51,8 @@ pub struct HostEngine<'a> {
     life: Option<u32>,
     drifting: bool,
     starts: Vec<Start>,
+    // What was found and put back of earlier programs, one sentence each.
+    earlier: Vec<String>,
 }
 
 impl<'a> HostEngine<'a> {
@@ -62,6 +64,7 @@ impl<'a> HostEngine<'a> {
     /// Where the guardian cannot be started, and where what an arm wants to be set apart is not there, is being changed
     /// by somebody else, or refuses.
     pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+        let earlier = isolation::recover_all();
         let isolations = isolation::begin(plan)?;
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
@@ -92,6 +95,7 @@ impl<'a> HostEngine<'a> {
             life: None,
             drifting: false,
             starts: Vec::new(),
+            earlier,
         })
     }
 
@@ -374,7 +378,7 @@ impl Engine for HostEngine<'_> {
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
         self.end_life();
-        let mut told = Vec::new();
+        let mut told = std::mem::take(&mut self.earlier);
         let mut failed = None;
         for isolation in std::mem::take(&mut self.isolations) {
             match isolation.end() {

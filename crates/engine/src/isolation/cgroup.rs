@@ -2,13 +2,14 @@
 //! weight (`cpu.weight`, `cpu.shares`; kernel documentation, admin-guide/cgroup-v2, scheduler/sched-bwc and
 //! scheduler/sched-design-CFS).
 //!
-//! Groups are named after the process that made them, so that whoever comes later can tell those that were left
-//! behind.
+//! Everything that is done to them is in the journal of changes ([`ringfence_changes`]) before it is done, and put back
+//! from there. They are named after the process that made them: those of earlier versions, which kept no journal, are
+//! known by that.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ringfence_changes::{Changes, Options};
 use ringfence_experiment::units::Share;
 use ringfence_machine::root::FsRoot;
 use ringfence_sysfs::mounts;
@@ -58,7 +59,7 @@ impl Limit {
     }
 }
 
-/// A group that exists.
+/// A group that exists. Paths are as seen below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     dir: PathBuf,
@@ -66,11 +67,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group.
+    /// Makes a group, which is removed when the changes are put back.
     ///
     /// # Errors
     /// Why this process may not, in words: no CPU controller is mounted, or none that it may write to.
-    pub fn make(root: &FsRoot, name: &str, limit: Limit) -> Result<Self, String> {
+    pub fn make(root: &FsRoot, changes: &mut Changes, name: &str, limit: Limit) -> Result<Self, String> {
         if std::env::var_os(NO_GROUPS).is_some_and(|value| !value.is_empty()) {
             return Err(format!("{NO_GROUPS} is set"));
         }
@@ -78,9 +79,10 @@ impl Group {
             "no CPU controller of control groups is mounted, or none is handed down to a group".to_string();
         for parent in parents(root) {
             let group = Self { dir: parent.dir.join(format!("{PREFIX}{name}")), version: parent.version };
-            match fs::create_dir(&group.dir).and_then(|()| group.set(limit).inspect_err(|_| group.remove())) {
+            let home = group.home(root).unwrap_or(parent.dir);
+            match changes.make_group(&group.dir, home).and_then(|()| group.set(changes, limit)) {
                 Ok(()) => return Ok(group),
-                Err(error) => why = format!("{}: {error}", group.dir.display()),
+                Err(error) => why = error.to_string(),
             }
         }
         Err(why)
@@ -89,66 +91,70 @@ impl Group {
     /// Gives it another limit.
     ///
     /// # Errors
-    /// What the kernel reports.
-    pub fn set(&self, limit: Limit) -> io::Result<()> {
+    /// What the kernel reports, and where it cannot be written down.
+    pub fn set(&self, changes: &mut Changes, limit: Limit) -> Result<(), ringfence_changes::Error> {
         let settings = limit.settings(self.version);
-        settings.iter().try_for_each(|(file, text)| write_existing(&self.dir.join(file), text))
+        settings.iter().try_for_each(|(file, text)| changes.set(self.dir.join(file), text))
     }
 
-    /// The file that a process writes its id to in order to enter.
+    /// The file that a process writes its id to in order to enter, on this machine.
     pub fn procs(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
     }
 
-    /// The same file of the group that this program is in, in the same hierarchy.
+    /// The group.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The group that this program is in, in the same hierarchy.
     pub fn home(&self, root: &FsRoot) -> Option<PathBuf> {
         let own = root.read_opt("/proc/self/cgroup")?;
         let path = own_path(&own, self.version)?;
         let base = mounted(root).into_iter().find(|(_, version)| *version == self.version)?.0;
-        Some(root.path(base).join(path.trim_start_matches('/')).join("cgroup.procs"))
-    }
-
-    /// Removes it; it must be empty by then.
-    pub fn remove(&self) {
-        // A group that does not go stays empty and is swept later.
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
-/// Moves a process, with all its threads, into the group of a `cgroup.procs`. One that has ended meanwhile is no
-/// error.
-///
-/// # Errors
-/// What the kernel reports.
-pub fn enter_process(procs: &Path, pid: u32) -> io::Result<()> {
-    match write_existing(procs, &pid.to_string()) {
-        Err(error) if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::SRCH) => Ok(()),
-        other => other,
+        Some(base.join(path.trim_start_matches('/')))
     }
 }
 
 /// Why no group with a weight can be made here, if so: one is made, and removed.
 pub fn cannot_make(root: &FsRoot) -> Option<String> {
-    let made = Group::make(root, &format!("{}-try", std::process::id()), Limit::Weight(DEFAULT_WEIGHT));
-    made.map(|group| group.remove()).err()
+    let try_one = || -> Result<(), String> {
+        let mut changes = begin(root, "a control group, made to see whether one can be")?;
+        let name = format!("{}-try", std::process::id());
+        let made = Group::make(root, &mut changes, &name, Limit::Weight(DEFAULT_WEIGHT));
+        let restored = changes.put_back().map_err(|error| error.to_string());
+        made.and(restored).map(|_| ())
+    };
+    try_one().err()
 }
 
-fn write_existing(path: &Path, text: &str) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+/// Begins a journal for groups.
+///
+/// # Errors
+/// Why none can be written, in words.
+pub fn begin(root: &FsRoot, purpose: &str) -> Result<Changes, String> {
+    Changes::begin(root, purpose, &Options::default()).map_err(|error| error.to_string())
 }
 
-/// Removes the groups of processes that are no more, and of the one that `also` names.
-pub fn sweep(root: &FsRoot, also: Option<u32>) {
+/// Groups of processes that are no more, by their names.
+pub fn unclaimed(root: &FsRoot) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for parent in parents(root) {
-        for entry in fs::read_dir(&parent.dir).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let owner =
-                name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
-            let gone = |pid: &u32| also == Some(*pid) || !root.exists(format!("/proc/{pid}"));
-            if owner.filter(gone).is_some() {
-                let _ = fs::remove_dir(entry.path());
+        for name in root.list_opt(&parent.dir) {
+            let owner: Option<u32> =
+                name.strip_prefix(PREFIX).and_then(|name| name.split('-').next()?.parse().ok());
+            if owner.is_some_and(|pid| !root.exists(format!("/proc/{pid}"))) {
+                found.push(parent.dir.join(name));
             }
         }
+    }
+    found
+}
+
+/// Removes the groups of processes that are no more. Those in which somebody still is stay.
+pub fn sweep(root: &FsRoot) {
+    for group in unclaimed(root) {
+        let _ = fs::remove_dir(root.path(group));
     }
 }
 
@@ -193,12 +199,11 @@ fn parents(root: &FsRoot) -> Vec<Parent> {
     let own = root.read_opt("/proc/self/cgroup").unwrap_or_default();
     let mut found = Vec::new();
     for (at, version) in mounted(root) {
-        let base = root.path(at);
         let path = Path::new(own_path(&own, version).unwrap_or("/"));
         for ancestor in path.ancestors() {
-            let dir = base.join(ancestor.strip_prefix("/").unwrap_or(ancestor));
+            let dir = at.join(ancestor.strip_prefix("/").unwrap_or(ancestor));
             // In version 2 a group's children have the controllers that it hands down.
-            let down = || fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+            let down = || root.read_opt(dir.join("cgroup.subtree_control")).unwrap_or_default();
             if version == Version::One || down().split_whitespace().any(|name| name == "cpu") {
                 found.push(Parent { dir, version });
             }
@@ -243,9 +248,13 @@ mod tests {
             ("/sys/fs/cgroup/user.slice/app.scope/cgroup.subtree_control", ""),
         ]);
         let found: Vec<PathBuf> = parents(&root).into_iter().map(|parent| parent.dir).collect();
-        assert_eq!(found, [root.path("/sys/fs/cgroup/user.slice"), root.path("/sys/fs/cgroup/")]);
+        assert_eq!(found, [Path::new("/sys/fs/cgroup/user.slice"), Path::new("/sys/fs/cgroup/")]);
         // No kernel answers here: an ordinary folder is no group, and nothing is left behind.
-        assert!(Group::make(&root, "7-0", Limit::Quota(Share(0.5))).is_err());
+        let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
+        let mut changes = Changes::begin(&root, "a test", &options).unwrap();
+        assert!(Group::make(&root, &mut changes, "7-0", Limit::Quota(Share(0.5))).is_err());
+        assert_eq!(changes.put_back().unwrap().steps.len(), 2);
+        assert_eq!(root.list("/run/ringfence").unwrap(), [""; 0]);
         assert_eq!(root.list("/sys/fs/cgroup").unwrap(), ["cgroup.subtree_control", "user.slice"]);
     }
 
@@ -259,7 +268,7 @@ mod tests {
             ("/proc/self/cgroup", "2:memory:/m\n1:cpu,cpuacct:/c"),
         ]);
         let dirs: Vec<_> = parents(&root).into_iter().map(|parent| (parent.dir, parent.version)).collect();
-        let at = |path: &str| root.path(format!("/sys/fs/cgroup/cpu/{path}"));
+        let at = |path: &str| PathBuf::from(format!("/sys/fs/cgroup/cpu/{path}"));
         assert_eq!(dirs, [(at("c"), Version::One), (at(""), Version::One)]);
     }
 
@@ -281,8 +290,8 @@ mod tests {
             ("/proc/self/cgroup", "3:cpu,cpuacct:/a/b\n0::/u"),
         ]);
         let home = |version| Group { dir: "/x".into(), version }.home(&root).unwrap();
-        assert_eq!(home(Version::One), root.path("/cg/cpu/a/b/cgroup.procs"));
-        assert_eq!(home(Version::Two), root.path("/cg2/u/cgroup.procs"));
+        assert_eq!(home(Version::One), Path::new("/cg/cpu/a/b"));
+        assert_eq!(home(Version::Two), Path::new("/cg2/u"));
     }
 
     #[test]
@@ -300,9 +309,9 @@ mod tests {
             names.sort();
             names
         };
-        sweep(&root, None);
+        sweep(&root);
         assert_eq!(left(), ["other-42", "ringfence-41-0"]);
-        sweep(&root, Some(41));
-        assert_eq!(left(), ["other-42"]);
+        fs::remove_dir_all(root.path("/proc/41")).unwrap();
+        assert_eq!(unclaimed(&root), [Path::new("/cg/ringfence-41-0")]);
     }
 }

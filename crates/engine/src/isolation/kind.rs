@@ -15,7 +15,7 @@ pub trait Tasks {
 }
 
 /// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in [`Self::end`]; and
-/// where the program dies before that, [`Kind::recover`] does, called by the guardian and at the next start.
+/// where the program dies before that, [`super::recover`] does, called by the guardian and at the next start.
 pub trait Isolation {
     /// Called when all tasks of a life run, before anything is measured in it.
     ///
@@ -53,6 +53,7 @@ pub struct Kind {
     pub missing: fn() -> Option<String>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
-    /// Puts back what the program with this process id left behind, or any that lives no more.
-    pub recover: fn(Option<u32>) -> Result<(), EngineError>,
+    /// Puts back what any program left behind that lives no more and is not in the journal of changes
+    /// ([`ringfence_changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
+    pub recover: fn() -> Result<Vec<String>, EngineError>,
 }

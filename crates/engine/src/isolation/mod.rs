@@ -10,8 +10,13 @@ pub mod resctrl;
 mod settings;
 mod weight;
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringfence_changes::{Options, PutBack, Whose};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::Plan;
+use ringfence_machine::root::FsRoot;
 
 pub use kind::{Isolation, Kind, Tasks};
 
@@ -44,9 +49,40 @@ pub fn missing(arm: &Arm) -> Option<String> {
     KINDS.iter().filter(|kind| (kind.wanted)(arm)).find_map(|kind| (kind.missing)())
 }
 
-/// Puts back what the program with this process id has left behind. What fails is left to the next start.
+// Until a program that was killed is dead, and has let go of its journal.
+const DYING: Duration = Duration::from_secs(2);
+
+/// Puts back what this program, which has ended or is about to, has left behind. What fails is left to the next start.
 pub fn recover(owner: u32) {
-    for kind in &KINDS {
-        let _ = (kind.recover)(Some(owner));
-    }
+    let root = FsRoot::host();
+    ringfence_changes::put_back_left(&root, Whose::Of(owner, DYING), &Options::default());
+    recover_others(&root);
+}
+
+/// Puts back what programs have left behind that live no more. Returned is what should be known of that, one sentence
+/// each; what fails is tried again by the next start.
+pub fn recover_all() -> Vec<String> {
+    let root = FsRoot::host();
+    let all = ringfence_changes::put_back_left(&root, Whose::Anybody, &Options::default());
+    let others = recover_others(&root);
+    let said = |one: PutBack| match one.result {
+        Ok(restored) => restored.said().cloned().collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    all.into_iter().flat_map(said).chain(others).collect()
+}
+
+fn recover_others(root: &FsRoot) -> Vec<String> {
+    cgroup::sweep(root);
+    KINDS.iter().filter_map(|kind| (kind.recover)().ok()).flatten().collect()
+}
+
+/// Control groups that an earlier version of this program has left behind, which kept no journal.
+pub fn unclaimed_groups(root: &FsRoot) -> Vec<PathBuf> {
+    cgroup::unclaimed(root)
+}
+
+/// Removes those in which nobody is.
+pub fn sweep_groups(root: &FsRoot) {
+    cgroup::sweep(root);
 }

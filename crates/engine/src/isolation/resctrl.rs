@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
         let begun = Fences::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
         Ok(begun.map(|fences| Box::new(fences) as Box<dyn Isolation>))
     },
-    recover: |_| recover(Duration::ZERO),
+    recover: || put_back(Duration::ZERO),
 };
 
 struct Fences {
@@ -135,13 +135,6 @@ impl Isolation for Fences {
     }
 
     fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
-        let said = |restored: &Restored| -> Vec<String> {
-            let others = |text: &String| {
-                format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
-            };
-            let left = restored.left.iter().map(others);
-            left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
-        };
         let Self { mut transaction, strays, .. } = *self;
         let earlier = transaction.recovered().map(said).unwrap_or_default();
         let restored = transaction.restore();
@@ -189,13 +182,25 @@ pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, EngineError> {
 /// # Errors
 /// Where somebody still does after `wait`, or something cannot be put back.
 pub fn recover(wait: Duration) -> Result<(), EngineError> {
+    put_back(wait).map(|_| ())
+}
+
+// What should be known of it, one sentence each.
+fn put_back(wait: Duration) -> Result<Vec<String>, EngineError> {
     let options = Options { wait, ..Options::default() };
     if transaction::pending(&options).iter().any(|(what, _)| *what == transaction::Pending::Unfinished)
         && let Ok(fs) = Resctrl::find(&FsRoot::host())
     {
-        transaction::recover(&fs, &options)?;
+        return Ok(transaction::recover(&fs, &options)?.as_ref().map(said).unwrap_or_default());
     }
-    Ok(())
+    Ok(Vec::new())
+}
+
+fn said(restored: &Restored) -> Vec<String> {
+    let others =
+        |text: &String| format!("somebody else has set resctrl meanwhile, and it was left so: {text}");
+    let left = restored.left.iter().map(others);
+    left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
 }
 
 /// Why this machine cannot hold arms that set resctrl, if so, to follow "because".

@@ -6,7 +6,9 @@
 //! else they are where they were born, so that the arms without are measured as if there were no groups.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use ringfence_changes::Changes;
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::root::FsRoot;
 
@@ -22,19 +24,18 @@ pub const KIND: Kind = Kind {
             .map(|why| format!("no control group with a cpu.weight can be made here: {why}"))
     },
     begin: |plan| Ok(Some(Box::new(Weights::begin(plan)?))),
-    recover: |owner| {
-        cgroup::sweep(&FsRoot::host(), owner);
-        Ok(())
-    },
+    // The journal of changes has it.
+    recover: || Ok(Vec::new()),
 };
 
 struct Weights {
+    changes: Changes,
     // By role: its group, and whether its processes are in there.
     groups: BTreeMap<usize, (Group, bool)>,
     // In the order of the experiment's arms, the weights by role.
     arms: Vec<BTreeMap<usize, u32>>,
-    // Where processes are born.
-    home: std::path::PathBuf,
+    // The group that processes are born in.
+    home: PathBuf,
 }
 
 impl Weights {
@@ -62,25 +63,26 @@ impl Weights {
             EngineError::Usage(format!("no control group with a cpu.weight can be made: {why}"))
         };
         let mut groups = BTreeMap::new();
-        cgroup::sweep(&root, None);
+        let purpose = format!("weights of experiment '{}'", experiment.name);
+        let mut changes = cgroup::begin(&root, &purpose).map_err(cannot)?;
         for role in arms.iter().flat_map(BTreeMap::keys) {
             if !groups.contains_key(role) {
                 let limit = Limit::Weight(cgroup::DEFAULT_WEIGHT);
                 let name = format!("{}-weight{role}", std::process::id());
-                let group = Group::make(&root, &name, limit).map_err(cannot)?;
+                let group = Group::make(&root, &mut changes, &name, limit).map_err(cannot)?;
                 groups.insert(*role, (group, false));
             }
         }
         let home = groups.values().next().and_then(|(group, _)| group.home(&root));
         let home =
             home.ok_or_else(|| cannot("/proc/self/cgroup does not say where this program is".into()))?;
-        Ok(Self { groups, arms, home })
+        Ok(Self { changes, groups, arms, home })
     }
 
     fn go_home(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
-        for (role, (_, inside)) in &mut self.groups {
+        for (role, (group, inside)) in &mut self.groups {
             if std::mem::take(inside) {
-                move_all(&self.home, *role, tasks)?;
+                move_all(&mut self.changes, *role, group.path(), &self.home, tasks)?;
             }
         }
         Ok(())
@@ -89,13 +91,16 @@ impl Weights {
 
 // A program may start others while its own are moved: those are born where their parent is, so that the second round
 // finds the last that were born outside.
-fn move_all(procs: &std::path::Path, role: usize, tasks: &dyn Tasks) -> Result<(), EngineError> {
+fn move_all(
+    changes: &mut Changes,
+    role: usize,
+    from: &Path,
+    to: &Path,
+    tasks: &dyn Tasks,
+) -> Result<(), EngineError> {
     for _ in 0..2 {
-        for pid in tasks.processes(role) {
-            cgroup::enter_process(procs, pid).map_err(|error| {
-                EngineError::Failed(format!("moving process {pid} to {} failed: {error}", procs.display()))
-            })?;
-        }
+        let moved = changes.move_processes(&tasks.processes(role), from, to);
+        moved.map_err(|error| EngineError::Failed(error.to_string()))?;
     }
     Ok(())
 }
@@ -110,19 +115,19 @@ impl Isolation for Weights {
     }
 
     fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, EngineError> {
-        let wanted = self.arms[arm].clone();
-        for (role, (group, inside)) in &mut self.groups {
-            match wanted.get(role) {
+        let Self { changes, groups, arms, home } = self;
+        for (role, (group, inside)) in groups {
+            match arms[arm].get(role) {
                 Some(weight) => {
-                    group.set(Limit::Weight(*weight)).map_err(|error| {
+                    group.set(changes, Limit::Weight(*weight)).map_err(|error| {
                         EngineError::Failed(format!("setting a weight of {weight} failed: {error}"))
                     })?;
                     // Each time: what runs may have started others elsewhere meanwhile.
-                    move_all(&group.procs(), *role, tasks)?;
+                    move_all(changes, *role, home, group.path(), tasks)?;
                     *inside = true;
                 }
                 None if *inside => {
-                    move_all(&self.home, *role, tasks)?;
+                    move_all(changes, *role, group.path(), home, tasks)?;
                     *inside = false;
                 }
                 None => {}
@@ -137,16 +142,13 @@ impl Isolation for Weights {
         let _ = self.go_home(tasks);
     }
 
-    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
-        // The groups go with it.
-        Ok(Vec::new())
-    }
-}
-
-impl Drop for Weights {
-    fn drop(&mut self) {
-        for (group, _) in self.groups.values() {
-            group.remove();
-        }
+    fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        let restored = self.changes.put_back().map_err(|error| {
+            EngineError::Failed(format!(
+                "what was measured is kept, but its control groups could not be removed: {error}; 'ringfence restore' tries \
+                 again"
+            ))
+        });
+        restored.map(|restored| restored.said().cloned().collect())
     }
 }
