@@ -150,6 +150,7 @@ fn command_lines() {
         (&["topology", "--root", "absent"], "absent"),
         (&["doctor", "--root", "absent"], "absent"),
         (&["resctrl", "--root", "absent"], "--root: absent: No such file or directory"),
+        (&["restore", "--root", "absent"], "--root: absent: No such file or directory"),
         (&["resctrl", "undo", "--root", "absent"], "--root: absent: No such file or directory"),
     ];
     for (args, part) in cases {

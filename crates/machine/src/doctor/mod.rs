@@ -11,6 +11,7 @@ mod frequency;
 mod hardware_tests;
 mod idle;
 pub mod latency;
+mod left;
 mod load;
 mod memory;
 mod pages;
@@ -54,7 +55,7 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         tsc: TscEvidence::gather(root),
         counters: counters::ask(root),
     };
-    let themes: [fn(&View) -> Vec<Finding>; 15] = [
+    let themes: [fn(&View) -> Vec<Finding>; 16] = [
         smt::find,
         frequency::find,
         thermal::find,
@@ -69,6 +70,7 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         clock::find,
         counters::find,
         resctrl::find,
+        left::find,
         topology_notes,
     ];
     let mut findings: Vec<Finding> = themes.iter().flat_map(|theme| theme(&view)).collect();

@@ -43,6 +43,8 @@ pub enum Verb {
     Doctor(Look),
     /// Show who may use which cache ways and how much bandwidth; put back what was left behind or kept
     Resctrl(Resctrl),
+    /// Put back whatever runs that were killed have left changed: control groups, resctrl, settings
+    Restore(PutBack),
     /// Keep a region in a cache: measure what does, lock one, list and remove them
     Lock(Lock),
     /// Say how durable a store to a file, directory or device can become, and why
@@ -114,7 +116,7 @@ pub enum ResctrlAction {
     Forget(Forget),
 }
 
-/// Flags of `resctrl recover` and `undo`.
+/// Flags of `restore`, and of `resctrl recover` and `undo`.
 #[derive(Debug, ClapArgs)]
 pub struct PutBack {
     /// Print the steps, and take none

@@ -11,6 +11,7 @@ mod prove;
 mod report;
 mod reproduce;
 mod resctrl;
+mod restore;
 mod resume;
 mod run;
 mod sensitivity;
@@ -31,6 +32,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Topology(look) => look::topology(&look),
         Verb::Doctor(look) => look::doctor(&look),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
+        Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),
         Verb::Explain(explain) => explain::run(&explain),
         Verb::Write(write) => write::run(&write),

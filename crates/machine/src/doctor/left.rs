@@ -1,0 +1,79 @@
+//! What runs that were killed have left changed, besides resctrl.
+
+use ringfence_changes::Left;
+
+use super::finding::{Finding, Severity, View};
+
+pub(super) fn find(view: &View) -> Vec<Finding> {
+    let left = ringfence_changes::left(view.root, None);
+    left.iter().filter(|left| !left.past && !left.under_way).map(finding).collect()
+}
+
+fn finding(left: &Left) -> Finding {
+    let readable = left.owner.is_some();
+    Finding {
+        id: if readable { "changes-left" } else { "changes-unreadable" }.into(),
+        severity: Severity::Warning,
+        title: if readable {
+            "A run that was killed has left changes to the system behind"
+        } else {
+            "A journal of changes to the system cannot be read"
+        }
+        .into(),
+        cause: if readable {
+            "it could not put them back, and nothing was measured since".into()
+        } else {
+            left.purpose.clone()
+        },
+        consequence: "control groups may limit or weigh tasks, and settings may be others than they were"
+            .into(),
+        remedy: match (readable, left.is_others()) {
+            (true, false) => "ringfence restore puts back what was there before".into(),
+            (true, true) => "have its user run 'ringfence restore'".into(),
+            (false, _) => {
+                "have the ringfence that wrote it run 'restore', or look into it and remove it".into()
+            }
+        },
+        evidence: if readable {
+            format!("{} in {}", left.purpose, left.path.display())
+        } else {
+            left.path.display().to_string()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixtures::zen_multi_llc;
+    use crate::{doctor, targets, topology::Topology};
+
+    fn ids(tree: &crate::fixtures::FixtureTree) -> Vec<(String, String)> {
+        let root = tree.root();
+        let topology = Topology::read(&root).unwrap();
+        let found = doctor::examine(&root, &topology, &targets::find(&root, &topology)).into_iter();
+        found
+            .filter(|finding| finding.id.starts_with("changes"))
+            .map(|finding| (finding.id.to_string(), finding.evidence))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_left_is_told_until_it_is_put_back_or_gone() {
+        let tree = zen_multi_llc();
+        assert_eq!(ids(&tree), []);
+        let journal = |boot: &str, schema: u32| {
+            let head = format!(
+                r#"{{"schema":{schema},"boot":"{boot}","owner":{{"tid":4711,"start":9}},"purpose":"quotas of programs"}}"#
+            );
+            tree.write("/run/ringfence/changes-4711-9-1.journal", head + "\n");
+        };
+        journal("", 1);
+        let found = ids(&tree);
+        assert_eq!(found[0].0, "changes-left");
+        assert!(found[0].1.starts_with("quotas of programs in "), "{}", found[0].1);
+        journal("another", 1);
+        assert_eq!(ids(&tree), []);
+        journal("", 9);
+        assert_eq!(ids(&tree)[0].0, "changes-unreadable");
+    }
+}

@@ -1,0 +1,189 @@
+//! `restore`: everything that runs which were killed have left changed on this machine.
+
+use std::fmt::Write;
+
+use ringfence_changes::{Left, Whose};
+use ringfence_engine::isolation;
+use ringfence_machine::root::FsRoot;
+use ringfence_resctrl::transaction::{self, Pending};
+use ringfence_resctrl::{Options, Resctrl};
+use serde::Serialize;
+
+use crate::args::PutBack;
+use crate::failure::Failure;
+use crate::output;
+use crate::shared::host;
+
+// What one run had changed.
+#[derive(Debug, Default, Serialize)]
+struct Restored {
+    purpose: String,
+    steps: Vec<String>,
+    left: Vec<String>,
+    notes: Vec<String>,
+    waiting: Vec<String>,
+}
+
+// Everything that there is to say.
+#[derive(Debug, Default)]
+struct All {
+    restored: Vec<Restored>,
+    // What is not to be put back now, one sentence each.
+    stays: Vec<String>,
+    failed: Vec<String>,
+}
+
+pub fn run(asked: &PutBack) -> Result<(), Failure> {
+    let root = host::root(&asked.root)?;
+    let mut all = All::default();
+    changes(asked, &root, &mut all);
+    unclaimed(asked, &root, &mut all);
+    resctrl(asked, &root, &mut all);
+    if asked.json {
+        let key = if asked.dry_run { "would_put_back" } else { "put_back" };
+        let value = serde_json::json!({ key: all.restored, "stays": all.stays, "failed": all.failed });
+        output::print_json(&value)?;
+    } else {
+        let text = text(&all, asked.dry_run);
+        if !text.is_empty() {
+            output::print(&text)?;
+        }
+    }
+    if all.failed.is_empty() { Ok(()) } else { Err(Failure::Failed(all.failed.join("\n"))) }
+}
+
+// What is in the journals of changes: control groups and settings.
+fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
+    let folder = asked.journal.folder.as_deref();
+    let told = |restored: ringfence_changes::Restored| Restored {
+        purpose: restored.purpose,
+        steps: restored.steps,
+        left: restored.left,
+        notes: restored.notes,
+        waiting: Vec::new(),
+    };
+    let left = ringfence_changes::left(root, folder);
+    for left in left.iter().filter(|left| !left.past) {
+        let Left { purpose, owner, under_way, path, .. } = left;
+        if *under_way {
+            let process = owner.map_or(String::new(), |owner| format!(" by process {}", owner.tid));
+            all.stays.push(format!("'{purpose}' is under way{process}, which puts things back itself"));
+        } else if owner.is_none() {
+            all.failed.push(purpose.clone());
+        } else if left.is_others() {
+            all.stays.push(left.others());
+        } else if asked.dry_run {
+            match ringfence_changes::preview(root, left) {
+                Ok(restored) => all.restored.extend(restored.map(told)),
+                Err(error) => all.failed.push(format!("{}: {error}", path.display())),
+            }
+        }
+    }
+    if !asked.dry_run {
+        let options = ringfence_changes::Options { folder: folder.map(Into::into), ..Default::default() };
+        for one in ringfence_changes::put_back_left(root, Whose::Anybody, &options) {
+            match one.result {
+                Ok(restored) => all.restored.push(told(restored)),
+                Err(error) => all.failed.push(error.to_string()),
+            }
+        }
+    }
+}
+
+// Groups of versions that kept no journal.
+fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
+    let mut found = isolation::unclaimed_groups(root);
+    // Those that a journal names have been told.
+    let told = |group: &std::path::PathBuf| {
+        let name = group.display().to_string();
+        all.restored.iter().flat_map(|restored| &restored.steps).any(|step| step.ends_with(&name))
+    };
+    found.retain(|group| !told(group));
+    if !asked.dry_run {
+        isolation::sweep_groups(root);
+    }
+    let still = isolation::unclaimed_groups(root);
+    let gone = |group: &&std::path::PathBuf| asked.dry_run || !still.contains(group);
+    let steps: Vec<String> =
+        found.iter().filter(gone).map(|group| format!("remove control group {}", group.display())).collect();
+    if !steps.is_empty() {
+        let purpose = "a run without a journal".into();
+        all.restored.push(Restored { purpose, steps, ..Restored::default() });
+    }
+    if !asked.dry_run {
+        let stays =
+            |group: &std::path::PathBuf| format!("control group {} stays: it is in use", group.display());
+        all.stays.extend(still.iter().map(stays));
+    }
+}
+
+fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
+    let left = transaction::left(root, asked.journal.folder.as_deref());
+    let mut folders = Vec::new();
+    for left in left.into_iter().filter(|left| left.past.is_none() || left.what == Pending::Unfinished) {
+        let purpose = &left.purpose;
+        match (left.what, &left.name) {
+            (Pending::Kept, Some(name)) => all.stays.push(format!(
+                "'{purpose}' is kept on request: 'ringfence lock remove {name}' puts back what was there before"
+            )),
+            (Pending::Kept, None) => all.stays.push(format!(
+                "'{purpose}' is kept on request: 'ringfence resctrl undo' puts back what was there before"
+            )),
+            (Pending::Damaged, _) => all.stays.push(format!(
+                "the journal of '{purpose}' is damaged: compare with 'ringfence resctrl', then 'ringfence resctrl forget' \
+                 removes it"
+            )),
+            _ if left.under_way => {
+                all.stays.push(format!("'{purpose}' is under way, which puts resctrl back itself"));
+            }
+            _ if left.is_others() => all.stays.push(left.others()),
+            _ if !folders.contains(&left.folder) => folders.push(left.folder),
+            _ => {}
+        }
+    }
+    for folder in folders {
+        let options = Options { folder: Some(folder), ..Options::default() };
+        let restored = Resctrl::find(root).map_err(Into::into).and_then(|fs| match asked.dry_run {
+            true => transaction::preview(&fs, Pending::Unfinished, &options),
+            false => transaction::recover(&fs, &options),
+        });
+        match restored {
+            Ok(restored) => all.restored.extend(restored.map(|restored| Restored {
+                purpose: restored.purpose,
+                steps: restored.steps.iter().map(ToString::to_string).collect(),
+                left: restored.left,
+                notes: restored.notes,
+                waiting: restored.waiting,
+            })),
+            Err(error) => all.failed.push(error.to_string()),
+        }
+    }
+}
+
+fn text(all: &All, tried_out: bool) -> String {
+    let mut out = String::new();
+    let mut list = |title: &str, lines: &[String]| {
+        if !lines.is_empty() {
+            let _ = writeln!(out, "{title}");
+            for line in lines {
+                let _ = writeln!(out, "  {}", ringfence_machine::text::printable(line));
+            }
+        }
+    };
+    for restored in &all.restored {
+        let purpose = ringfence_machine::text::printable(&restored.purpose);
+        let verb = if tried_out { "would be" } else { "was" };
+        list(&format!("What '{purpose}' had changed {verb} put back:"), &restored.steps);
+        if restored.steps.is_empty() && restored.waiting.is_empty() {
+            list("Nothing is left to put back of:", std::slice::from_ref(&restored.purpose));
+        }
+        list("Somebody else has changed since, and it stays:", &restored.left);
+        list("Not known for certain:", &restored.notes);
+        list("Cannot be put back yet:", &restored.waiting);
+    }
+    list("Left as it is:", &all.stays);
+    if out.is_empty() && all.failed.is_empty() {
+        out = "Nothing to put back: no run that was killed has left anything changed.\n".into();
+    }
+    out
+}

@@ -1,0 +1,173 @@
+//! `restore`, and what is left of a run that was killed: nothing, whoever of it is killed.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfence_machine::fixtures::FixtureTree;
+use support::{Folder, Output, Running, cpus, kill, marked, ringfence, skip, wait_for};
+
+const JOURNAL: &str = "/run/ringfence/changes-4711-9-1.journal";
+const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";
+
+fn restore(tree: &FixtureTree, args: &[&str]) -> Output {
+    let root = tree.root().path("/");
+    ringfence(&[&["restore"], args, &["--root", root.to_str().unwrap()]].concat())
+}
+
+// A run was killed that had set a sysctl from 20 to 5.
+fn killed(schema: u32) -> FixtureTree {
+    let tree = FixtureTree::empty("restore");
+    tree.write(SYSCTL, "5\n");
+    let head = format!(
+        r#"{{"schema":{schema},"boot":"","owner":{{"tid":4711,"start":9}},"purpose":"a run"}}
+{{"do":"set","file":"{SYSCTL}","was":"20","ours":"5"}}
+"#
+    );
+    tree.write(JOURNAL, head);
+    tree
+}
+
+#[test]
+fn a_dry_run_tells_and_the_other_does() {
+    let tree = killed(1);
+    let told = |verb: &str| {
+        format!("What 'a run' had changed {verb} put back:\n  set /proc/sys/vm/dirty_ratio to 20\n")
+    };
+    assert_eq!(restore(&tree, &["--dry-run"]).ok(), told("would be"));
+    let json = restore(&tree, &["--dry-run", "--json"]).json();
+    assert_eq!(json["would_put_back"][0]["steps"][0], "set /proc/sys/vm/dirty_ratio to 20");
+    assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "5");
+    assert_eq!(restore(&tree, &[]).ok(), told("was"));
+    assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "20");
+    assert!(!tree.root().exists(JOURNAL));
+    assert!(restore(&tree, &[]).ok().starts_with("Nothing to put back"));
+}
+
+#[test]
+fn what_somebody_else_has_set_meanwhile_stays() {
+    let tree = killed(1);
+    tree.write(SYSCTL, "33\n");
+    let text = restore(&tree, &[]).ok().to_owned();
+    assert!(
+        text.contains("Somebody else has changed since") && text.contains("is 33 by now, was 20"),
+        "{text}"
+    );
+    assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "33");
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_named_and_left() {
+    let tree = killed(2);
+    for args in [&["--dry-run"][..], &[]] {
+        let output = restore(&tree, args);
+        assert_eq!(output.code(), Some(1), "{}", output.stdout);
+        assert!(output.stderr.contains("its schema is 2, this program knows 1"), "{}", output.stderr);
+    }
+    assert!(tree.root().exists(JOURNAL));
+}
+
+// Groups that a process has made, by its number, in either version's usual places.
+fn groups(pid: i32) -> Vec<PathBuf> {
+    let of = |place: &str| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with(&format!("ringfence-{pid}-"))
+    };
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"].into_iter().flat_map(of).filter(ours).collect()
+}
+
+fn journals(pid: i32) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/run/ringfence").into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.to_string_lossy().contains(&format!("/changes-{pid}-"))).collect()
+}
+
+fn is_put_back(pid: i32) -> Option<()> {
+    (groups(pid).is_empty() && journals(pid).is_empty()).then_some(())
+}
+
+// Two busy loops on one CPU, with a weight or a quota; `None` where no group can be made.
+fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
+    let cpu = cpus()[0];
+    let busy = format!(
+        "{{ workload = 'command', unit = 'lines', {table} run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }}"
+    );
+    let text = format!(
+        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [50]\nblocks = 50\nprobe = '0ms'\nwindow = '20ms'\n\
+         [[role]]\nname = 'victim'\ncpus = '{cpu}'\ntask = {busy}\n\
+         [[role]]\nname = 'other'\ncpus = '{cpu}'\ntask = {busy}\n\
+         [[arm]]\nname = 'both'\nactive = ['victim', 'other']\n{arm}\n"
+    );
+    fs::write(folder.join("x.toml"), text).unwrap();
+    let args = ["run", "x.toml", "--quiet", "--out", "data"];
+    let run = Running::start(folder, &args);
+    let begun = |run: &Running| {
+        let journal = fs::read(folder.join("data/samples.journal")).unwrap_or_default();
+        journal.iter().filter(|byte| **byte == b'\n').count() > 3 || marked(&run.mark).is_empty()
+    };
+    wait_for("the first windows", || begun(&run).then_some(()));
+    if fs::metadata("/sys/fs/cgroup/cpu").is_err() && fs::metadata("/sys/fs/cgroup/cpu.weight").is_err() {
+        skip("no CPU controller of control groups");
+        return None;
+    }
+    Some(run)
+}
+
+fn guardian(run: &Running) -> i32 {
+    let found = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+    found.expect("a guardian runs").pid
+}
+
+const WEIGHT: &str = "cpu_weight = { other = 1 }";
+
+#[test]
+fn a_weight_goes_with_the_program() {
+    let folder = Folder::new();
+    let Some(run) = under_way(folder.path(), "", WEIGHT) else { return };
+    let pid = run.child.id() as i32;
+    if groups(pid).is_empty() {
+        return skip("no control group can be made");
+    }
+    assert_eq!(journals(pid).len(), 1);
+    run.signal(libc::SIGKILL);
+    wait_for("the guardian to put back", || is_put_back(pid));
+    run.wait();
+}
+
+// Nobody is left to do it: the next start does, or a person.
+#[test]
+fn what_nobody_could_put_back_is_put_back_later() {
+    let folder = Folder::new();
+    let Some(run) = under_way(folder.path(), "", WEIGHT) else { return };
+    let pid = run.child.id() as i32;
+    if groups(pid).is_empty() {
+        return skip("no control group can be made");
+    }
+    let guardian = guardian(&run);
+    kill(guardian, libc::SIGSTOP);
+    run.signal(libc::SIGKILL);
+    kill(guardian, libc::SIGKILL);
+    for process in marked(&run.mark) {
+        kill(process.pid, libc::SIGKILL);
+    }
+    run.wait();
+    ringfence(&["restore"]).ok();
+    assert_eq!((groups(pid), journals(pid)), (vec![], vec![]));
+}
+
+#[test]
+fn a_quota_goes_with_whoever_is_killed() {
+    for whom in ["program", "guardian"] {
+        let folder = Folder::new();
+        let Some(run) = under_way(folder.path(), "quota = '20%',", "") else { return };
+        let guardian = guardian(&run);
+        if groups(guardian).is_empty() {
+            return skip("no control group can be made");
+        }
+        assert_eq!(journals(guardian).len(), 1);
+        kill(if whom == "program" { run.child.id() as i32 } else { guardian }, libc::SIGKILL);
+        wait_for(whom, || is_put_back(guardian));
+        run.wait();
+    }
+}
