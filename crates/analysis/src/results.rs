@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, AaSummary, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
+use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
 
 /// What is known of one case.
 #[derive(Debug, Clone, Serialize)]
@@ -182,12 +182,6 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
         }
         _ => per_unit,
     }
-}
-
-/// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
-pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
-    let level = plan.experiment.measure.confidence.0;
-    Some(AaSummary::new(&aa_estimates(plan, samples)?, level))
 }
 
 /// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.

@@ -98,6 +98,7 @@ fn worst(table: &Neighbours) -> Option<Card> {
 /// What one dataset answers.
 pub(super) fn of_dataset(digest: &Digest) -> Answer {
     let mut answer = digest
+        .findings
         .sensitivity
         .as_ref()
         .map_or_else(|| of_experiment(digest), |found| super::sensitivity::answer(found, digest));
@@ -110,20 +111,21 @@ pub(super) fn of_dataset(digest: &Digest) -> Answer {
 }
 
 fn of_experiment(digest: &Digest) -> Answer {
-    let experiment = &digest.plan.experiment;
+    let experiment = &digest.findings.plan.experiment;
     let mut answer = Answer {
         question: experiment.question.clone().unwrap_or_else(|| experiment.name.clone()),
-        figure: frontier::figure(&digest.frontier, 440),
+        figure: frontier::figure(&digest.findings.frontier, 440),
         ..Answer::default()
     };
-    let effects: Vec<&CaseResult> = digest.results.iter().filter(|result| result.effect.is_some()).collect();
-    if let Some(summary) = &digest.aa {
+    let effects: Vec<&CaseResult> =
+        digest.findings.results.iter().filter(|result| result.effect.is_some()).collect();
+    if let Some(summary) = &digest.findings.aa {
         let mut said = crate::aa::sentences(summary);
         answer.headline = if said.is_empty() { String::new() } else { capital(&said.remove(0)) };
         answer.sentences = said.iter().map(|sentence| capital(sentence)).collect();
     } else if !effects.is_empty() {
         slowdowns(&mut answer, digest, &effects);
-    } else if !digest.results.is_empty() {
+    } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
     } else {
         answer.headline = "No case was measured.".into();
@@ -132,7 +134,7 @@ fn of_experiment(digest: &Digest) -> Answer {
 }
 
 fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
-    let metric = &digest.plan.experiment.metric;
+    let metric = &digest.findings.plan.experiment.metric;
     let finding = |result: &CaseResult| result.effect.as_ref().map(|effect| effect.finding);
     let count = |is: fn(&Verdict) -> bool| {
         effects.iter().filter(|result| finding(result).is_some_and(|found| is(&found.verdict))).count()
@@ -150,7 +152,7 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         ),
         (_, Some((worst, _))) => format!(
             "{slower} of {of} cases slow '{metric}' down, {} {}: {}.",
-            words(&digest.plan, worst.case),
+            words(&digest.findings.plan, worst.case),
             if alone_at_the_top(&sorted) { "most" } else { "among the most" },
             finding(worst).map(|found| found.to_string()).unwrap_or_default()
         ),
@@ -160,7 +162,7 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         let Some(found) = finding(result) else { continue };
         let Some(slowdown) = found.slowdown else { continue };
         let figure = numbers::slowdown_figure(&slowdown);
-        let name = words(&digest.plan, result.case);
+        let name = words(&digest.findings.plan, result.case);
         answer.cards.push(Card {
             color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
             label: name,
@@ -183,11 +185,18 @@ fn alone_at_the_top(sorted: &[(&CaseResult, f64)]) -> bool {
 }
 
 fn costs(answer: &mut Answer, digest: &Digest) {
-    let plan = &digest.plan;
+    let plan = &digest.findings.plan;
     let fenced = |case: usize| {
-        digest.frontier.points.iter().find(|point| point.case == case).is_none_or(|point| point.fenced())
+        digest
+            .findings
+            .frontier
+            .points
+            .iter()
+            .find(|point| point.case == case)
+            .is_none_or(|point| point.fenced())
     };
     let mut sorted: Vec<(&CaseResult, f64)> = digest
+        .findings
         .results
         .iter()
         .filter(|result| fenced(result.case))
@@ -195,7 +204,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
         .collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
     let same_unit = sorted.windows(2).all(|pair| pair[0].0.unit == pair[1].0.unit);
-    let writes = !digest.frontier.points.is_empty();
+    let writes = !digest.findings.frontier.points.is_empty();
     answer.headline = match sorted.first() {
         Some((best, _)) if sorted.len() == 1 => format!(
             "{} takes {} per {}.",

@@ -11,7 +11,7 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
 use ringfence_studies::measure;
-use ringfence_studies::reproduce::{self, Published, Row};
+use ringfence_studies::reproduce::{self, Published, Reproduced};
 use serde_json::json;
 
 use crate::args::Reproduce;
@@ -49,15 +49,13 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let (plan, samples, ended) = measure_or_not(experiment, &machine, &dir, &stop, &mut show)?;
         measured += plan.measured().len();
         let published = named_here(&published, args);
-        let rows =
-            reproduce::rows(&published, &plan, &samples, ringfence_analysis::results::level(&plan, &samples))
-                .map_err(Failure::Failed)?;
+        let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
         if args.output.json {
-            json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": rows }));
+            json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": found.rows }));
         } else {
-            text += &section(experiment, &plan, &samples, &rows, &style)?;
+            text += &section(&found, &style);
         }
-        all.extend(rows);
+        all.extend(found.rows);
         if let Ended::Interrupted | Ended::Failed(_) = ended {
             early = Some((ended, dir.join(&experiment.name)));
             break;
@@ -99,13 +97,9 @@ fn measure_or_not(
     Ok((done.plan, done.samples, done.ended))
 }
 
-fn section(
-    experiment: &Experiment,
-    plan: &Plan,
-    samples: &[Sample],
-    rows: &[Row],
-    style: &ringfence_report::Style,
-) -> Result<String, Failure> {
+fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
+    let (plan, rows) = (&found.findings.plan, &found.rows);
+    let experiment = &plan.experiment;
     let question = experiment.question.as_deref().unwrap_or(&experiment.name);
     let mut text = ringfence_report::title(question, style);
     for note in &plan.placed.notes {
@@ -113,16 +107,11 @@ fn section(
     }
     text += "\n";
     if rows.is_empty() {
-        let results = ringfence_analysis::results::results(
-            plan,
-            samples,
-            ringfence_analysis::results::level(plan, samples),
-        );
-        text += &ringfence_report::cases(plan, &results, style);
+        text += &ringfence_report::cases(plan, &found.findings.results, style);
         text += "\n";
     }
     text += &ringfence_report::reproduced(rows, style);
-    Ok(text)
+    text
 }
 
 fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {

@@ -1,7 +1,7 @@
 //! `show`: a dataset again, from its samples.
 
-use ringfence_analysis::results;
 use ringfence_dataset::Dataset;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::{experiment, folder};
+use crate::shared::folder;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let style = output::style();
@@ -31,38 +31,30 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
         return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
     }
-    let mut text = String::new();
-    let mut all = Vec::new();
+    let (mut text, mut all) = (String::new(), Vec::new());
     for dir in ringfence_dataset::list(&args.dataset)? {
         let dataset = Dataset::open(&dir)?;
-        let plan = &dataset.plan;
-        let results = results::results(plan, &dataset.samples, results::level(plan, &dataset.samples));
-        let aa = results::aa(plan, &dataset.samples);
+        let found = Findings::from(&dataset);
         if args.json {
             all.push(json!({
                 "dataset": dir,
                 "unfinished": dataset.unfinished(),
                 "manifest": dataset.manifest,
-                "results": results,
-                "latencies": experiment::case_latencies(plan, &dataset.samples, dataset.manifest.scale.as_ref())?,
-                "aa": aa,
+                "results": found.results,
+                "latencies": found.latencies,
+                "aa": found.aa,
             }));
             continue;
         }
         text += &format!("{}\n", dir.display());
-        if let Some(question) = &plan.experiment.question {
+        if let Some(question) = &found.plan.experiment.question {
             text += &format!("{question}\n");
         }
         if dataset.unfinished() {
             text +=
                 "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", experiment::tables(plan, &dataset.samples, &results, &style));
-        if let Some(aa) = &aa {
-            text += &format!("{}\n", ringfence_report::aa(aa, &style));
-        }
-        let scale = dataset.manifest.scale.as_ref();
-        text += &experiment::latencies(plan, &dataset.samples, scale, &style)?;
+        text += &format!("\n{}\n", ringfence_report::experiment(&found, &style));
     }
     if args.json {
         return output::print_json(&json!({ "schema": 1, "datasets": all }));

@@ -15,6 +15,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
+use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Offer, Question};
 use ringfence_studies::measure;
 use serde_json::{Value, json};
@@ -132,10 +133,11 @@ impl Said {
         let done = experiment::watch(&wanted.name, flags, &|stop, show| {
             measure::measure(&wanted, machine, dir, stop, show)
         })?;
+        let found = Findings::from(&done);
         if self.json {
-            self.experiments.push(experiment::as_json(&done, dir)?);
+            self.experiments.push(experiment::as_json(&found, dir));
         } else {
-            output::print(&experiment::as_text(&done, dir, machine, started)?)?;
+            output::print(&experiment::as_text(&found, done.steps_before, dir, machine, started))?;
         }
         experiment::finish(&done.ended, dir)
     }

@@ -1,0 +1,27 @@
+//! What an experiment found.
+
+use ringfence_studies::findings::Findings;
+use ringfence_studies::lock;
+
+use crate::style::Style;
+use crate::{aa, cases, latencies, lock_table, sensitivity};
+
+/// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
+pub fn experiment(found: &Findings, style: &Style) -> String {
+    let mut parts = vec![tables(found, style)];
+    parts.extend(found.aa.as_ref().map(|summary| aa(summary, style)));
+    let all = &found.latencies;
+    let brief = lock::is_one(&found.plan.experiment).then(|| lock_table(all, style)).unwrap_or_default();
+    parts.push(brief + &latencies(all, found.scale.as_ref(), style));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn tables(found: &Findings, style: &Style) -> String {
+    match found.sensitivity.as_ref().map(|curves| sensitivity(curves, style)) {
+        Some(curves) if found.plan.not_run.is_empty() => curves,
+        // The cases say what was not run and why.
+        Some(curves) => format!("{}\n{curves}", cases(&found.plan, &found.results, style)),
+        None => cases(&found.plan, &found.results, style),
+    }
+}
