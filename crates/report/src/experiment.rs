@@ -3,15 +3,20 @@
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock;
 
+use crate::aa::aa;
+use crate::cases::cases;
+use crate::latencies::latencies;
+use crate::lock::lock_table;
+use crate::sensitivity::sensitivity;
 use crate::style::Style;
-use crate::{aa, cases, latencies, lock_table, sensitivity};
 
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let mut parts = vec![tables(found, style)];
     parts.extend(found.aa.as_ref().map(|summary| aa(summary, style)));
     let all = &found.latencies;
-    let brief = lock::is_one(&found.plan.experiment).then(|| lock_table(all, style)).unwrap_or_default();
+    let is_lock = lock::is_one(&found.plan.experiment);
+    let brief = if is_lock { lock_table(all, style) } else { String::new() };
     parts.push(brief + &latencies(all, found.scale.as_ref(), style));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")

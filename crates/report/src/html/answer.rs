@@ -4,21 +4,24 @@ use ringfence_analysis::estimate::Verdict;
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::results::CaseResult;
 use ringfence_studies::survey::answer::{ForBlock, Seen};
-use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey, advice};
+use ringfence_studies::survey::{Advice, NeighbourRow, Neighbours, Survey};
 
 use super::frontier::{self, color};
 use super::slowdowns::verdict;
 use super::{Answer, Card, Digest};
 use crate::cases::{one, words};
 use crate::numbers;
+use crate::sentence::sentence;
 
 /// Which flush to use, and what it does to others.
 pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     let mut cards: Vec<Card> =
         survey.answer.iter().flat_map(|answer| &answer.blocks).filter_map(cheapest).collect();
     cards.extend(survey.neighbours.iter().filter_map(worst));
-    let headline = survey.answer.as_ref().map(|answer| answer.headline.clone());
-    let mut sentences = advice::beyond_cost(survey);
+    let headline = survey.answer.as_ref().map(crate::survey::headline);
+    // The cards show what is cheapest.
+    let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
+    let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice).collect();
     sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
         sentences.insert(0, format!("The survey ended early: {why}; what follows from it is missing here."));
@@ -154,7 +157,7 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
             "{slower} of {of} cases slow '{metric}' down, {} {}: {}.",
             words(&digest.findings.plan, worst.case),
             if alone_at_the_top(&sorted) { "most" } else { "among the most" },
-            finding(worst).map(|found| found.to_string()).unwrap_or_default()
+            finding(worst).map(|found| sentence(&found)).unwrap_or_default()
         ),
         _ => format!("{slower} of {of} cases slow '{metric}' down."),
     };

@@ -141,8 +141,8 @@ fn a_survey_without_anything() {
 fn datasets_one_by_one_and_together() {
     let dir = tempfile::tempdir().unwrap();
     let (_, mut digests) = zen_survey(dir.path());
-    digests[1].latencies = crate::latencies::made_up();
-    digests[1].manifest.scale = Some(crate::latencies::SCALE);
+    digests[1].findings.latencies = crate::latencies::made_up();
+    digests[1].findings.scale = Some(crate::latencies::SCALE);
     let text = check("dataset-costs", &html::datasets(&digests[..1]));
     assert!(says(&text, "There is no frontier here"));
     let text = check("dataset-neighbours", &html::datasets(&digests[1..2]));

@@ -12,10 +12,10 @@ use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
+use ringfence_report::json;
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
-use serde_json::{Value, json};
 
 use crate::args::Measuring;
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub fn carry_out(
     let done = watch(name, flags, measure)?;
     let found = Findings::from(&done);
     if flags.output.json {
-        output::print_json(&as_json(&found, dir))?;
+        output::print_json(&json::experiment(&found, dir))?;
     } else {
         output::print(&as_text(&found, done.steps_before, dir, machine, started))?;
     }
@@ -92,28 +92,6 @@ pub fn watch(
     let done = measure(&stop, &mut |progress| show.update(progress));
     show.end();
     Ok(done?)
-}
-
-/// What was measured, for machines.
-pub fn as_json(found: &Findings, dir: &Path) -> Value {
-    let mut value = json!({
-        "schema": 1,
-        "experiment": found.plan.experiment,
-        "dataset": dir,
-        "ended": found.ended,
-        "placement": found.plan.placed,
-        "results": found.results,
-        "latencies": found.latencies,
-        "scale": found.scale,
-        "aa": found.aa,
-        "not_run": found.plan.not_run,
-        "starts": found.starts,
-        "left": found.left,
-    });
-    if let Some(curves) = &found.sensitivity {
-        value["sensitivity"] = json!(curves);
-    }
-    value
 }
 
 /// What was measured, for people.

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::{Dataset, text_file};
-use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::prove::{self, Files, Proof};
-use serde_json::json;
 
 use crate::failure::Failure;
 
@@ -35,9 +33,4 @@ pub fn proof(dir: &Path) -> Result<Proof, Failure> {
     }
     let confirmations: Vec<prove::Stage> = confirmations.iter().map(prove::Stage::from).collect();
     Ok(Proof::new(&record, (&look).into(), levers.as_ref().map(prove::Stage::from), &confirmations))
-}
-
-/// What `--json` prints, here and of `show`.
-pub fn pairs_as_json(question: &Question, outcome: &Outcome, dir: &Path) -> serde_json::Value {
-    json!({ "schema": 1, "folder": dir, "question": question, "outcome": outcome })
 }

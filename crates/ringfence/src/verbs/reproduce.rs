@@ -10,9 +10,9 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::measure;
 use ringfence_studies::reproduce::{self, Published, Reproduced};
-use serde_json::json;
 
 use crate::args::Reproduce;
 use crate::failure::Failure;
@@ -41,8 +41,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
-    let style = output::style();
-    let (mut all, mut json, mut text, mut measured) = (Vec::new(), Vec::new(), String::new(), 0);
+    let (mut all, mut measured): (Vec<Reproduced>, usize) = (Vec::new(), 0);
     let mut early = None;
     for experiment in &chosen {
         show.begin(&experiment.name);
@@ -50,12 +49,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         measured += plan.measured().len();
         let published = named_here(&published, args);
         let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
-        if args.output.json {
-            json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": found.rows }));
-        } else {
-            text += &section(&found, &style);
-        }
-        all.extend(found.rows);
+        all.push(found);
         if let Ended::Interrupted | Ended::Failed(_) = ended {
             early = Some((ended, dir.join(&experiment.name)));
             break;
@@ -63,9 +57,12 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
     show.end();
     if args.output.json {
-        output::print_json(&json!({ "schema": 1, "dataset": dir, "experiments": json }))?;
+        output::print_json(&json::reproduced(&all, &dir))?;
     } else {
-        text += &ringfence_report::reproduced_summary(&all, &style);
+        let style = output::style();
+        let rows: Vec<_> = all.iter().flat_map(|found| found.rows.clone()).collect();
+        let mut text: String = all.iter().map(|found| section(found, &style)).collect();
+        text += &ringfence_report::reproduced_summary(&rows, &style);
         text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }

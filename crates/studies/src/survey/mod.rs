@@ -1,9 +1,10 @@
 //! The survey: what durable writes cost on this machine and whom they disturb, with nothing asked.
 //!
 //! Probes first, since what the kernel says of caches and cores may not be so; then the experiments
-//! of [`experiments`], each a dataset of its own; then [`advice`] from the figures alone.
+//! of [`experiments`], each a dataset of its own; then [`advice`], which follows from the figures alone.
 
 pub mod advice;
+mod advise;
 pub mod answer;
 pub(crate) mod conclude;
 pub mod experiments;
@@ -20,10 +21,11 @@ use std::time::Duration;
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
+pub use advice::Advice;
 pub use experiments::Depth;
 pub use probes::{Probes, Reloads};
 pub use tables::{CostRow, NeighbourRow, Neighbours, Survey};
-pub use victim::Level;
+pub use victim::{Level, Outside};
 
 use self::experiments::Writers;
 use crate::StudyError;

@@ -4,6 +4,7 @@
 //! above L2, and at most half of what that cache was measured to hold. Where no such plateau was seen the
 //! chase is one of memory, twice as large as the first footprint on memory's plateau, and said to be.
 
+use ringfence_experiment::start::Start;
 use ringfence_machine::probe::{Capacity, Footprints, Plateau};
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,21 @@ pub struct Level {
     pub from_ns: f64,
     /// A chase that is slower goes on to what lies behind: a third of the way to it, on a log scale.
     pub to_ns: f64,
+}
+
+/// Starts of the chase at which it did not wait for what it is meant to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outside {
+    /// The experiment.
+    pub experiment: String,
+    /// The chase's footprint.
+    pub footprint: Bytes,
+    /// What it is meant to wait for.
+    pub level: Level,
+    /// How often it was started.
+    pub starts: usize,
+    /// The starts at which it was faster or slower than that.
+    pub outside: Vec<Start>,
 }
 
 /// The chase: its footprint, how that came about, and what it waits for where that was measured.
@@ -100,6 +116,7 @@ impl Level {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_experiment::start::Start;
     use ringfence_machine::fixtures::curves::{self, Curve};
     use ringfence_machine::probe::capacities;
 
@@ -157,16 +174,14 @@ mod tests {
     fn starts_outside_of_the_level_are_told() {
         use crate::survey::Probes;
         use crate::survey::conclude::outside;
-        use ringfence_experiment::start::Start;
         let victim = chosen(&curves::xeon_guest_l3_260mib());
         let probes =
             Probes { victim_footprint: victim.footprint, victim_level: victim.level, ..Probes::default() };
         let start = |life: u32, ns: f64| Start { life, instance: 0, variant: 0, ns };
         assert_eq!(outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 34.0)]), None);
         let told = outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 123.0)]).unwrap();
-        for part in ["1 of 2 starts", "4MiB", "L3", "123.0 ns in life 1"] {
-            assert!(told.contains(part), "{told}");
-        }
+        assert_eq!((told.footprint, told.level.name.as_str()), (Bytes::mib(4), "L3"));
+        assert_eq!((told.starts, told.outside), (2, vec![start(1, 123.0)]));
         assert_eq!(outside(&Probes::default(), "neighbours-chase", &[start(0, 1.0)]), None);
     }
 }

@@ -1,6 +1,6 @@
 //! `lock measure`: one experiment over everything that can keep a region in the cache here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -13,12 +13,12 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Offer, Question};
 use ringfence_studies::measure;
-use serde_json::{Value, json};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring};
@@ -99,7 +99,7 @@ fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
 // What is told: as it comes to people, at the end to machines.
 struct Said {
     notes: Vec<String>,
-    experiments: Vec<Value>,
+    experiments: Vec<(PathBuf, Findings)>,
     json: bool,
 }
 
@@ -135,7 +135,7 @@ impl Said {
         })?;
         let found = Findings::from(&done);
         if self.json {
-            self.experiments.push(experiment::as_json(&found, dir));
+            self.experiments.push((dir.to_owned(), found));
         } else {
             output::print(&experiment::as_text(&found, done.steps_before, dir, machine, started))?;
         }
@@ -146,7 +146,7 @@ impl Said {
         if !self.json {
             return Ok(());
         }
-        output::print_json(&json!({ "schema": 1, "notes": self.notes, "experiments": self.experiments }))
+        output::print_json(&json::lock_measured(&self.notes, &self.experiments))
     }
 }
 
