@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, AaSummary, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
+use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
 
 /// What is known of one case.
 #[derive(Debug, Clone, Serialize)]
@@ -23,6 +23,7 @@ pub struct CaseResult {
     /// What the metric's work is counted in.
     pub unit: &'static str,
     /// Nanoseconds per unit of the metric's work in this case, over its own windows.
+    #[serde(serialize_with = "estimate::serialize_estimate")]
     pub ns_per_unit: Estimate,
     /// The slowdown against the baseline; absent where the case has none.
     pub effect: Option<Effect>,
@@ -37,8 +38,6 @@ pub struct CaseResult {
 pub struct Effect {
     /// The verdict, over all classes.
     pub finding: Finding,
-    /// The verdict in a sentence.
-    pub sentence: String,
     /// The slowdown over all and in each class.
     pub by_class: ByClass,
     /// How single pairs are spread.
@@ -92,8 +91,7 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
             let pairs = pairs(&windows, number);
             let by_class = estimate::by_class(&pairs, level);
             let finding = Finding::new(&by_class.all.slowdown, plan.experiment.measure.margin.0);
-            let sentence = finding.to_string();
-            Effect { finding, sentence, by_class, diagnostics: estimate::diagnostics(&pairs) }
+            Effect { finding, by_class, diagnostics: estimate::diagnostics(&pairs) }
         });
         all.push(CaseResult {
             case: number,
@@ -182,12 +180,6 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
         }
         _ => per_unit,
     }
-}
-
-/// For an A/A experiment: its lives divided into experiments, and how often these see an effect.
-pub fn aa(plan: &Plan, samples: &[Sample]) -> Option<AaSummary> {
-    let level = plan.experiment.measure.confidence.0;
-    Some(AaSummary::new(&aa_estimates(plan, samples)?, level))
 }
 
 /// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.

@@ -1,4 +1,4 @@
-//! What people look at: terminal tables, and [`html`] pages.
+//! What people look at, terminal tables and [`html`] pages; and [`json`], what programs read.
 //!
 //! Every function here is a pure function from a value and a [`Style`] to text; nothing prints,
 //! asks the terminal or reads the environment. Texts end in a newline, no line is wider than
@@ -19,9 +19,11 @@ mod cases;
 mod classes;
 mod compare;
 mod doctor;
+mod experiment;
 mod explain;
 mod histogram;
 pub mod html;
+pub mod json;
 mod latencies;
 mod lock;
 pub mod numbers;
@@ -30,6 +32,7 @@ mod prove;
 mod reproduce;
 mod resctrl;
 mod sensitivity;
+mod sentence;
 mod style;
 mod survey;
 mod table;
@@ -43,6 +46,7 @@ pub use cases::cases;
 pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use doctor::{doctor, doctor_brief};
+pub use experiment::experiment;
 pub use explain::explain;
 pub use histogram::histogram;
 pub use latencies::latencies;
@@ -52,8 +56,9 @@ pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, title};
 pub use resctrl::{resctrl, restored};
 pub use sensitivity::sensitivity;
+pub use sentence::sentence;
 pub use style::{NARROWEST, Style};
-pub use survey::{machine_line, survey};
+pub use survey::{advice, headline, machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;
 pub use tune::tune;

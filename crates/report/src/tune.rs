@@ -7,6 +7,7 @@ use ringfence_studies::tune::choice::Choice;
 
 use crate::numbers::{NO_FIGURE, slowdown_estimate};
 use crate::prove;
+use crate::sentence::sentence;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
@@ -28,7 +29,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
             let text = format!(
                 "{block}: {} of time per line ({})",
                 slowdown_estimate(&effect.by_class.all.slowdown),
-                effect.sentence
+                sentence(&effect.finding)
             );
             paragraph(&mut out, 2, &text, style);
         }

@@ -80,7 +80,7 @@ fn ctrl_c_keeps_the_data_and_says_where() {
         let shown = ringfence_in(folder.path(), &["show", "data"]);
         assert!(!shown.ok().contains("was killed"), "{}", shown.stdout);
         let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
-        let printed: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let printed = output.json_of_any();
         assert_eq!(shown["datasets"][0]["results"], printed["results"]);
     }
 }

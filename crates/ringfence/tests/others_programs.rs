@@ -22,6 +22,7 @@ fn has(program: &str, package: &str) -> bool {
 
 fn proof(stdout: &str) -> Value {
     let all: Value = serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    support::check_json(&all);
     all["proof"].clone()
 }
 

@@ -3,6 +3,8 @@
 //! An aggressor that works and does no harm must never be found over the budget and seldom be left undecided;
 //! a slowdown that is planted must be held by the look's interval.
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,6 +45,7 @@ impl Planted {
             .unwrap();
         let value: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        support::check_json(&value);
         let beside = &value["proof"]["beside"];
         let figure = |name: &str| beside[name].as_f64().unwrap_or_else(|| panic!("no {name} in {value}"));
         let proof = Proof {

@@ -65,7 +65,7 @@ fn prove(folder: &Path, more: &[&str]) -> Output {
 }
 
 fn proof(output: &Output) -> Value {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stderr))
+    output.json_of_any()
 }
 
 // Each measures on the same CPUs, and would be the other's aggressor.

@@ -3,6 +3,8 @@
 //! A hundred A/A experiments must not see effects more often than their intervals allow, and an effect
 //! that is put in must be found at its size.
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +21,9 @@ fn run(name: &str, arguments: &[&str]) -> Value {
         .unwrap();
     std::fs::remove_dir_all(&dir).ok();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let document = serde_json::from_slice(&output.stdout).unwrap();
+    support::check_json(&document);
+    document
 }
 
 fn figure(value: &Value, name: &str) -> f64 {

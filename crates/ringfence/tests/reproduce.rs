@@ -17,11 +17,11 @@ fn one_experiment_runs_and_every_published_cell_is_answered() {
         assert!(row["ratio"].as_f64().is_some_and(|ratio| ratio > 2.0), "{row}");
         let measured = &row["measured"];
         // On a machine with persistent memory there is a ratio; elsewhere the reason, and DRAM beside it.
-        if let Some(reason) = measured["not-run"].as_str() {
+        if let Some(reason) = measured["not_run"].as_str() {
             assert!(reason.contains("mounted with DAX"), "{row}");
-            assert!(figure(&row["instead"]["ratio"]["interval"]).is_none_or(|ratio| ratio > 0.0), "{row}");
+            assert!(figure(&row["instead"]["ratio"]).is_none_or(|ratio| ratio > 0.0), "{row}");
         } else {
-            assert!(measured["ratio"]["direction"].is_string(), "{row}");
+            assert!(measured["direction"].is_string(), "{row}");
         }
     }
     let shown = ringfence_in(folder.path(), &["show", "r", "--json"]).json();

@@ -43,7 +43,7 @@ fn a_victim_decides_whether_there_is_a_policy() {
     let folder = Folder::new();
     let output =
         ringfence_in(folder.path(), &[&QUICK[..], &["--victim=alu", "--budget=100%", "--json"]].concat());
-    let json: serde_json::Value = serde_json::from_str(&output.stdout).expect("it is JSON");
+    let json = output.json_of_any();
     let met = matches!(json["tuned"]["proof"]["verdict"].as_str(), Some("nothing_needed" | "met"));
     assert_eq!(output.code(), Some(if met { 0 } else { 3 }), "{}", output.stderr);
     assert_eq!(folder.path().join("ringfence-policy.toml").exists(), met);

@@ -3,6 +3,7 @@
 pub mod compare;
 mod engines;
 mod error;
+pub mod findings;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod lock;

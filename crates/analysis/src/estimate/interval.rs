@@ -155,15 +155,46 @@ impl Interval {
     }
 }
 
-/// Writes the interval's fields, or those of the reason: readers tell them apart by the field `reason`.
-/// As a table of its figures, or the reason why there are none.
+/// Writes a figure's fields; or, where there is none, `unknown` with the reason in words, `reason` with it in one
+/// word, and the numbers that belong to it. No reader need know which type this is here.
 ///
 /// # Errors
 /// Those of the serializer.
-pub fn serialize_estimate<S: Serializer>(estimate: &Estimate, to: S) -> Result<S::Ok, S::Error> {
+pub fn serialize_estimate<T: Serialize, S: Serializer>(
+    estimate: &Result<T, NotEstimable>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match estimate {
-        Ok(interval) => interval.serialize(to),
-        Err(reason) => reason.serialize(to),
+        Ok(figure) => figure.serialize(to),
+        Err(reason) => serialize_unknown(reason, to),
+    }
+}
+
+/// The same of a reason alone.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize_unknown<S: Serializer>(reason: &NotEstimable, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Unknown<'a> {
+        unknown: String,
+        #[serde(flatten)]
+        reason: &'a NotEstimable,
+    }
+    Unknown { unknown: reason.to_string(), reason }.serialize(to)
+}
+
+/// The same of a figure that need not be there.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize_estimate_if_any<T: Serialize, S: Serializer>(
+    estimate: &Option<Result<T, NotEstimable>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match estimate {
+        Some(estimate) => serialize_estimate(estimate, to),
+        None => to.serialize_none(),
     }
 }
 

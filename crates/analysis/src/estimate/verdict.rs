@@ -1,13 +1,12 @@
 //! What an interval says: slower, faster, no change that matters, or not yet.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::student::lives_needed;
-use super::{Estimate, Interval, NotEstimable};
+use super::{Estimate, Interval, NotEstimable, serialize_estimate};
 
 /// What a slowdown's interval says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The interval lies above 1.
     Slower,
@@ -25,8 +24,8 @@ pub enum Verdict {
     NotEstimable(NotEstimable),
 }
 
-/// A verdict with the interval that it rests on. Its `Display` is the sentence that people read.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// A verdict with the interval that it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finding {
     /// What the interval says.
     pub verdict: Verdict,
@@ -52,6 +51,39 @@ impl Finding {
             },
         };
         Self { verdict, slowdown: slowdown.ok(), margin }
+    }
+}
+
+impl Verdict {
+    /// In one word, as in JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::NoChangeLargerThanMargin => "no_change_larger_than_margin",
+            Self::Undecided { .. } => "undecided",
+            Self::NotEstimable(_) => "not_estimable",
+        }
+    }
+}
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written {
+            verdict: &'static str,
+            #[serde(serialize_with = "serialize_estimate")]
+            slowdown: Estimate,
+            margin: f64,
+            lives_needed: Option<u32>,
+        }
+        let (lives_needed, reason) = match self.verdict {
+            Verdict::Undecided { lives_needed } => (lives_needed, None),
+            Verdict::NotEstimable(reason) => (None, Some(reason)),
+            _ => (None, None),
+        };
+        let slowdown = self.slowdown.ok_or(reason.unwrap_or(NotEstimable::NothingMeasured));
+        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, lives_needed }.serialize(to)
     }
 }
 
@@ -104,9 +136,15 @@ mod tests {
     fn the_verdict_is_json() {
         let finding = Finding::new(&interval(0.9, 1.2), 0.01);
         let json = serde_json::to_value(finding).unwrap();
-        assert!(json["verdict"]["undecided"]["lives_needed"].is_u64());
+        assert_eq!(json["verdict"], "undecided");
+        assert!(json["lives_needed"].is_u64());
         assert_eq!(json["slowdown"]["lives"], 10);
         let json = serde_json::to_value(Finding::new(&Err(NotEstimable::OutOfRange), 0.01)).unwrap();
-        assert_eq!(json["verdict"]["not_estimable"]["reason"], "out_of_range");
+        assert_eq!(
+            (&json["verdict"], &json["lives_needed"]),
+            (&"not_estimable".into(), &serde_json::Value::Null)
+        );
+        assert_eq!(json["slowdown"]["reason"], "out_of_range");
+        assert!(json["slowdown"]["unknown"].as_str().unwrap().starts_with("the lives differ"));
     }
 }

@@ -57,7 +57,7 @@ pub struct Point {
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub bytes_per_s: Estimate,
     /// The victim's slowdown; none where the case has no baseline.
-    #[serde(serialize_with = "serialize_slowdown")]
+    #[serde(serialize_with = "estimate::serialize_estimate_if_any")]
     pub slowdown: Option<Estimate>,
     /// Where it stands among the others.
     pub standing: Standing,
@@ -241,16 +241,6 @@ fn per_second(ns_per_byte: Interval) -> Interval {
         low: 1e9 / ns_per_byte.high,
         high: 1e9 / ns_per_byte.low,
         ..ns_per_byte
-    }
-}
-
-fn serialize_slowdown<S: serde::Serializer>(
-    slowdown: &Option<Estimate>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match slowdown {
-        Some(slowdown) => estimate::serialize_estimate(slowdown, serializer),
-        None => serializer.serialize_none(),
     }
 }
 

@@ -11,8 +11,9 @@ use crate::numbers;
 /// The panel; none for experiments that compare something. `said` is whether the first screen says in
 /// words what it shows.
 pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
-    let summary = digest.aa.as_ref()?;
+    let summary = digest.findings.aa.as_ref()?;
     let rows: Vec<RangeRow> = digest
+        .findings
         .aa_estimates
         .iter()
         .enumerate()
@@ -33,13 +34,14 @@ pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
         })
         .collect();
     let lines: Vec<Vec<String>> = digest
+        .findings
         .aa_estimates
         .iter()
         .enumerate()
         .map(|(number, estimate)| vec![(number + 1).to_string(), numbers::slowdown_estimate(estimate)])
         .collect();
     let height = 64 + 20 * rows.len().min(100) as u32;
-    let axis = format!("slowdown of {} against itself", digest.plan.experiment.metric);
+    let axis = format!("slowdown of {} against itself", digest.findings.plan.experiment.metric);
     let drawn = rows.iter().any(|row| row.figure.is_some());
     let chart = Chart::new("ranges", Ranges { axis, unit: "slowdown", rows, mark: None });
     let body = html! {

@@ -4,21 +4,24 @@ use ringfence_analysis::estimate::Verdict;
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::results::CaseResult;
 use ringfence_studies::survey::answer::{ForBlock, Seen};
-use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey, advice};
+use ringfence_studies::survey::{Advice, NeighbourRow, Neighbours, Survey};
 
 use super::frontier::{self, color};
 use super::slowdowns::verdict;
 use super::{Answer, Card, Digest};
 use crate::cases::{one, words};
 use crate::numbers;
+use crate::sentence::sentence;
 
 /// Which flush to use, and what it does to others.
 pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     let mut cards: Vec<Card> =
         survey.answer.iter().flat_map(|answer| &answer.blocks).filter_map(cheapest).collect();
     cards.extend(survey.neighbours.iter().filter_map(worst));
-    let headline = survey.answer.as_ref().map(|answer| answer.headline.clone());
-    let mut sentences = advice::beyond_cost(survey);
+    let headline = survey.answer.as_ref().map(crate::survey::headline);
+    // The cards show what is cheapest.
+    let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
+    let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice).collect();
     sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
         sentences.insert(0, format!("The survey ended early: {why}; what follows from it is missing here."));
@@ -98,6 +101,7 @@ fn worst(table: &Neighbours) -> Option<Card> {
 /// What one dataset answers.
 pub(super) fn of_dataset(digest: &Digest) -> Answer {
     let mut answer = digest
+        .findings
         .sensitivity
         .as_ref()
         .map_or_else(|| of_experiment(digest), |found| super::sensitivity::answer(found, digest));
@@ -110,20 +114,21 @@ pub(super) fn of_dataset(digest: &Digest) -> Answer {
 }
 
 fn of_experiment(digest: &Digest) -> Answer {
-    let experiment = &digest.plan.experiment;
+    let experiment = &digest.findings.plan.experiment;
     let mut answer = Answer {
         question: experiment.question.clone().unwrap_or_else(|| experiment.name.clone()),
-        figure: frontier::figure(&digest.frontier, 440),
+        figure: frontier::figure(&digest.findings.frontier, 440),
         ..Answer::default()
     };
-    let effects: Vec<&CaseResult> = digest.results.iter().filter(|result| result.effect.is_some()).collect();
-    if let Some(summary) = &digest.aa {
+    let effects: Vec<&CaseResult> =
+        digest.findings.results.iter().filter(|result| result.effect.is_some()).collect();
+    if let Some(summary) = &digest.findings.aa {
         let mut said = crate::aa::sentences(summary);
         answer.headline = if said.is_empty() { String::new() } else { capital(&said.remove(0)) };
         answer.sentences = said.iter().map(|sentence| capital(sentence)).collect();
     } else if !effects.is_empty() {
         slowdowns(&mut answer, digest, &effects);
-    } else if !digest.results.is_empty() {
+    } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
     } else {
         answer.headline = "No case was measured.".into();
@@ -132,7 +137,7 @@ fn of_experiment(digest: &Digest) -> Answer {
 }
 
 fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
-    let metric = &digest.plan.experiment.metric;
+    let metric = &digest.findings.plan.experiment.metric;
     let finding = |result: &CaseResult| result.effect.as_ref().map(|effect| effect.finding);
     let count = |is: fn(&Verdict) -> bool| {
         effects.iter().filter(|result| finding(result).is_some_and(|found| is(&found.verdict))).count()
@@ -150,9 +155,9 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         ),
         (_, Some((worst, _))) => format!(
             "{slower} of {of} cases slow '{metric}' down, {} {}: {}.",
-            words(&digest.plan, worst.case),
+            words(&digest.findings.plan, worst.case),
             if alone_at_the_top(&sorted) { "most" } else { "among the most" },
-            finding(worst).map(|found| found.to_string()).unwrap_or_default()
+            finding(worst).map(|found| sentence(&found)).unwrap_or_default()
         ),
         _ => format!("{slower} of {of} cases slow '{metric}' down."),
     };
@@ -160,7 +165,7 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         let Some(found) = finding(result) else { continue };
         let Some(slowdown) = found.slowdown else { continue };
         let figure = numbers::slowdown_figure(&slowdown);
-        let name = words(&digest.plan, result.case);
+        let name = words(&digest.findings.plan, result.case);
         answer.cards.push(Card {
             color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
             label: name,
@@ -183,11 +188,18 @@ fn alone_at_the_top(sorted: &[(&CaseResult, f64)]) -> bool {
 }
 
 fn costs(answer: &mut Answer, digest: &Digest) {
-    let plan = &digest.plan;
+    let plan = &digest.findings.plan;
     let fenced = |case: usize| {
-        digest.frontier.points.iter().find(|point| point.case == case).is_none_or(|point| point.fenced())
+        digest
+            .findings
+            .frontier
+            .points
+            .iter()
+            .find(|point| point.case == case)
+            .is_none_or(|point| point.fenced())
     };
     let mut sorted: Vec<(&CaseResult, f64)> = digest
+        .findings
         .results
         .iter()
         .filter(|result| fenced(result.case))
@@ -195,7 +207,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
         .collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
     let same_unit = sorted.windows(2).all(|pair| pair[0].0.unit == pair[1].0.unit);
-    let writes = !digest.frontier.points.is_empty();
+    let writes = !digest.findings.frontier.points.is_empty();
     answer.headline = match sorted.first() {
         Some((best, _)) if sorted.len() == 1 => format!(
             "{} takes {} per {}.",

@@ -16,7 +16,7 @@ pub(super) fn section(digests: &[&Digest]) -> Section {
 }
 
 fn file(digest: &Digest, open: bool) -> Markup {
-    let experiment = &digest.plan.experiment;
+    let experiment = &digest.findings.plan.experiment;
     html! {
         details class="file" open[open] {
             summary { (clean(&experiment.name)) @if let Some(question) = &experiment.question { ": " (clean(question)) } }

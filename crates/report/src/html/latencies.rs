@@ -22,13 +22,13 @@ pub(super) struct Drawn {
 
 /// A table and a figure for each case that counted latencies.
 pub(super) fn section(digest: &Digest) -> Option<Section> {
-    let all = &digest.latencies;
+    let all = &digest.findings.latencies;
     if all.is_empty() {
         return None;
     }
     let body = html! {
         (summary(all))
-        @for note in notes(all, digest.manifest.scale.as_ref()) { p class="note" { (clean(&note)) } }
+        @for note in notes(all, digest.findings.scale.as_ref()) { p class="note" { (clean(&note)) } }
         div class="row" { @for one in all { (figure(one, all)) } }
     };
     Some(Section { id: "latencies", title: "Latencies".into(), body })

@@ -80,8 +80,8 @@ pub fn datasets(digests: &[Digest]) -> Page {
         },
     };
     let title = match digests {
-        [one] if one.sensitivity.is_some() => "Sensitivity".into(),
-        [one] => one.plan.experiment.name.clone(),
+        [one] if one.findings.sensitivity.is_some() => "Sensitivity".into(),
+        [one] => one.findings.plan.experiment.name.clone(),
         _ => "datasets".into(),
     };
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
@@ -108,7 +108,9 @@ fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &
     let all: Vec<&Digest> = digests.iter().collect();
     let mut groups = vec![Group { title: None, sections: first.into_iter().collect() }];
     groups.extend(digests.iter().map(|digest| Group {
-        title: Some(digest.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone())),
+        title: Some(
+            digest.findings.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone()),
+        ),
         sections: sections(digest, true),
     }));
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
@@ -125,22 +127,28 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let one = [digest];
     let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
     // A polluter writes for the cache's sake; which of its ways is efficient nobody asks.
-    let curves = digest.sensitivity.as_ref().and_then(|found| super::sensitivity::section(found, digest));
-    let frontier = super::frontier::section(&digest.frontier).filter(|_| digest.sensitivity.is_none());
+    let curves =
+        digest.findings.sensitivity.as_ref().and_then(|found| super::sensitivity::section(found, digest));
+    let frontier =
+        super::frontier::section(&digest.findings.frontier).filter(|_| digest.findings.sensitivity.is_none());
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
         // Among several datasets, a single way has nothing to be compared with.
         frontier.filter(|_| {
-            if several { digest.frontier.points.len() > 1 } else { digest.frontier.victim.is_none() }
+            if several {
+                digest.findings.frontier.points.len() > 1
+            } else {
+                digest.findings.frontier.victim.is_none()
+            }
         }),
         curves.filter(|_| several),
         aa::section(digest, !several),
-        slowdowns::section(&digest.plan, &digest.results),
-        costs::section(&digest.plan, &digest.results),
+        slowdowns::section(&digest.findings.plan, &digest.findings.results),
+        costs::section(&digest.findings.plan, &digest.findings.results),
         timeline::section(&one),
         latencies::section(digest),
         placement::section(&one),
-        not_run::section(&not_run::lines(&digest.plan)),
+        not_run::section(&not_run::lines(&digest.findings.plan)),
         findings.map(doctor::section),
         Some(experiment::section(&one)),
     ];
@@ -150,9 +158,12 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
 // One per victim: its experiments at full rate and paced together.
 fn frontiers(survey: &Survey, digests: &[&Digest]) -> Vec<Frontier> {
     let of_victim = |victim: &str| {
-        let is_one = |digest: &Digest| matches!(&digest.plan.experiment.kind, Some(Kind::SurveyBeside { victim: of, .. }) if of == victim);
+        let is_one = |digest: &Digest| match &digest.findings.plan.experiment.kind {
+            Some(Kind::SurveyBeside { victim: of, .. }) => of == victim,
+            _ => false,
+        };
         let parts: Vec<&Frontier> =
-            digests.iter().filter(|digest| is_one(digest)).map(|digest| &digest.frontier).collect();
+            digests.iter().filter(|digest| is_one(digest)).map(|digest| &digest.findings.frontier).collect();
         frontier::merged(&parts).map(|merged| Frontier { victim: Some(victim.into()), ..merged })
     };
     survey.neighbours.iter().filter_map(|table| of_victim(&table.victim)).collect()
@@ -192,7 +203,7 @@ fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
 }
 
 fn provenance(digests: &[&Digest]) -> String {
-    let samples: usize = digests.iter().map(|digest| digest.samples).sum();
+    let samples: usize = digests.iter().map(|digest| digest.findings.samples).sum();
     let manifest = digests.first().map(|digest| &digest.manifest);
     let who = manifest.map_or(String::new(), |manifest| {
         format!("Measured by {} {}, seed {}; ", manifest.program, manifest.version, manifest.seed)

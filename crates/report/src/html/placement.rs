@@ -17,10 +17,10 @@ const MANY_CORES: usize = 48;
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     let mut placements: Vec<(BTreeMap<CpuId, String>, &Digest, Vec<&str>)> = Vec::new();
     for digest in digests {
-        let roles = roles(&digest.plan);
+        let roles = roles(&digest.findings.plan);
         match placements.iter_mut().find(|(known, ..)| *known == roles) {
-            Some((_, _, names)) => names.push(&digest.plan.experiment.name),
-            None => placements.push((roles, digest, vec![&digest.plan.experiment.name])),
+            Some((_, _, names)) => names.push(&digest.findings.plan.experiment.name),
+            None => placements.push((roles, digest, vec![&digest.findings.plan.experiment.name])),
         }
     }
     placements.retain(|(roles, digest, _)| !roles.is_empty() && digest.machine.is_some());
@@ -31,7 +31,7 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     let body = html! {
         @for (roles, digest, names) in &placements {
             @if several { h3 { (names.join(", ")) } }
-            @for note in &digest.plan.placed.notes { p { (clean(note)) } }
+            @for note in &digest.findings.plan.placed.notes { p { (clean(note)) } }
             @if let Some(machine) = &digest.machine { (drawing(&machine.topology, roles)) }
         }
         p class="note" { "As the kernel tells it; in a virtual machine that need not be so." }

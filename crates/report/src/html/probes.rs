@@ -69,7 +69,7 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
         @if let Some(level) = &probes.victim_level {
             p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, its starts are to take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
         }
-        @for line in &survey.outside { p { (line) } }
+        @for starts in &survey.outside { p { (crate::survey::outside(starts)) } }
         @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
             @let rows: Vec<Vec<String>> = small.points.iter().map(|(size, ns)| {
                 let huge = probes.latency.as_ref().and_then(|huge| huge.at(*size));

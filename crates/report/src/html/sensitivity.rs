@@ -52,9 +52,9 @@ pub(super) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
         None if said.is_empty() => "No case was measured.".into(),
         None => said.remove(0),
     };
-    let question = digest.plan.experiment.question.clone();
+    let question = digest.findings.plan.experiment.question.clone();
     Answer {
-        question: question.unwrap_or_else(|| digest.plan.experiment.name.clone()),
+        question: question.unwrap_or_else(|| digest.findings.plan.experiment.name.clone()),
         headline,
         cards: found.curves.iter().enumerate().take(MOST_CARDS).filter_map(card).collect(),
         sentences: said,
@@ -169,9 +169,9 @@ fn line(curve: &Curve, point: &Point) -> Vec<String> {
 
 // The caches of the CPU that the victim ran on.
 fn caches(digest: &Digest) -> Vec<(String, u64)> {
-    let experiment = &digest.plan.experiment;
+    let experiment = &digest.findings.plan.experiment;
     let victim = experiment.roles.iter().position(|role| role.name == experiment.metric);
-    let cpu = victim.and_then(|role| digest.plan.placed.cpus.get(role)?.first().copied());
+    let cpu = victim.and_then(|role| digest.findings.plan.placed.cpus.get(role)?.first().copied());
     let (Some(cpu), Some(machine)) = (cpu, &digest.machine) else { return Vec::new() };
     let (l2, last) = (machine.topology.l2_size(cpu), machine.topology.llc_size(cpu));
     let mut marks: Vec<(String, u64)> = l2.map(|size| (format!("L2 {size}"), size.0)).into_iter().collect();

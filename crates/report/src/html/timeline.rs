@@ -27,7 +27,7 @@ const CLASSES: [Class; 5] = [Class::Sharing, Class::Apart, Class::Unclear, Class
 /// A strip for each dataset; none where nothing was measured.
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     let with_points: Vec<&&Digest> =
-        digests.iter().filter(|digest| !digest.timeline.points.is_empty()).collect();
+        digests.iter().filter(|digest| !digest.findings.timeline.points.is_empty()).collect();
     if with_points.is_empty() {
         return None;
     }
@@ -44,13 +44,15 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
 }
 
 fn figure(digest: &Digest) -> Markup {
-    let Timeline { windows, stalled, per_point, points } = &digest.timeline;
+    let Timeline { windows, stalled, per_point, points } = &digest.findings.timeline;
     let present: Vec<Class> =
         CLASSES.into_iter().filter(|class| points.iter().any(|point| point.class == *class)).collect();
     let chart = Chart::new(
         "time",
         Drawn {
-            cases: (0..digest.plan.cases.len()).map(|case| words(&digest.plan, case)).collect(),
+            cases: (0..digest.findings.plan.cases.len())
+                .map(|case| words(&digest.findings.plan, case))
+                .collect(),
             classes: CLASSES.into(),
             points: points.iter().map(drawn).collect(),
         },
@@ -67,12 +69,12 @@ fn figure(digest: &Digest) -> Markup {
     }
     let names: Vec<(&str, String)> = present.iter().map(|class| (color(*class), class.to_string())).collect();
     Figure {
-        title: &digest.plan.experiment.name,
+        title: &digest.findings.plan.experiment.name,
         explanation: &explanation,
         chart: &chart,
         height: 190,
         legend: legend(names.iter().map(|(color, name)| ("dot", *color, name.as_str()))),
-        table: by_life(&digest.plan, points),
+        table: by_life(&digest.findings.plan, points),
     }
     .render()
 }

@@ -6,6 +6,7 @@
 
 mod digits;
 #[cfg(test)]
+#[path = "../../tests/inside/numbers.rs"]
 mod tests;
 
 use std::fmt;

@@ -1,18 +1,36 @@
 //! The survey on one or two screens: machine, costs, neighbours, advice.
 
+mod advice;
 mod costs;
+mod headline;
 mod machine;
 mod neighbours;
 
-use ringfence_studies::survey::Survey;
+use ringfence_experiment::start;
+use ringfence_studies::survey::{Outside, Survey};
 
 use crate::numbers;
 use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
 
+pub use advice::advice;
+pub use headline::headline;
 pub use machine::machine_line;
 pub(crate) use machine::{describe, holds, round_trip};
 pub(crate) use neighbours::perhaps;
+
+/// Starts of the chase at which it did not wait for what it is meant to, in a sentence.
+pub(crate) fn outside(starts: &Outside) -> String {
+    let Outside { experiment, footprint, level, starts, outside } = starts;
+    format!(
+        "{experiment}: at {} of {starts} starts the chase of {footprint} did not wait for {}, which takes {:.1} to {:.1} ns a load: {}",
+        outside.len(),
+        level.name,
+        level.from_ns,
+        level.to_ns,
+        start::listed(&outside.iter().collect::<Vec<_>>())
+    )
+}
 
 /// Renders a survey.
 pub fn survey(survey: &Survey, style: &Style) -> String {
@@ -23,11 +41,11 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
     if !survey.advice.is_empty() {
         heading(&mut out, "On this machine:", style);
         if let Some(answer) = &survey.answer {
-            paragraph(&mut out, 2, &answer.headline, style);
+            paragraph(&mut out, 2, &headline::headline(answer), style);
         }
-        for sentence in &survey.advice {
+        for sentence in survey.advice.iter().map(advice::advice) {
             let mut lines = String::new();
-            paragraph(&mut lines, 4, sentence, &Style { color: false, ..*style });
+            paragraph(&mut lines, 4, &sentence, &Style { color: false, ..*style });
             let bullet = if style.unicode { "  •" } else { "  -" };
             out.push_str(bullet);
             // The paragraph's own indent leaves room for the bullet, and hangs two columns deeper.
@@ -35,8 +53,8 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
         }
         out.push('\n');
     }
-    for line in &survey.outside {
-        paragraph(&mut out, 0, &format!("not as meant: {line}"), style);
+    for starts in &survey.outside {
+        paragraph(&mut out, 0, &format!("not as meant: {}", outside(starts)), style);
     }
     for line in &survey.not_run {
         paragraph(&mut out, 0, &format!("not run: {line}"), style);

@@ -57,7 +57,7 @@ fn effect(slowdown: Estimate, classes: &[(Class, u32, Estimate)]) -> Option<Effe
         all: estimate(pairs, slowdown),
         classes: classes.iter().map(|(class, pairs, one)| (*class, estimate(*pairs, *one))).collect(),
     };
-    Some(Effect { finding, sentence: finding.to_string(), by_class, diagnostics: diagnostics(&[]) })
+    Some(Effect { finding, by_class, diagnostics: diagnostics(&[]) })
 }
 
 fn writer(bytes_per_s: f64) -> Vec<CoRunner> {

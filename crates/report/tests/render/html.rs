@@ -77,10 +77,10 @@ pub fn digest(dataset: &Dataset) -> Digest {
 
 // What differs from run to run, and more points than a person compares.
 fn fixed(digest: &mut Digest) {
-    digest.folder = format!("folder-of-{}", digest.plan.experiment.name);
+    digest.folder = format!("folder-of-{}", digest.findings.plan.experiment.name);
     digest.manifest.created = "2026-01-02T03:04:05Z".into();
     digest.manifest.version = "0.0.0".into();
-    digest.timeline.points.truncate(3);
+    digest.findings.timeline.points.truncate(3);
     if let Some(machine) = &mut digest.machine {
         machine.findings = findings();
     }
@@ -141,8 +141,8 @@ fn a_survey_without_anything() {
 fn datasets_one_by_one_and_together() {
     let dir = tempfile::tempdir().unwrap();
     let (_, mut digests) = zen_survey(dir.path());
-    digests[1].latencies = crate::latencies::made_up();
-    digests[1].manifest.scale = Some(crate::latencies::SCALE);
+    digests[1].findings.latencies = crate::latencies::made_up();
+    digests[1].findings.scale = Some(crate::latencies::SCALE);
     let text = check("dataset-costs", &html::datasets(&digests[..1]));
     assert!(says(&text, "There is no frontier here"));
     let text = check("dataset-neighbours", &html::datasets(&digests[1..2]));
@@ -220,7 +220,7 @@ fn names_from_files_are_text() {
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     digest.folder = HOSTILE.into();
     let one = crate::latencies::made_up().remove(0);
-    digest.latencies =
+    digest.findings.latencies =
         vec![CaseLatencies { arm: HOSTILE.into(), label: HOSTILE.into(), role: HOSTILE.into(), ..one }];
     digest.machine.as_mut().unwrap().findings[0].title = HOSTILE.into();
     let page = check("dataset-hostile", &html::datasets(&[digest.clone()]));

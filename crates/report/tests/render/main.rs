@@ -1,7 +1,9 @@
 //! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
 
+mod advice;
 mod cases;
 mod compare;
+mod consistency;
 mod golden;
 mod html;
 mod latencies;

@@ -61,7 +61,7 @@ fn a_sensitivity_experiment() {
         1000 - fewer + (u64::from(life) * 7 + case as u64 * 3) % 5
     });
     let digest = digest(&Dataset::open(&folder).unwrap());
-    let found = digest.sensitivity.as_ref().unwrap();
+    let found = digest.findings.sensitivity.as_ref().unwrap();
     assert_eq!((found.curves.len(), found.curves[0].points.len()), (4, 4));
     let text = check("sensitivity", &html::datasets(std::slice::from_ref(&digest)));
     assert!(text.contains("<h1>The most sensitive of these is chase footprint=4MiB: at its worst"));

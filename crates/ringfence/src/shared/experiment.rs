@@ -5,22 +5,18 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ringfence_analysis::latency::{self, CaseLatencies};
-use ringfence_analysis::results::{self, CaseResult};
 use ringfence_engine::runner::Progress;
+use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::sample::Sample;
-use ringfence_experiment::scale::Scale;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
-use ringfence_experiment::{Experiment, Kind};
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::StudyError;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
-use ringfence_studies::sensitivity::Sensitivity;
 use ringfence_sysfs::whole;
-use serde_json::{Value, json};
 
 use crate::args::Measuring;
 use crate::failure::Failure;
@@ -69,13 +65,14 @@ pub fn carry_out(
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let done = watch(name, flags, measure)?;
+    let found = Findings::from(&done);
     if flags.output.json {
-        output::print_json(&as_json(&done, dir)?)?;
+        output::print_json(&json::experiment(&found, dir))?;
     } else {
-        output::print(&as_text(&done, dir, machine, started)?)?;
+        output::print(&as_text(&found, done.steps_before, dir, machine, started))?;
     }
     // Curves are to be looked at.
-    if Sensitivity::new(&done.plan, &done.samples).is_some() {
+    if found.sensitivity.is_some() {
         super::page::beside(dir, flags.output.json)?;
     }
     finish(&done.ended, dir)
@@ -96,102 +93,31 @@ pub fn watch(
     Ok(done?)
 }
 
-/// What was measured, for machines.
-pub fn as_json(done: &Measurement, dir: &Path) -> Result<Value, Failure> {
-    let experiment = &done.plan.experiment;
-    let mut value = json!({
-        "schema": 1,
-        "experiment": experiment,
-        "dataset": dir,
-        "ended": done.ended,
-        "placement": done.plan.placed,
-        "results": results::results(&done.plan, &done.samples, results::level(&done.plan, &done.samples)),
-        "latencies": case_latencies(&done.plan, &done.samples, done.scale.as_ref())?,
-        "scale": done.scale,
-        "aa": results::aa(&done.plan, &done.samples),
-        "not_run": done.plan.not_run,
-        "starts": done.starts,
-        "left": done.left,
-    });
-    if let Some(found) = Sensitivity::new(&done.plan, &done.samples) {
-        value["sensitivity"] = json!(found);
-    }
-    Ok(value)
-}
-
 /// What was measured, for people.
 pub fn as_text(
-    done: &Measurement,
+    found: &Findings,
+    steps_before: u64,
     dir: &Path,
     machine: &Machine,
     started: Instant,
-) -> Result<String, Failure> {
-    let results = results::results(&done.plan, &done.samples, results::level(&done.plan, &done.samples));
+) -> String {
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style);
-    for note in &done.plan.placed.notes {
+    for note in &found.plan.placed.notes {
         text += &format!("{note}\n");
     }
-    text += &ringfence_report::left(&done.left, &style);
-    for line in unlike_the_others(&done.plan, &done.starts) {
+    text += &ringfence_report::left(&found.left, &style);
+    for line in unlike_the_others(&found.plan, &found.starts) {
         text += &format!("{line}.\n");
     }
-    text += "\n";
-    text += &tables(&done.plan, &done.samples, &results, &style);
-    if let Some(aa) = &results::aa(&done.plan, &done.samples) {
-        text += &format!("\n{}", ringfence_report::aa(aa, &style));
-    }
-    text += &latencies(&done.plan, &done.samples, done.scale.as_ref(), &style)?;
+    text += &format!("\n{}", ringfence_report::experiment(found, &style));
     let seconds = started.elapsed().as_secs_f64();
-    let before = match done.steps_before {
+    let before = match steps_before {
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
-    let samples = done.samples.len();
-    text += &format!("\n{samples} samples in {seconds:.0} s{before}; dataset: {}\n", dir.display());
-    Ok(text)
-}
-
-/// An experiment's results as tables; as curves where it was made for them.
-pub fn tables(
-    plan: &Plan,
-    samples: &[Sample],
-    results: &[CaseResult],
-    style: &ringfence_report::Style,
-) -> String {
-    let curves = Sensitivity::new(plan, samples).map(|found| ringfence_report::sensitivity(&found, style));
-    match curves {
-        Some(curves) if plan.not_run.is_empty() => curves,
-        // The cases say what was not run and why.
-        Some(curves) => format!("{}\n{curves}", ringfence_report::cases(plan, results, style)),
-        None => ringfence_report::cases(plan, results, style),
-    }
-}
-
-/// The latencies that tasks counted, as text after a blank line; empty where none did.
-pub fn latencies(
-    plan: &Plan,
-    samples: &[Sample],
-    scale: Option<&Scale>,
-    style: &ringfence_report::Style,
-) -> Result<String, Failure> {
-    let all = case_latencies(plan, samples, scale)?;
-    let brief = if plan.experiment.kind == Some(Kind::Lock) {
-        ringfence_report::lock_table(&all, style)
-    } else {
-        String::new()
-    };
-    let text = brief + &ringfence_report::latencies(&all, scale, style);
-    Ok(if text.is_empty() { text } else { format!("\n{text}") })
-}
-
-/// The same as values, case by case.
-pub fn case_latencies(
-    plan: &Plan,
-    samples: &[Sample],
-    scale: Option<&Scale>,
-) -> Result<Vec<CaseLatencies>, Failure> {
-    Ok(latency::cases(plan, samples, scale, results::level(plan, samples)))
+    text += &format!("\n{} samples in {seconds:.0} s{before}; dataset: {}\n", found.samples, dir.display());
+    text
 }
 
 /// The failure that an early end is, if it is one.

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use ringfence_dataset::text_file;
-use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::prove::{Files, Proof};
 use ringfence_studies::study::{self, Stage};
-use serde_json::json;
 
 use crate::failure::Failure;
 
@@ -27,9 +25,4 @@ pub fn proof(dir: &Path) -> Result<Proof, Failure> {
     }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     Ok(Proof::new(&record, &stages))
-}
-
-/// What `--json` prints, here and of `show`.
-pub fn pairs_as_json(question: &Question, outcome: &Outcome, dir: &Path) -> serde_json::Value {
-    json!({ "schema": 1, "folder": dir, "question": question, "outcome": outcome })
 }

@@ -1,9 +1,9 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
 use ringfence_dataset::Dataset;
-use ringfence_report::html::{self, Compared, Page};
-use ringfence_studies::compare::{self, Comparison, Match, Side};
-use serde_json::json;
+use ringfence_report::html::{self, Compared};
+use ringfence_report::json;
+use ringfence_studies::compare::{self, Side};
 
 use crate::args::Compare;
 use crate::failure::Failure;
@@ -15,38 +15,36 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     let matched = compare::match_folders((&args.before, &before), (&args.after, &after))
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let alone = matched.alone;
-    let mut compared: Vec<(Match, Comparison)> = Vec::new();
-    let mut refused: Vec<(Match, String)> = Vec::new();
+    let mut compared: Vec<Compared> = Vec::new();
+    let mut refused: Vec<(String, String)> = Vec::new();
     for one in matched.both {
         let (before, after) = (Dataset::open(&one.before)?, Dataset::open(&one.after)?);
         match compare::compare(&before, &after) {
-            Ok(comparison) => compared.push((one, comparison)),
-            Err(error) => refused.push((one, error.to_string())),
+            Ok(comparison) => compared.push(Compared {
+                name: one.name,
+                before: one.before.display().to_string(),
+                after: one.after.display().to_string(),
+                comparison,
+            }),
+            Err(error) => refused.push((one.name, error.to_string())),
         }
     }
     // Of two surveys some datasets may still be comparable; of two datasets nothing is left.
     if compared.is_empty() {
-        let (one, why) = refused.into_iter().next().expect("there is at least one match");
-        let name = if one.name.is_empty() { String::new() } else { format!("{}: ", one.name) };
+        let (name, why) = refused.into_iter().next().expect("there is at least one match");
+        let name = if name.is_empty() { name } else { format!("{name}: ") };
         return Err(Failure::Usage(format!("{name}{why}")));
     }
     if let Some(path) = &args.html {
-        page::put(path, "--html", || Ok(page(&compared, &left_out(&refused, &alone))))?;
+        page::put(path, "--html", || Ok(html::comparisons(&compared, &left_out(&refused, &alone))))?;
     }
     if args.json {
-        return output::print_json(&json!({
-            "schema": 1,
-            "compared": compared.iter().map(|(one, comparison)| json!({
-                "name": one.name, "before": one.before, "after": one.after, "comparison": comparison,
-            })).collect::<Vec<_>>(),
-            "refused": refused.iter().map(|(one, why)| json!({ "name": one.name, "why": why })).collect::<Vec<_>>(),
-            "alone": alone,
-        }));
+        return output::print_json(&json::comparisons(&compared, &refused, &alone));
     }
     let style = output::style();
     let mut text = String::new();
-    for (one, comparison) in &compared {
-        text += &format!("before: {}\nafter:  {}\n\n", one.before.display(), one.after.display());
+    for Compared { before, after, comparison, .. } in &compared {
+        text += &format!("before: {before}\nafter:  {after}\n\n");
         text += &ringfence_report::compare(comparison, &style);
         text += &format!("\n{}\n\n", ringfence_report::compare_answer(comparison));
     }
@@ -56,25 +54,12 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     output::print(text.trim_end())
 }
 
-fn left_out(refused: &[(Match, String)], alone: &[(Side, String)]) -> Vec<String> {
+fn left_out(refused: &[(String, String)], alone: &[(Side, String)]) -> Vec<String> {
     let mut lines: Vec<String> =
-        refused.iter().map(|(one, why)| format!("not compared: {}: {why}", one.name)).collect();
+        refused.iter().map(|(name, why)| format!("not compared: {name}: {why}")).collect();
     for (lacks, name) in alone {
         let side = if *lacks == Side::Before { "before" } else { "after" };
         lines.push(format!("not compared: {name}, because there is none {side}"));
     }
     lines
-}
-
-fn page(compared: &[(Match, Comparison)], left_out: &[String]) -> Page {
-    let compared: Vec<Compared> = compared
-        .iter()
-        .map(|(one, comparison)| Compared {
-            name: one.name.clone(),
-            before: one.before.display().to_string(),
-            after: one.after.display().to_string(),
-            comparison: comparison.clone(),
-        })
-        .collect();
-    html::comparisons(&compared, left_out)
 }

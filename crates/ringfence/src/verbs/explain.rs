@@ -1,6 +1,7 @@
 //! `explain`: how durable a store to a path can become.
 
 use ringfence_persist::{Durability, Explanation, RegionError};
+use ringfence_report::json;
 
 use crate::args::Explain;
 use crate::failure::Failure;
@@ -9,13 +10,13 @@ use crate::output;
 pub fn run(explain: &Explain) -> Result<(), Failure> {
     let said = Explanation::of(&explain.path).map_err(|error| failure(&error))?;
     if explain.json {
-        return output::print_json(&serde_json::json!({
-            "path": said.subject(),
-            "durability": name(said.durability()),
-            "elides_flushes": said.durability().elides_flushes(),
-            "verdict": said.verdict(),
-            "reasons": said.reasons(),
-            "remedies": said.remedies(),
+        return output::print_json(&json::explanation(&json::Explanation {
+            path: said.subject(),
+            durability: &name(said.durability()),
+            elides_flushes: said.durability().elides_flushes(),
+            verdict: &said.verdict(),
+            reasons: said.reasons(),
+            remedies: said.remedies(),
         }));
     }
     let text = ringfence_report::explain(&said.verdict(), said.reasons(), said.remedies(), &output::style());

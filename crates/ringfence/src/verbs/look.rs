@@ -1,6 +1,7 @@
 //! `topology` and `doctor`.
 
 use ringfence_machine::Machine;
+use ringfence_report::json;
 
 use crate::args::Look;
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::shared::host;
 pub fn topology(look: &Look) -> Result<(), Failure> {
     let machine = examine(look)?;
     if look.json {
-        return output::print_json(&machine.topology);
+        return output::print_json(&json::topology(&machine.topology));
     }
     output::print(&ringfence_report::topology(&machine.topology, &output::style()))
 }
@@ -18,10 +19,7 @@ pub fn topology(look: &Look) -> Result<(), Failure> {
 pub fn doctor(look: &Look) -> Result<(), Failure> {
     let machine = examine(look)?;
     if look.json {
-        return output::print_json(&serde_json::json!({
-            "findings": machine.findings,
-            "targets": machine.targets,
-        }));
+        return output::print_json(&json::doctor(&machine));
     }
     let style = output::style();
     let findings = ringfence_report::doctor(&machine.findings, &style);

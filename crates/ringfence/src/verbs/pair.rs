@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::pair::{self, Question};
 use ringfence_studies::study::Here;
 
@@ -14,7 +15,7 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, flags, folder, host, page};
+use crate::shared::{experiment, flags, host, page};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
 const SCREENING: f64 = 0.6;
@@ -97,7 +98,7 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
     show.end();
     let outcome = outcome?;
     if flags.output.json {
-        output::print_json(&folder::pairs_as_json(question, &outcome, dir))?;
+        output::print_json(&json::pairs(question, &outcome, dir))?;
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();

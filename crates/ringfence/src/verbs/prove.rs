@@ -1,7 +1,7 @@
 //! `prove`: a budget for a victim, and the lever that keeps it.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use ringfence_analysis::estimate::FEWEST_LIVES;
@@ -10,9 +10,9 @@ use ringfence_experiment::Measure;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::prove::{self, Files, Question};
 use ringfence_studies::study::Here;
-use serde_json::json;
 use toml::{Table, Value};
 
 use crate::args::{Progress, Prove};
@@ -44,7 +44,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     measure(args, &question, &machine, &dir)
 }
 
-fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) -> Result<(), Failure> {
+fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
@@ -55,10 +55,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &PathBuf) 
     let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.findings));
     if args.output.json {
         let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
-        output::print_json(&json!({
-            "schema": 1, "dataset": dir, "ended_early": done.ended_early, "proof": done.findings, "kept": kept,
-            "left": done.left,
-        }))?;
+        output::print_json(&json::proof(&done.findings, dir, done.ended_early.as_deref(), kept, &done.left))?;
     } else {
         let style = output::style();
         let mut text = ringfence_report::machine_line(machine, &style) + "\n";

@@ -10,9 +10,9 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::measure;
-use ringfence_studies::reproduce::{self, Published, Row};
-use serde_json::json;
+use ringfence_studies::reproduce::{self, Published, Reproduced};
 
 use crate::args::Reproduce;
 use crate::failure::Failure;
@@ -41,23 +41,15 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
-    let style = output::style();
-    let (mut all, mut json, mut text, mut measured) = (Vec::new(), Vec::new(), String::new(), 0);
+    let (mut all, mut measured): (Vec<Reproduced>, usize) = (Vec::new(), 0);
     let mut early = None;
     for experiment in &chosen {
         show.begin(&experiment.name);
         let (plan, samples, ended) = measure_or_not(experiment, &machine, &dir, &stop, &mut show)?;
         measured += plan.measured().len();
         let published = named_here(&published, args);
-        let rows =
-            reproduce::rows(&published, &plan, &samples, ringfence_analysis::results::level(&plan, &samples))
-                .map_err(Failure::Failed)?;
-        if args.output.json {
-            json.push(json!({ "experiment": experiment.name, "ended": ended, "rows": rows }));
-        } else {
-            text += &section(experiment, &plan, &samples, &rows, &style)?;
-        }
-        all.extend(rows);
+        let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
+        all.push(found);
         if let Ended::Interrupted | Ended::Failed(_) = ended {
             early = Some((ended, dir.join(&experiment.name)));
             break;
@@ -65,9 +57,12 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
     show.end();
     if args.output.json {
-        output::print_json(&json!({ "schema": 1, "dataset": dir, "experiments": json }))?;
+        output::print_json(&json::reproduced(&all, &dir))?;
     } else {
-        text += &ringfence_report::reproduced_summary(&all, &style);
+        let style = output::style();
+        let rows: Vec<_> = all.iter().flat_map(|found| found.rows.clone()).collect();
+        let mut text: String = all.iter().map(|found| section(found, &style)).collect();
+        text += &ringfence_report::reproduced_summary(&rows, &style);
         text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }
@@ -99,13 +94,9 @@ fn measure_or_not(
     Ok((done.plan, done.samples, done.ended))
 }
 
-fn section(
-    experiment: &Experiment,
-    plan: &Plan,
-    samples: &[Sample],
-    rows: &[Row],
-    style: &ringfence_report::Style,
-) -> Result<String, Failure> {
+fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
+    let (plan, rows) = (&found.findings.plan, &found.rows);
+    let experiment = &plan.experiment;
     let question = experiment.question.as_deref().unwrap_or(&experiment.name);
     let mut text = ringfence_report::title(question, style);
     for note in &plan.placed.notes {
@@ -113,16 +104,11 @@ fn section(
     }
     text += "\n";
     if rows.is_empty() {
-        let results = ringfence_analysis::results::results(
-            plan,
-            samples,
-            ringfence_analysis::results::level(plan, samples),
-        );
-        text += &ringfence_report::cases(plan, &results, style);
+        text += &ringfence_report::cases(plan, &found.findings.results, style);
         text += "\n";
     }
     text += &ringfence_report::reproduced(rows, style);
-    Ok(text)
+    text
 }
 
 fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;
+use ringfence_report::json::{self, Gone, PutBack};
 use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 
-use crate::args::{self, Forget, PutBack, ResctrlAction};
+use crate::args::{self, Forget, ResctrlAction};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
@@ -26,17 +27,12 @@ fn show(asked: &args::Resctrl) -> Result<(), Failure> {
     let seen = resctrl::look(&root)?;
     let left = transaction::left(&root, asked.journal.folder.as_deref());
     if asked.look.json {
-        return output::print_json(&serde_json::json!({
-            "resctrl": seen,
-            "closids_free": seen.closids_free(),
-            "rmids_free": seen.rmids_free(),
-            "journals": left,
-        }));
+        return output::print_json(&json::resctrl(&seen, &left));
     }
     output::print(&ringfence_report::resctrl(&seen, &left, &output::style()))
 }
 
-fn way_back(asked: &PutBack, what: Pending) -> Result<(), Failure> {
+fn way_back(asked: &args::PutBack, what: Pending) -> Result<(), Failure> {
     let root = host::root(&asked.root)?;
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let kinds = match what {
@@ -59,10 +55,11 @@ fn way_back(asked: &PutBack, what: Pending) -> Result<(), Failure> {
 }
 
 // A journal that is about nothing that is there any more.
-fn gone(asked: &PutBack, purpose: &str, past: &str) -> Result<(), Failure> {
+fn gone(asked: &args::PutBack, purpose: &str, past: &str) -> Result<(), Failure> {
     if asked.json {
-        let key = if asked.dry_run { "would_remove" } else { "removed" };
-        return output::print_json(&serde_json::json!({ key: { "purpose": purpose, "of": past } }));
+        let gone = Gone { purpose, of: past };
+        let what = if asked.dry_run { PutBack::WouldRemove(gone) } else { PutBack::Removed(gone) };
+        return output::print_json(&json::put_back(&what));
     }
     let what = if asked.dry_run { "would be removed" } else { "was removed" };
     output::print(&format!(
@@ -71,19 +68,10 @@ fn gone(asked: &PutBack, purpose: &str, past: &str) -> Result<(), Failure> {
     ))
 }
 
-fn said(asked: &PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(), Failure> {
+fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(), Failure> {
     if asked.json {
-        let steps = restored.map(|restored| {
-            serde_json::json!({
-                "purpose": restored.purpose,
-                "steps": restored.steps.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "left": restored.left,
-                "notes": restored.notes,
-                "waiting": restored.waiting,
-            })
-        });
-        let key = if asked.dry_run { "would_put_back" } else { "put_back" };
-        return output::print_json(&serde_json::json!({ key: steps }));
+        let what = if asked.dry_run { PutBack::WouldPutBack(restored) } else { PutBack::PutBack(restored) };
+        return output::print_json(&json::put_back(&what));
     }
     match restored {
         Some(restored) => {

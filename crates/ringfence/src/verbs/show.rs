@@ -1,71 +1,59 @@
 //! `show`: a dataset again, from its samples.
 
-use ringfence_analysis::results;
 use ringfence_dataset::Dataset;
+use ringfence_report::html::Digest;
+use ringfence_report::json;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
-use serde_json::json;
 
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::{experiment, folder};
+use crate::shared::folder;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
-    let style = output::style();
-    if folder::kind(&args.dataset).as_deref() == Some("prove") {
-        let proof = folder::proof(&args.dataset)?;
+    let (style, dir) = (output::style(), &args.dataset);
+    if folder::kind(dir).as_deref() == Some("prove") {
+        let proof = folder::proof(dir)?;
         return match args.json {
-            true => output::print_json(&json!({ "schema": 1, "dataset": args.dataset, "proof": proof })),
+            true => output::print_json(&json::proof(&proof, dir, None, None, &[])),
             false => output::print(&ringfence_report::prove(&proof, &style)),
         };
     }
-    if !args.json && Survey::is_at(&args.dataset) {
-        let survey = Survey::open(&args.dataset, |_| {})?;
-        return output::print(&ringfence_report::survey(&survey, &style));
+    if Survey::is_at(dir) {
+        let survey = Survey::open(dir, |_| {})?;
+        return match args.json {
+            true => output::print_json(&json::survey(&survey, dir)),
+            false => output::print(&ringfence_report::survey(&survey, &style)),
+        };
     }
-    if let Some((question, outcome)) = pair::read(&args.dataset)? {
+    if let Some((question, outcome)) = pair::read(dir)? {
         if args.json {
-            return output::print_json(&folder::pairs_as_json(&question, &outcome, &args.dataset));
+            return output::print_json(&json::pairs(&question, &outcome, dir));
         }
         let cut = outcome.ended_early.as_ref().map_or(String::new(), |why| format!("\n{why}\n"));
         return output::print(&(ringfence_report::pair(&outcome, &style) + &cut));
     }
-    let mut text = String::new();
     let mut all = Vec::new();
-    for dir in ringfence_dataset::list(&args.dataset)? {
-        let dataset = Dataset::open(&dir)?;
-        let plan = &dataset.plan;
-        let results = results::results(plan, &dataset.samples, results::level(plan, &dataset.samples));
-        let aa = results::aa(plan, &dataset.samples);
-        if args.json {
-            all.push(json!({
-                "dataset": dir,
-                "unfinished": dataset.unfinished(),
-                "manifest": dataset.manifest,
-                "results": results,
-                "latencies": experiment::case_latencies(plan, &dataset.samples, dataset.manifest.scale.as_ref())?,
-                "aa": aa,
-            }));
-            continue;
-        }
+    for dir in ringfence_dataset::list(dir)? {
+        // One at a time: a dataset may hold a million samples, its figures are a few hundred.
+        let digest = Digest::new(&Dataset::open(&dir)?);
+        all.push((dir, digest));
+    }
+    if args.json {
+        return output::print_json(&json::datasets(&all));
+    }
+    let mut text = String::new();
+    for (dir, digest) in &all {
         text += &format!("{}\n", dir.display());
-        if let Some(question) = &plan.experiment.question {
+        if let Some(question) = &digest.findings.plan.experiment.question {
             text += &format!("{question}\n");
         }
-        if dataset.unfinished() {
+        if digest.unfinished {
             text +=
                 "The program that measured this was killed; these are the samples that it had recorded.\n";
         }
-        text += &format!("\n{}\n", experiment::tables(plan, &dataset.samples, &results, &style));
-        if let Some(aa) = &aa {
-            text += &format!("{}\n", ringfence_report::aa(aa, &style));
-        }
-        let scale = dataset.manifest.scale.as_ref();
-        text += &experiment::latencies(plan, &dataset.samples, scale, &style)?;
-    }
-    if args.json {
-        return output::print_json(&json!({ "schema": 1, "datasets": all }));
+        text += &format!("\n{}\n", ringfence_report::experiment(&digest.findings, &style));
     }
     output::print(&text)
 }

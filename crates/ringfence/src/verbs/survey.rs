@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use ringfence_report::json;
 use ringfence_studies::survey::{self, Depth, Options};
 
 use crate::args::Survey;
@@ -27,7 +28,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     show.end();
     let surveyed = surveyed?;
     if args.output.json {
-        output::print_json(&surveyed)?;
+        output::print_json(&json::survey(&surveyed, &dir))?;
     } else {
         let mut text = ringfence_report::survey(&surveyed, &output::style());
         let seconds = started.elapsed().as_secs_f64();

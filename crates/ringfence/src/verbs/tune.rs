@@ -7,9 +7,9 @@ use std::time::Instant;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
 use ringfence_studies::study::Here;
 use ringfence_studies::tune::{self, Question, Tuned};
-use serde_json::json;
 
 use crate::args::Tune;
 use crate::failure::{Exit, Failure};
@@ -60,9 +60,7 @@ fn tell(
 ) -> Result<(), Failure> {
     let written = tuned.policy.as_ref().map(|_| path);
     if args.output.json {
-        return output::print_json(
-            &json!({ "schema": 1, "dataset": dir, "policy_file": written, "tuned": tuned }),
-        );
+        return output::print_json(&json::tuned(tuned, dir, written));
     }
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style) + "\n";

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub mod schema;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -67,10 +69,31 @@ impl Output {
         &self.stdout
     }
 
-    /// The value of a run that printed JSON.
+    /// The value of a run that printed JSON, which is as its schema says.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(self.ok()).unwrap_or_else(|error| panic!("{error}:\n{}", self.stdout))
+        self.ok();
+        self.json_of_any()
     }
+
+    /// The same of a run that may have failed.
+    pub fn json_of_any(&self) -> serde_json::Value {
+        let value = serde_json::from_str(&self.stdout);
+        let value = value.unwrap_or_else(|error| panic!("{error}:\n{}\n{}", self.stdout, self.stderr));
+        check_json(&value);
+        value
+    }
+}
+
+/// That a document is as `docs/schema/ringfence.json` says.
+#[track_caller]
+pub fn check_json(document: &serde_json::Value) {
+    let problems = schema::problems(document);
+    assert!(
+        problems.is_empty(),
+        "{} is not as its schema says:\n{}",
+        document["schema"],
+        problems.join("\n")
+    );
 }
 
 /// The figure of an estimate in JSON; `None` where it says that it has none, and why. Which of the two it is

@@ -1,6 +1,6 @@
 //! What a comparison tells.
 
-use ringfence_analysis::estimate::{Estimate, Finding};
+use ringfence_analysis::estimate::{Estimate, Finding, serialize_estimate};
 use serde::Serialize;
 
 use super::settings::Difference;
@@ -47,8 +47,10 @@ pub struct Cell {
     /// What is compared.
     pub figure: Figure,
     /// The figure of the first dataset, at the experiment's confidence for this cell alone.
+    #[serde(serialize_with = "serialize_estimate")]
     pub before: Estimate,
     /// That of the second.
+    #[serde(serialize_with = "serialize_estimate")]
     pub after: Estimate,
     /// The second over the first, at [`Comparison::level`]: *slower* is more time or more harm.
     pub change: Finding,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringfence_analysis::estimate::{Estimate, Finding, NotEstimable, lives_needed, serialize_estimate};
+use ringfence_analysis::estimate::{
+    Estimate, Finding, NotEstimable, lives_needed, serialize_estimate, serialize_unknown,
+};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::PlacementKind;
 use ringfence_experiment::class::Class;
@@ -143,6 +145,7 @@ pub enum Verdict {
     /// There is no figure.
     NotEstimable {
         /// Why.
+        #[serde(serialize_with = "serialize_unknown")]
         reason: NotEstimable,
     },
     /// It was cut short before it could be told.

@@ -21,15 +21,44 @@ mod shipped;
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_analysis::results;
+use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
+
+use crate::findings::Findings;
 
 pub use published::{Published, find_case, parse};
 pub use shipped::{experiments, published};
 
 /// By how much an effect may differ on another machine and still be as large: a factor, either way.
 pub const WIDENED_BY: f64 = 2.0;
+
+/// A shipped experiment's figures, those that were published beside them.
+#[derive(Debug, Clone)]
+pub struct Reproduced {
+    /// What was measured.
+    pub findings: Findings,
+    /// Each published comparison; none where nothing was published of it.
+    pub rows: Vec<Row>,
+}
+
+impl Reproduced {
+    /// Sets what was published beside what was measured.
+    ///
+    /// # Errors
+    /// As [`rows`].
+    pub fn new(
+        published: &[Published],
+        plan: &Plan,
+        samples: &[Sample],
+        ended: Ended,
+    ) -> Result<Self, String> {
+        let findings = Findings { ended: Some(ended), ..Findings::new(plan, samples, None) };
+        let rows = rows(published, plan, samples, findings.level)?;
+        Ok(Self { findings, rows })
+    }
+}
 
 /// A published comparison and what was measured.
 #[derive(Debug, Clone, Serialize)]

@@ -2,13 +2,14 @@
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::start::{self, Start};
+use ringfence_experiment::start::Start;
 use ringfence_experiment::task::{FenceAt, LineState};
 use ringfence_machine::units::Bytes;
 
-use super::answer::{self, Answer, ForBlock, Harm, OfVictim, WRITTEN, Way};
+use super::answer::{Answer, ForBlock, Harm, OfVictim, WRITTEN, Way};
 use super::experiments::BESIDE;
-use super::{CostRow, Neighbours, Probes, Survey, advice};
+use super::victim::Outside;
+use super::{CostRow, Neighbours, Probes, Survey, advise};
 
 impl Survey {
     /// Takes what the chase measured of itself at its starts.
@@ -20,7 +21,7 @@ impl Survey {
     pub fn conclude(&mut self) {
         self.precision = precision(&self.neighbours);
         self.answer = Answer::new(self);
-        self.advice = advice::advice(self);
+        self.advice = advise::advice(self);
     }
 }
 
@@ -32,10 +33,7 @@ impl Answer {
         if blocks.is_empty() {
             return None;
         }
-        let harms = harms(survey);
-        let mut answer = Self { headline: String::new(), blocks, harms };
-        answer.headline = answer::headline(&answer);
-        Some(answer)
+        Some(Self { blocks, harms: harms(survey) })
     }
 }
 
@@ -98,21 +96,16 @@ fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {
     Some((*widths.get(widths.len() / 2)?, *widths.last()?))
 }
 
-/// Starts of the chase at which it did not wait for what it is meant to, in a sentence.
-pub(super) fn outside(probes: &Probes, experiment: &str, starts: &[Start]) -> Option<String> {
-    let level = probes.victim_level.as_ref()?;
-    let outside: Vec<&Start> =
-        starts.iter().filter(|start| !(level.from_ns..=level.to_ns).contains(&start.ns)).collect();
-    (!outside.is_empty()).then(|| {
-        format!(
-            "{experiment}: at {} of {} starts the chase of {} did not wait for {}, which takes {:.1} to {:.1} ns a load: {}",
-            outside.len(),
-            starts.len(),
-            probes.victim_footprint,
-            level.name,
-            level.from_ns,
-            level.to_ns,
-            start::listed(&outside)
-        )
+/// Starts of the chase at which it did not wait for what it is meant to.
+pub(super) fn outside(probes: &Probes, experiment: &str, starts: &[Start]) -> Option<Outside> {
+    let level = probes.victim_level.clone()?;
+    let is_outside = |start: &&Start| !(level.from_ns..=level.to_ns).contains(&start.ns);
+    let outside: Vec<Start> = starts.iter().filter(is_outside).cloned().collect();
+    (!outside.is_empty()).then(|| Outside {
+        experiment: experiment.into(),
+        footprint: probes.victim_footprint,
+        level,
+        starts: starts.len(),
+        outside,
     })
 }

@@ -9,7 +9,10 @@
 //! - *ordering*: what a fence after each block adds, and one after each line;
 //! - *invalidation*: what loading the line again costs more afterwards than loading a cached line.
 
-use ringfence_analysis::estimate::{Difference, NotEstimable, Window, arithmetic_rate, difference};
+use ringfence_analysis::estimate::{
+    Difference, NotEstimable, Window, arithmetic_rate, difference, serialize_estimate,
+    serialize_estimate_if_any,
+};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task};
@@ -26,14 +29,19 @@ pub struct Parts {
     /// The instruction, as the tables name it.
     pub instruction: &'static str,
     /// Stores to lines in the cache, absolute.
+    #[serde(serialize_with = "serialize_estimate")]
     pub copy: Part,
     /// Reading cold lines before they are stored to; absent for non-temporal stores.
+    #[serde(serialize_with = "serialize_estimate_if_any")]
     pub ownership: Option<Part>,
     /// The instruction itself.
+    #[serde(serialize_with = "serialize_estimate")]
     pub flush: Part,
     /// A fence after every 4 KiB block.
+    #[serde(serialize_with = "serialize_estimate")]
     pub fence_per_block: Part,
     /// A fence after every line.
+    #[serde(serialize_with = "serialize_estimate")]
     pub fence_per_line: Part,
     /// Loading the line again, in ns more than a cached line: the median, no interval. Absent where it
     /// was not probed.

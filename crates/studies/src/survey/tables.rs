@@ -11,9 +11,11 @@ use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
 use super::Probes;
+use super::advice::Advice;
 use super::answer::{Answer, Seen};
 use super::experiments::{BESIDE, VICTIMS};
 use super::parts::{self, Parts};
+use super::victim::Outside;
 
 /// A survey's findings.
 #[derive(Debug, Clone, Serialize)]
@@ -35,15 +37,15 @@ pub struct Survey {
     /// The rate to which writers were paced.
     pub pace: Option<String>,
     /// Starts of the chase at which it did not wait for the cache that it is meant for.
-    pub outside: Vec<String>,
+    pub outside: Vec<Outside>,
     /// What was not run, and why.
     pub not_run: Vec<String>,
     /// Median and worst half-width of the slowdowns' intervals, as shares: the precision achieved.
     pub precision: Option<(f64, f64)>,
     /// Which flush to use, and what it does to others; none where no cost is known.
     pub answer: Option<Answer>,
-    /// What follows, in sentences.
-    pub advice: Vec<String>,
+    /// What follows, most useful first.
+    pub advice: Vec<Advice>,
     /// Why it ended, where not after everything was measured.
     pub ended_early: Option<String>,
 }

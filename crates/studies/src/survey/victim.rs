@@ -4,6 +4,7 @@
 //! above L2, and at most half of what that cache was measured to hold. Where no such plateau was seen the
 //! chase is one of memory, twice as large as the first footprint on memory's plateau, and said to be.
 
+use ringfence_experiment::start::Start;
 use ringfence_machine::probe::{Capacity, Footprints, Plateau};
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,21 @@ pub struct Level {
     pub from_ns: f64,
     /// A chase that is slower goes on to what lies behind: a third of the way to it, on a log scale.
     pub to_ns: f64,
+}
+
+/// Starts of the chase at which it did not wait for what it is meant to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outside {
+    /// The experiment.
+    pub experiment: String,
+    /// The chase's footprint.
+    pub footprint: Bytes,
+    /// What it is meant to wait for.
+    pub level: Level,
+    /// How often it was started.
+    pub starts: usize,
+    /// The starts at which it was faster or slower than that.
+    pub outside: Vec<Start>,
 }
 
 /// The chase: its footprint, how that came about, and what it waits for where that was measured.

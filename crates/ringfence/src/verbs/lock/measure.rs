@@ -13,13 +13,14 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
 use ringfence_studies::StudyError;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Offer, Question};
 use ringfence_studies::measure::Measurement;
 use ringfence_studies::study::{self, Here, Kept, Planned, Stage, Study, Watch};
-use serde_json::{Value, json};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring};
@@ -167,7 +168,7 @@ fn quicken(wanted: &mut Experiment, asked: &LockMeasure) {
 // What is told: as it comes to people, at the end to machines.
 struct Said<'a> {
     notes: Vec<String>,
-    experiments: Vec<Value>,
+    experiments: Vec<(PathBuf, Findings)>,
     json: bool,
     show: Show,
     machine: &'a Machine,
@@ -194,19 +195,9 @@ impl Said<'_> {
     fn end(&mut self) -> Result<(), Failure> {
         match self.failed.take() {
             Some(failure) => Err(failure),
-            None if self.json => output::print_json(
-                &json!({ "schema": 1, "notes": self.notes, "experiments": self.experiments }),
-            ),
+            None if self.json => output::print_json(&json::lock_measured(&self.notes, &self.experiments)),
             None => Ok(()),
         }
-    }
-
-    fn tell(&mut self, done: &Measurement, dir: &Path) -> Result<(), Failure> {
-        match self.json {
-            true => self.experiments.push(experiment::as_json(done, dir)?),
-            false => self.print(&experiment::as_text(done, dir, self.machine, self.begun)?),
-        }
-        Ok(())
     }
 }
 
@@ -228,9 +219,9 @@ impl Watch for Said<'_> {
     fn measured(&mut self, done: &Measurement, dir: &Path) {
         self.show.end();
         self.last = dir.into();
-        if let Err(failure) = self.tell(done, dir) {
-            self.failed = Some(failure);
-        }
+        let found = Findings::from(done);
+        self.print(&experiment::as_text(&found, done.steps_before, dir, self.machine, self.begun));
+        self.experiments.push((dir.into(), found));
     }
 }
 

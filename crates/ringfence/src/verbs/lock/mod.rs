@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
 use ringfence_resctrl::{Domain, Options, Resctrl};
 use ringfence_studies::lock;
-use serde_json::json;
 
 use crate::args::{Lock, LockAction, LockCreate, LockList, LockMisses, LockRemove, Place, WhichCache};
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ fn list(asked: &LockList) -> Result<(), Failure> {
     let fs = find(&root)?;
     let regions = lock::locked(&root, &fs, &options(&asked.place))?;
     if asked.json {
-        return output::print_json(&json!({ "regions": regions }));
+        return output::print_json(&json::lock_list(&regions));
     }
     output::print(&ringfence_report::locked(&regions, &output::style()))
 }
@@ -95,7 +95,7 @@ fn misses(asked: &LockMisses) -> Result<(), Failure> {
     let stopped = || stop.load(Ordering::Relaxed);
     let all = lock::misses(&root, &fs, at, &sizes, asked.repeats, &options(&asked.place), &stopped)?;
     if asked.json {
-        return output::print_json(&json!({ "misses": all }));
+        return output::print_json(&json::lock_misses(&all));
     }
     output::print(&ringfence_report::lock_misses(&all, &output::style()))
 }

@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
-use ringfence_experiment::task::Instruction;
+use ringfence_experiment::task::{FenceAt, Instruction, LineState};
 use ringfence_machine::units::Bytes;
+use ringfence_studies::fixtures::survey;
+use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey, answer};
 
-use super::*;
+use crate::advice::{harmless, said, says};
 
 /// Writers of a victim in the order of the fixture's rows.
 const WRITERS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "plain store"];
@@ -20,7 +22,6 @@ fn set(row: &mut NeighbourRow, slowdown: Result<(f64, f64), NotEstimable>, wider
     let own: Estimate = slowdown.map(|(value, half)| interval(value, half, 0.95));
     let effect = row.result.effect.as_mut().unwrap();
     effect.finding = Finding::new(&own, 0.01);
-    effect.sentence = effect.finding.to_string();
     effect.by_class.all.slowdown = own;
     row.together = slowdown.ok().map(|(value, half)| interval(value, half * wider, 0.9986));
     row.seen = answer::Seen::new(Some(&effect.finding), row.together.as_ref());
@@ -44,7 +45,7 @@ fn costs(survey: &Survey, block: u64) -> Vec<(&'static str, Interval)> {
     let rows = survey.cost.iter().filter(|row| {
         row.write.block.0 == block
             && row.write.fence_at == FenceAt::Block
-            && row.write.line == ringfence_experiment::task::LineState::AsIs
+            && row.write.line == LineState::AsIs
             && row.write.instruction != Instruction::None
     });
     rows.filter_map(|row| Some((row.write.instruction.label(), row.result.ns_per_unit.ok()?))).collect()
@@ -154,7 +155,7 @@ fn check_headline(survey: &Survey, headline: &str) {
 }
 
 fn check_advice(survey: &Survey) {
-    for said in &survey.advice {
+    for said in &said(survey) {
         for (block, _) in answer::WRITTEN {
             if said.contains(&format!("({block} blocks made durable one by one)")) {
                 let ways = between(said, "cost least with ", " a line").unwrap();
@@ -180,8 +181,11 @@ fn check_advice(survey: &Survey) {
                 assert_eq!(not_seen, own(row).is_some() && !slower, "{}: {said}", row.label);
                 assert_eq!(
                     slower,
-                    said.contains(&format!("{} {}", row.label, answer::slower(&row.slowdown())))
-                        && !not_seen
+                    said.contains(&format!(
+                        "{} {}",
+                        row.label,
+                        ringfence_report::sentence(&Finding::new(&row.slowdown(), 0.0))
+                    )) && !not_seen
                         && own(row).is_some(),
                     "{said}"
                 );
@@ -207,7 +211,7 @@ fn check_advice(survey: &Survey) {
 
 fn check(survey: &mut Survey) {
     survey.conclude();
-    let headline = survey.answer.as_ref().map(|answer| answer.headline.clone()).unwrap_or_default();
+    let headline = survey.answer.as_ref().map(ringfence_report::headline).unwrap_or_default();
     if !headline.is_empty() {
         check_headline(survey, &headline);
     }
@@ -230,7 +234,7 @@ fn what_was_reported_is_not_said_again() {
         }
     }
     check(&mut survey);
-    let headline = &survey.answer.as_ref().unwrap().headline;
+    let headline = ringfence_report::headline(survey.answer.as_ref().unwrap());
     assert!(headline.contains("clflush, clflushopt or clwb for small appends (64B blocks)"), "{headline}");
     assert!(headline.contains("nt for pages (4KiB blocks) and bulk (1MiB blocks)"), "{headline}");
     assert!(

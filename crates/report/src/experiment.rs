@@ -1,0 +1,32 @@
+//! What an experiment found.
+
+use ringfence_experiment::Kind;
+use ringfence_studies::findings::Findings;
+
+use crate::aa::aa;
+use crate::cases::cases;
+use crate::latencies::latencies;
+use crate::lock::lock_table;
+use crate::sensitivity::sensitivity;
+use crate::style::Style;
+
+/// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
+pub fn experiment(found: &Findings, style: &Style) -> String {
+    let mut parts = vec![tables(found, style)];
+    parts.extend(found.aa.as_ref().map(|summary| aa(summary, style)));
+    let all = &found.latencies;
+    let is_lock = found.plan.experiment.kind == Some(Kind::Lock);
+    let brief = if is_lock { lock_table(all, style) } else { String::new() };
+    parts.push(brief + &latencies(all, found.scale.as_ref(), style));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn tables(found: &Findings, style: &Style) -> String {
+    match found.sensitivity.as_ref().map(|curves| sensitivity(curves, style)) {
+        Some(curves) if found.plan.not_run.is_empty() => curves,
+        // The cases say what was not run and why.
+        Some(curves) => format!("{}\n{curves}", cases(&found.plan, &found.results, style)),
+        None => cases(&found.plan, &found.results, style),
+    }
+}

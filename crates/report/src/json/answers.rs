@@ -1,0 +1,123 @@
+//! Answers that rest on several experiments: a proof, pairs, a policy, a comparison.
+
+use std::path::Path;
+
+use ringfence_studies::compare::{Comparison, Side};
+use ringfence_studies::pair::{Outcome, Question};
+use ringfence_studies::prove::{self, Kept};
+use ringfence_studies::tune;
+use ringfence_studies::tune::choice::Choice;
+use serde::Serialize;
+
+use super::Document;
+use super::case::{Case, cases};
+use crate::html::Compared;
+
+/// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the setting that was
+/// left in place, and what somebody else has set in resctrl meanwhile.
+pub fn proof<'a>(
+    proof: &'a prove::Proof,
+    dir: &Path,
+    ended_early: Option<&'a str>,
+    kept: Option<&'a Kept>,
+    left: &'a [String],
+) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Proof<'a> {
+        dataset: String,
+        ended_early: Option<&'a str>,
+        proof: &'a prove::Proof,
+        kept: Option<&'a Kept>,
+        left: &'a [String],
+    }
+    let dataset = dir.display().to_string();
+    Document { schema: "ringfence/proof/2", body: Proof { dataset, ended_early, proof, kept, left } }
+}
+
+/// Who bears whom, the datasets in `dir`.
+pub fn pairs<'a>(question: &'a Question, outcome: &'a Outcome, dir: &Path) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Pairs<'a> {
+        dataset: String,
+        question: &'a Question,
+        outcome: &'a Outcome,
+    }
+    let dataset = dir.display().to_string();
+    Document { schema: "ringfence/pairs/2", body: Pairs { dataset, question, outcome } }
+}
+
+/// A policy and how it was found, the datasets in `dir`; and the file that holds it, where it was written.
+pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Policy<'a> {
+        dataset: String,
+        policy_file: Option<String>,
+        tuned: Tuned<'a>,
+    }
+    #[derive(Serialize)]
+    struct Tuned<'a> {
+        costs: Vec<Case<'a>>,
+        choice: &'a Choice,
+        pmdk: &'a Choice,
+        confirmed: Vec<Case<'a>>,
+        fell_back: bool,
+        proof: Option<&'a prove::Proof>,
+        policy: Option<&'a str>,
+        unpriced: Option<&'a str>,
+        ended_early: Option<&'a str>,
+    }
+    let tuned = Tuned {
+        costs: cases(&found.costs),
+        choice: &found.choice,
+        pmdk: &found.pmdk,
+        confirmed: cases(&found.confirmed),
+        fell_back: found.fell_back,
+        proof: found.proof.as_ref(),
+        policy: found.policy.as_deref(),
+        unpriced: found.unpriced.as_deref(),
+        ended_early: found.ended_early.as_deref(),
+    };
+    let policy_file = policy_file.map(|path| path.display().to_string());
+    let body = Policy { dataset: dir.display().to_string(), policy_file, tuned };
+    Document { schema: "ringfence/tuned/2", body }
+}
+
+/// Datasets cell by cell; those that could not be compared, with the reason; and those that only one folder has.
+pub fn comparisons<'a>(
+    compared: &'a [Compared],
+    refused: &'a [(String, String)],
+    alone: &'a [(Side, String)],
+) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Comparisons<'a> {
+        compared: Vec<One<'a>>,
+        refused: Vec<Refused<'a>>,
+        alone: Vec<Alone<'a>>,
+    }
+    #[derive(Serialize)]
+    struct One<'a> {
+        name: &'a str,
+        before: &'a str,
+        after: &'a str,
+        comparison: &'a Comparison,
+    }
+    #[derive(Serialize)]
+    struct Refused<'a> {
+        name: &'a str,
+        why: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Alone<'a> {
+        name: &'a str,
+        lacks: Side,
+    }
+    fn one(Compared { name, before, after, comparison }: &Compared) -> One<'_> {
+        One { name, before, after, comparison }
+    }
+    let body = Comparisons {
+        compared: compared.iter().map(one).collect(),
+        refused: refused.iter().map(|(name, why)| Refused { name, why }).collect(),
+        alone: alone.iter().map(|(lacks, name)| Alone { name, lacks: *lacks }).collect(),
+    };
+    Document { schema: "ringfence/comparison/2", body }
+}

@@ -1,0 +1,129 @@
+//! What was looked at without being measured: the machine, a path, resctrl.
+
+use ringfence_machine::Machine;
+use ringfence_machine::doctor::Finding;
+use ringfence_machine::targets::Target;
+use ringfence_machine::topology::Topology;
+use ringfence_resctrl::Overview;
+use ringfence_resctrl::transaction::{Left, Restored};
+use ringfence_studies::lock::{Misses, Region};
+use serde::Serialize;
+
+use super::Document;
+
+/// CPUs, caches and nodes.
+pub fn topology(topology: &Topology) -> impl Serialize {
+    Document { schema: "ringfence/topology/2", body: topology }
+}
+
+/// What spoils measurements, and what can be written to.
+pub fn doctor(machine: &Machine) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Doctor<'a> {
+        findings: &'a [Finding],
+        targets: &'a [Target],
+    }
+    let body = Doctor { findings: &machine.findings, targets: &machine.targets };
+    Document { schema: "ringfence/doctor/2", body }
+}
+
+/// How durable a store to a path can become.
+#[derive(Debug, Serialize)]
+pub struct Explanation<'a> {
+    /// The path.
+    pub path: &'a str,
+    /// How durable, in one word or two with a hyphen.
+    pub durability: &'a str,
+    /// Whether flush instructions are left out there, since caches are persistent.
+    pub elides_flushes: bool,
+    /// The same in a sentence.
+    pub verdict: &'a str,
+    /// Why, a sentence each.
+    pub reasons: &'a [String],
+    /// What would make it more durable, a sentence each.
+    pub remedies: &'a [String],
+}
+
+/// How durable a store to a path can become.
+pub fn explanation(said: &Explanation) -> impl Serialize {
+    Document { schema: "ringfence/explanation/2", body: said }
+}
+
+/// Who may use what of caches and bandwidth, and journals of what was changed.
+pub fn resctrl<'a>(seen: &'a Overview, journals: &'a [Left]) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Resctrl<'a> {
+        resctrl: &'a Overview,
+        closids_free: Option<u32>,
+        rmids_free: Option<u32>,
+        journals: &'a [Left],
+    }
+    let (closids_free, rmids_free) = (seen.closids_free(), seen.rmids_free());
+    let body = Resctrl { resctrl: seen, closids_free, rmids_free, journals };
+    Document { schema: "ringfence/resctrl/2", body }
+}
+
+/// What was put back, or would be.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PutBack<'a> {
+    /// It was; none where there was nothing.
+    PutBack(#[serde(serialize_with = "restored")] Option<&'a Restored>),
+    /// It would be.
+    WouldPutBack(#[serde(serialize_with = "restored")] Option<&'a Restored>),
+    /// A journal of what is gone was removed.
+    Removed(Gone<'a>),
+    /// It would be.
+    WouldRemove(Gone<'a>),
+}
+
+/// What is gone with everything that was set.
+#[derive(Debug, Serialize)]
+pub struct Gone<'a> {
+    /// What it was set for.
+    pub purpose: &'a str,
+    /// What is gone, such as `an earlier boot`.
+    pub of: &'a str,
+}
+
+fn restored<S: serde::Serializer>(restored: &Option<&Restored>, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        purpose: &'a str,
+        steps: Vec<String>,
+        left: &'a [String],
+        notes: &'a [String],
+        waiting: &'a [String],
+    }
+    let written = restored.map(|restored| Written {
+        purpose: &restored.purpose,
+        steps: restored.steps.iter().map(ToString::to_string).collect(),
+        left: &restored.left,
+        notes: &restored.notes,
+        waiting: &restored.waiting,
+    });
+    written.serialize(to)
+}
+
+/// What was put back, or would be.
+pub fn put_back(what: &PutBack) -> impl Serialize {
+    Document { schema: "ringfence/put-back/2", body: what }
+}
+
+/// Regions that are locked into caches.
+pub fn lock_list(regions: &[Region]) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Regions<'a> {
+        regions: &'a [Region],
+    }
+    Document { schema: "ringfence/lock-list/2", body: Regions { regions } }
+}
+
+/// What the kernel counted in passes over locked regions.
+pub fn lock_misses(misses: &[Misses]) -> impl Serialize {
+    #[derive(Serialize)]
+    struct All<'a> {
+        misses: &'a [Misses],
+    }
+    Document { schema: "ringfence/lock-misses/2", body: All { misses } }
+}

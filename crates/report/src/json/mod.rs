@@ -1,0 +1,27 @@
+//! What `--json` prints: a document for each kind of answer, of the same values as text and pages.
+//!
+//! Each says in `schema` what it is, such as `ringfence/experiment/2`: one string, so that a file which is found a
+//! year later tells its kind and its version, and one comparison refuses what a reader does not know. The kinds
+//! are described in `docs/schema`, and `docs/json.md` says what a version promises.
+
+mod answers;
+mod case;
+mod experiment;
+mod looks;
+mod survey;
+
+use serde::Serialize;
+
+pub use answers::{comparisons, pairs, proof, tuned};
+pub use experiment::{datasets, experiment, lock_measured, reproduced};
+pub use looks::{
+    Explanation, Gone, PutBack, doctor, explanation, lock_list, lock_misses, put_back, resctrl, topology,
+};
+pub use survey::survey;
+
+#[derive(Serialize)]
+struct Document<T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    body: T,
+}
