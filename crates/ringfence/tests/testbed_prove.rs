@@ -1,10 +1,10 @@
-//! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there: what it finds is
-//! what there is, and everything is put back.
+//! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there, and with weights by version 2
+//! of control groups, which have: what it finds is what there is, and everything is put back.
 
 mod support;
 
 use ringfence_testbed::{Program, or_skip};
-use support::Folder;
+use support::{Folder, figure};
 
 /// The aggressor: a program that others work for.
 const AGGRESSOR: &str = "#!/bin/sh
@@ -41,6 +41,18 @@ wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in v
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
 chmod +x aggressor crowd
 mkdir -p /run/ringfence
+echo "== weight"
+echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
+while :; do
+    for group in /sys/fs/cgroup/ringfence-*; do
+        [ -e $group/cpu.weight ] && echo "weight $(cat $group/cpu.weight) of $(grep -c . $group/cgroup.procs) processes"
+    done
+    sleep 0.1
+done > /tmp/seen 2> /dev/null & looks=$!
+./ringfence prove --victim alu --aggressor alu --victim-cpus 0 --aggressor-cpus 0 --levers weight --budget 30% \
+    --lives 6 --blocks 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w > /tmp/w.json
+kill $looks; sort -u /tmp/seen; ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence
+echo "== figures"; cat /tmp/w.json
 crowd() { setsid taskset 2 ./crowd $1 & crowd=$!; }
 crowd always
 echo "== before"; groups
@@ -76,7 +88,7 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let folder = Folder::new();
     // Otherwise each session gets as much of the CPU as another, however many programs it has.
     let mut testbed =
-        testbed.profile("cascade-lake").mount("-").kernel("noautogroup").time(900).copy(program.path());
+        testbed.profile("cascade-lake").mount("-").kernel("noautogroup").time(1200).copy(program.path());
     for (name, text) in [("aggressor", AGGRESSOR), ("crowd", CROWD)] {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -85,6 +97,19 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let output = testbed.run(SCRIPT);
     let said = output.stdout.replace('\r', "");
     assert_eq!(output.code, 0, "{output}");
+    // By version 2 of control groups: two share a CPU, and the victim gets nearly all of it.
+    let weight = part(&said, "weight");
+    for seen in ["weight 10 of 1 processes", "weight 1 of 1 processes"] {
+        assert!(weight.contains(seen), "{output}");
+    }
+    assert!(!weight.contains("/sys/fs/cgroup/") && !weight.contains(".journal"), "{output}");
+    let figures: serde_json::Value = serde_json::from_str(part(&said, "figures")).unwrap();
+    let proof = &figures["proof"];
+    assert!(figure(&proof["beside"]).is_none_or(|beside| beside > 1.3), "{proof}");
+    let tried = proof["tried"].as_array().unwrap();
+    let least = tried.iter().find(|tried| tried["offer"]["arm"]["name"] == "cpu weight 1").unwrap();
+    assert!(figure(&least["price"]["slowdown"]).is_none_or(|slowdown| slowdown > 3.0), "{proof}");
+
     let untouched = |text: &str| {
         text.contains("L3:0=7ff") && !text.contains("/sys/fs/resctrl/") && !text.contains("resctrl.journal")
     };
