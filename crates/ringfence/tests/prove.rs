@@ -6,46 +6,26 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Folder, Output, Running, cpus, figure, ringfence_in, skip, wait_for_steps};
-
-// Writes a line per unit, twenty times slower while somebody beats.
-const VICTIM: &str = "import os, time
-open('beat', 'a').close()
-while True:
-    beaten = time.time() - os.stat('beat').st_mtime < 0.03
-    time.sleep(0.02 if beaten else 0.001)
-    print(flush=True)
-";
-
-// Beats, unless it is told to be gentle.
-const AGGRESSOR: &str = "import os, time
-open('beat', 'a').close()
-while True:
-    if os.environ.get('GENTLE') != 'yes':
-        os.utime('beat')
-    time.sleep(0.002)
-    print(flush=True)
-";
+use support::{Folder, Output, Running, conflict, cpus, figure, ringfence_in, skip, wait_for_steps};
 
 fn ready(folder: &Folder) -> bool {
-    let python = std::process::Command::new("python3").arg("--version").output().is_ok();
-    if cpus().len() < 2 || !python {
-        skip("proving a conflict needs two CPUs and python3");
-        return false;
+    let enough = cpus().len() >= 2;
+    if enough {
+        conflict(folder);
+    } else {
+        skip("a victim and an aggressor need two CPUs");
     }
-    fs::write(folder.path().join("victim.py"), VICTIM).unwrap();
-    fs::write(folder.path().join("aggressor.py"), AGGRESSOR).unwrap();
-    true
+    enough
 }
 
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 21] = [
     "prove",
     "--victim",
-    "python3 victim.py",
+    "./conflict victim beat",
     "--victim-progress",
     "lines",
     "--aggressor",
-    "python3 aggressor.py",
+    "./conflict aggressor beat",
     "--aggressor-progress",
     "lines",
     "--budget",
@@ -53,9 +33,11 @@ const PROGRAMS: [&str; 19] = [
     "--lives",
     "8",
     "--window",
-    "150ms",
+    "100ms",
+    "--settle",
+    "40ms",
     "--warm-up",
-    "500ms",
+    "50ms",
     "--quiet",
     "--out=proof",
 ];
@@ -94,7 +76,7 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     for part in [
         "over the budget",
         "'GENTLE=yes' keeps the victim within the budget",
-        "keep it: start the aggressor with it in its environment\n    env GENTLE=yes python3 aggressor.py\n",
+        "keep it: start the aggressor with it in its environment\n    env GENTLE=yes ./conflict aggressor beat\n",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
@@ -300,6 +282,8 @@ fn a_weight_divides_a_cpu_that_tasks_share() {
         "--aggressor-cpus",
         &cpu,
         "--levers=weight",
+        // The kernel divides by a new weight within milliseconds.
+        "--fence-settle=200ms",
         "--budget=30%",
         "--lives=8",
         "--out=a",
@@ -345,23 +329,13 @@ fn a_victim_that_ends_by_the_clock_is_refused() {
 #[test]
 fn a_victim_that_catches_up_is_refused() {
     let _alone = alone();
-    const CATCHES_UP: &str = "import time
-start, lines = time.time(), 0
-while True:
-    while lines < (time.time() - start) * 500:
-        lines += 1
-        print(flush=True)
-    time.sleep(0.002)
-";
     let folder = Folder::new();
     if !ready(&folder) {
         return;
     }
-    let script = folder.path().join("catches_up.py");
-    fs::write(&script, CATCHES_UP).unwrap();
-    let victim = format!("python3 {}", script.display());
-    let args =
-        ["--victim", &victim, "--victim-progress=lines", "--warm-up=500ms", "--budget=90%", "--lives=4"];
+    let victim = format!("--victim={}/conflict clock", folder.path().display());
+    // What it makes up for after a pause between windows weighs little in long ones.
+    let args = [&victim, "--victim-progress=lines", "--window=300ms", "--budget=90%", "--lives=4"];
     ends_with(&[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(), 5, &["instead of about twice"]);
 }
 

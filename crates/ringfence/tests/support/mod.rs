@@ -255,6 +255,15 @@ pub fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// The programs of `conflict.c`, built into a folder as `conflict`.
+pub fn conflict(folder: &Folder) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/conflict.c");
+    let program = folder.path().join("conflict");
+    let built = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(source).status();
+    assert!(built.is_ok_and(|status| status.success()), "conflict.c wants a C compiler");
+    program
+}
+
 /// Says that a test cannot run here; where everything is required, fails instead.
 pub fn skip(reason: &str) {
     let required = std::env::var_os("RINGFENCE_REQUIRE_ALL").is_some_and(|value| value == "1");
