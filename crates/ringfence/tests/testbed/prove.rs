@@ -1,45 +1,20 @@
 //! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there, and with weights by version 2
 //! of control groups, which have: what it finds is what there is, and everything is put back.
 
-mod support;
-
 use ringfence_testbed::{Program, or_skip};
-use support::{Folder, figure};
 
-/// The aggressor: a program that others work for.
-const AGGRESSOR: &str = "#!/bin/sh
-echo $$ > /tmp/aggressor
-while :; do :; done
-";
+use crate::support::{Folder, conflict, figure};
 
-/// Who works for it, on the victim's CPU, while it runs (prove pins what it starts itself, and stops it for the
-/// windows in which the victim is alone). `always`: whatever the masks say, so that no lever helps. `whole`: only
-/// while the default group may use the whole cache, a stand-in, on a kernel whose masks do nothing, for an
-/// aggressor that a mask does hold off.
-const CROWD: &str = "#!/bin/sh
-whole() {
-    while read -r line; do case $line in *L3:0=7ff*) return 0 ;; esac; done < /sys/fs/resctrl/schemata
-    return 1
-}
-runs() {
-    read -r pid < /tmp/aggressor && read -r id name state rest < /proc/$pid/stat && [ $state = R ]
-}
-for i in 1 2 3 4 5 6; do
-    while :; do
-        if runs && { [ $1 = always ] || whole; }; then i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done
-        else sleep 0.1; fi
-    done 2> /dev/null &
-done
-wait
-";
-
+// The aggressor is the leader of a crowd on the victim's CPU, both of `support/conflict.c`.
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor-cpus 0 --aggressor ./aggressor --budget 100% \
-    --blocks 1 --window 400ms --settle 200ms --fence-settle 300ms --quiet"
+FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --blocks 1 --budget 100% --quiet"
+# Long where a figure must be precise, and where somebody is to meet a lever that is set.
+SHORT="--lives 4 --window 150ms --settle 100ms --fence-settle 100ms"
+PRECISE="--lives 6 --window 400ms --settle 200ms --fence-settle 100ms"
+LASTING="--lives 2 --window 500ms --settle 50ms --fence-settle 1s"
 groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
-chmod +x aggressor crowd
 mkdir -p /run/ringfence
 echo "== weight"
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
@@ -53,22 +28,23 @@ done > /tmp/seen 2> /dev/null & looks=$!
     --lives 6 --blocks 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w > /tmp/w.json
 kill $looks; sort -u /tmp/seen; ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence
 echo "== figures"; cat /tmp/w.json
-crowd() { setsid taskset 2 ./crowd $1 & crowd=$!; }
-crowd always
+crowd() { setsid taskset 2 ./conflict crowd /tmp/leader $1 & }
+printf '#!/bin/sh\nexec ./conflict leader /tmp/leader\n' > leader; chmod +x leader
+crowd
 echo "== before"; groups
 echo "== no effect"
-./ringfence prove $FLAGS --lives 3 --levers cat,mba --out /tmp/a; echo "code $?"; groups
+./ringfence prove $FLAGS $SHORT --levers cat,mba --out /tmp/a; echo "code $?"; groups
 echo "== killed"
-./ringfence prove $FLAGS --lives 4 --levers cat --out /tmp/b > /dev/null 2>&1 & pid=$!
+./ringfence prove $FLAGS $LASTING --levers cat --out /tmp/b > /dev/null 2>&1 & pid=$!
 wait_for "$FENCED"; kill -9 $pid; echo fenced; wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
 echo "== all killed"
-./ringfence prove $FLAGS --lives 4 --levers cat --out /tmp/c > /dev/null 2>&1 &
+./ringfence prove $FLAGS $LASTING --levers cat --out /tmp/c > /dev/null 2>&1 &
 wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schemata
 ./ringfence doctor | grep recover
-killall -9 aggressor
+killall -9 conflict
 ./ringfence resctrl recover; echo "code $?"; groups
-echo "== kept"; killall -9 crowd; crowd whole
-for try in 1 2 3; do ./ringfence prove $FLAGS --lives 6 --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
+echo "== kept"; crowd L3:0=7ff
+for try in 1 2 3; do ./ringfence prove $FLAGS $PRECISE --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;
@@ -87,14 +63,8 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
     let folder = Folder::new();
     // Otherwise each session gets as much of the CPU as another, however many programs it has.
-    let mut testbed =
-        testbed.profile("cascade-lake").mount("-").kernel("noautogroup").time(1200).copy(program.path());
-    for (name, text) in [("aggressor", AGGRESSOR), ("crowd", CROWD)] {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        testbed = testbed.copy(path);
-    }
-    let output = testbed.run(SCRIPT);
+    let testbed = testbed.profile("cascade-lake").mount("-").kernel("noautogroup").time(1200);
+    let output = testbed.copy(program.path()).copy(conflict(&folder)).run(SCRIPT);
     let said = output.stdout.replace('\r', "");
     assert_eq!(output.code, 0, "{output}");
     // By version 2 of control groups: two share a CPU, and the victim gets nearly all of it.
@@ -117,7 +87,7 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
 
     // The programs slow the victim down whatever the masks say, so nothing may be said to help.
     let no_effect = part(&said, "no effect");
-    // Of three lives the intervals may leave it open.
+    // Of four lives the intervals may leave it open.
     assert!(no_effect.contains("code 3") || no_effect.contains("code 4"), "{output}");
     assert!(no_effect.contains("cat L3 3 of 11 ways") && no_effect.contains("mba 50 %"), "{output}");
     assert!(!no_effect.contains("within"), "{output}");

@@ -32,7 +32,7 @@ say ls -d /sys/fs/resctrl/*/tasks
 fn regions_are_locked_used_refused_and_given_back() {
     let Some(testbed) = or_skip("regions_are_locked_used_refused_and_given_back") else { return };
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
-    let output = testbed.profile("broadwell").mount("-").copy(program.path()).run(SCRIPT);
+    let output = testbed.profile("broadwell").mount("-").time(600).copy(program.path()).run(SCRIPT);
     assert_eq!(output.console.matches("Oops").count(), 0, "{output}");
     let said: Vec<(i32, String)> = output
         .stdout

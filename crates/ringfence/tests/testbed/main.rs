@@ -1,0 +1,7 @@
+//! The program on real kernels, in the testbed. One program, so that its guests fill the processors.
+
+mod lock;
+mod pmem;
+mod prove;
+#[path = "../support/mod.rs"]
+mod support;
