@@ -1,11 +1,15 @@
 //! What the library asks of a kernel, and what a user is told: the same scenarios on a real kernel, in the
-//! testbed's guest, and on the model, which so are shown to agree. After each, everything is as before.
+//! testbed's guest, and on the model, which so are shown to agree. After each, everything is as before. Beside them,
+//! what only a real kernel shows: transactions that are killed, and others at the same time. All in one program, so
+//! that its guests fill the processors.
 
 mod differential;
 mod env;
+mod killed;
 mod locking;
 mod machines;
 mod masks;
+mod others;
 mod region;
 mod tasks;
 

@@ -137,7 +137,7 @@ struct Part(Child);
 impl Part {
     fn start(role: &str, moment: Option<usize>, pids: &[u32]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["part", "--exact", "--include-ignored", "--nocapture"]).env(ROLE, role);
+        command.args(["killed::part", "--exact", "--include-ignored", "--nocapture"]).env(ROLE, role);
         command.env(PIDS, pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
         if let Some(moment) = moment {
             command.env(MOMENT, moment.to_string());

@@ -120,7 +120,7 @@ struct Part(Child);
 impl Part {
     fn command(role: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+        command.args(["others::part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     }
@@ -263,7 +263,7 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
         let mut command = Command::new("unshare");
         let this = std::env::current_exe().unwrap();
         command.args(["-m", "-p", "-f"]).arg(this);
-        command.args(["part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+        command.args(["others::part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
         let output = command.env(ROLE, role).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(part), "{text} {}", String::from_utf8_lossy(&output.stderr));
