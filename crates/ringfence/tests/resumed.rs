@@ -191,7 +191,7 @@ fn what_is_complete_is_shown() {
 #[test]
 fn a_time_that_is_spent_goes_on_with_a_new_one() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--time", "4s", "--out", "data"]];
+    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     assert_eq!(before.manifest.ended, Some(Ended::Time));
@@ -210,7 +210,7 @@ fn a_time_that_is_spent_goes_on_with_a_new_one() {
 #[test]
 fn what_was_written_while_times_were_called_budgets_goes_on() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--budget", "4s", "--out", "data"]];
+    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--budget", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     for (name, new, old) in [
@@ -230,7 +230,7 @@ fn what_was_written_while_times_were_called_budgets_goes_on() {
 #[test]
 fn what_cannot_go_on_is_refused_in_a_sentence() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "200", "--window", "20ms", "--time", "4s", "--out", "data"]];
+    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let whole = open(folder.path(), 0);
     assert_refused(&resumed(&folder, &["--lives", "3"]), "--lives cannot be given with --resume");
