@@ -91,7 +91,8 @@ fn every_kind_and_field_is_described() {
         .map(|kind| {
             let name = kind["$ref"].as_str().unwrap().strip_prefix("#/$defs/").unwrap();
             let says = schema["$defs"][name]["properties"]["schema"]["const"].as_str().unwrap();
-            let kind = says.strip_prefix("ringfence/").unwrap().strip_suffix("/2").unwrap();
+            let (kind, version) = says.strip_prefix("ringfence/").unwrap().rsplit_once('/').unwrap();
+            assert!(version.parse::<u32>().unwrap() > 0, "{says}");
             assert_eq!(kind.replace('-', "_") + "_document", name);
             kind.to_owned()
         })

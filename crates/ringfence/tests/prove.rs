@@ -284,6 +284,9 @@ fn a_weight_divides_a_cpu_that_tasks_share() {
         "--levers=weight",
         // The kernel divides by a new weight within milliseconds.
         "--fence-settle=200ms",
+        // Long, so that nobody stands still in a window while others use the machine.
+        "--window=100ms",
+        "--blocks=1",
         "--budget=30%",
         "--lives=8",
         "--out=a",

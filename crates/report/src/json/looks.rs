@@ -68,9 +68,9 @@ pub fn resctrl<'a>(seen: &'a Overview, journals: &'a [Left]) -> impl Serialize +
 #[serde(rename_all = "snake_case")]
 pub enum PutBack<'a> {
     /// It was; none where there was nothing.
-    PutBack(#[serde(serialize_with = "restored")] Option<&'a Restored>),
+    PutBack(#[serde(serialize_with = "way_back")] Option<&'a Restored>),
     /// It would be.
-    WouldPutBack(#[serde(serialize_with = "restored")] Option<&'a Restored>),
+    WouldPutBack(#[serde(serialize_with = "way_back")] Option<&'a Restored>),
     /// A journal of what is gone was removed.
     Removed(Gone<'a>),
     /// It would be.
@@ -86,7 +86,7 @@ pub struct Gone<'a> {
     pub of: &'a str,
 }
 
-fn restored<S: serde::Serializer>(restored: &Option<&Restored>, to: S) -> Result<S::Ok, S::Error> {
+fn way_back<S: serde::Serializer>(restored: &Option<&Restored>, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Written<'a> {
         purpose: &'a str,
@@ -108,6 +108,37 @@ fn restored<S: serde::Serializer>(restored: &Option<&Restored>, to: S) -> Result
 /// What was put back, or would be.
 pub fn put_back(what: &PutBack) -> impl Serialize {
     Document { schema: "ringfence/put-back/2", body: what }
+}
+
+/// What a run that was killed had changed: sentences, as of [`put_back`].
+#[derive(Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the schema says what each is")]
+pub struct LeftBehind {
+    pub purpose: String,
+    pub steps: Vec<String>,
+    pub left: Vec<String>,
+    pub notes: Vec<String>,
+    pub waiting: Vec<String>,
+}
+
+/// What runs that were killed have left behind, put back or only looked at; what stays, and what failed.
+pub fn restored<'a>(
+    runs: &'a [LeftBehind],
+    dry_run: bool,
+    stays: &'a [String],
+    failed: &'a [String],
+) -> impl Serialize + 'a {
+    #[derive(Serialize)]
+    struct All<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        put_back: Option<&'a [LeftBehind]>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        would_put_back: Option<&'a [LeftBehind]>,
+        stays: &'a [String],
+        failed: &'a [String],
+    }
+    let (put_back, would_put_back) = if dry_run { (None, Some(runs)) } else { (Some(runs), None) };
+    Document { schema: "ringfence/restored/1", body: All { put_back, would_put_back, stays, failed } }
 }
 
 /// Regions that are locked into caches.

@@ -15,7 +15,8 @@ use serde::Serialize;
 pub use answers::{comparisons, pairs, proof, tuned};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
-    Explanation, Gone, PutBack, doctor, explanation, lock_list, lock_misses, put_back, resctrl, topology,
+    Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, put_back, resctrl,
+    restored, topology,
 };
 pub use survey::survey;
 

@@ -5,29 +5,19 @@ use std::fmt::Write;
 use ringfence_changes::{Left, Whose};
 use ringfence_engine::isolation;
 use ringfence_machine::root::FsRoot;
+use ringfence_report::json::{self, LeftBehind};
 use ringfence_resctrl::transaction::{self, Pending};
 use ringfence_resctrl::{Options, Resctrl};
-use serde::Serialize;
 
 use crate::args::PutBack;
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
 
-// What one run had changed.
-#[derive(Debug, Default, Serialize)]
-struct Restored {
-    purpose: String,
-    steps: Vec<String>,
-    left: Vec<String>,
-    notes: Vec<String>,
-    waiting: Vec<String>,
-}
-
 // Everything that there is to say.
 #[derive(Debug, Default)]
 struct All {
-    restored: Vec<Restored>,
+    restored: Vec<LeftBehind>,
     // What is not to be put back now, one sentence each.
     stays: Vec<String>,
     failed: Vec<String>,
@@ -40,9 +30,7 @@ pub fn run(asked: &PutBack) -> Result<(), Failure> {
     unclaimed(asked, &root, &mut all);
     resctrl(asked, &root, &mut all);
     if asked.json {
-        let key = if asked.dry_run { "would_put_back" } else { "put_back" };
-        let value = serde_json::json!({ key: all.restored, "stays": all.stays, "failed": all.failed });
-        output::print_json(&value)?;
+        output::print_json(&json::restored(&all.restored, asked.dry_run, &all.stays, &all.failed))?;
     } else {
         let text = text(&all, asked.dry_run);
         if !text.is_empty() {
@@ -55,7 +43,7 @@ pub fn run(asked: &PutBack) -> Result<(), Failure> {
 // What is in the journals of changes: control groups and settings.
 fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
     let folder = asked.journal.folder.as_deref();
-    let told = |restored: ringfence_changes::Restored| Restored {
+    let told = |restored: ringfence_changes::Restored| LeftBehind {
         purpose: restored.purpose,
         steps: restored.steps,
         left: restored.left,
@@ -108,7 +96,7 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
         found.iter().filter(gone).map(|group| format!("remove control group {}", group.display())).collect();
     if !steps.is_empty() {
         let purpose = "a run without a journal".into();
-        all.restored.push(Restored { purpose, steps, ..Restored::default() });
+        all.restored.push(LeftBehind { purpose, steps, ..LeftBehind::default() });
     }
     if !asked.dry_run {
         let stays =
@@ -148,7 +136,7 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
             false => transaction::recover(&fs, &options),
         });
         match restored {
-            Ok(restored) => all.restored.extend(restored.map(|restored| Restored {
+            Ok(restored) => all.restored.extend(restored.map(|restored| LeftBehind {
                 purpose: restored.purpose,
                 steps: restored.steps.iter().map(ToString::to_string).collect(),
                 left: restored.left,
