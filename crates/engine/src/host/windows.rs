@@ -19,6 +19,10 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 // How often a run is looked after; its end is timed by the worker.
 const POLL: Duration = Duration::from_millis(2);
 
+// A task that reports nothing for so many times as long as usual, and for at least so long, does not run.
+const SILENT: u64 = 10;
+const SILENCE: Duration = Duration::from_millis(2);
+
 /// What a worker had done at an end of a window.
 pub(super) struct Point {
     /// The number of its last report.
@@ -124,11 +128,9 @@ impl HostEngine<'_> {
         let tasks = workers.iter().zip(begun.iter().zip(ended)).zip(counts);
         let measured = tasks.map(|((&worker, (begun, ended)), counts)| {
             let worker = &self.workers[worker];
-            // A task that reported nothing did nothing in all that time.
-            let (from, to) = match begun.number == ended.number {
-                true => span,
-                false => (begun.report.ticks, ended.report.ticks),
-            };
+            let reports = [begun, ended].map(|point| (point.number, point.report.ticks));
+            let least = (SILENCE.as_nanos() as f64 / self.clock.ns_per_tick()) as u64;
+            let (from, to) = extent(reports, span, least);
             let counted = begun.latencies.as_ref().zip(ended.latencies.as_ref());
             let latencies = counted.map(|(begun, ended)| {
                 Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
@@ -206,6 +208,21 @@ impl HostEngine<'_> {
     }
 }
 
+// From when to when a task's window is, on the clock. It goes from report to report, so that no work lies half in it.
+// A task that was silent at an end for many times as long as it is between two reports was kept from running, though:
+// that it did nothing then counts, or one that runs but for the first moments would seem to be as fast as in these.
+fn extent([begun, ended]: [(u64, u64); 2], span: (u64, u64), least: u64) -> (u64, u64) {
+    if begun.0 == ended.0 {
+        return span;
+    }
+    let usual = ended.1.saturating_sub(begun.1) / (ended.0 - begun.0);
+    let at = |(_, ticks): (u64, u64), end: u64| {
+        let silent = end.saturating_sub(ticks) > (usual * SILENT).max(least);
+        if silent { end } else { ticks }
+    };
+    (at(begun, span.0), at(ended, span.1))
+}
+
 fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
@@ -214,4 +231,30 @@ fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec
         llc_misses: minus(after.llc_misses, before.llc_misses),
     };
     before.into_iter().zip(after).map(|(before, after)| Some(of_one(before?, after?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::extent;
+
+    #[test]
+    fn a_window_goes_from_report_to_report() {
+        // A report each 20, and at both ends one was a moment ago.
+        assert_eq!(extent([(10, 995), (60, 1990)], (1000, 2000), 100), (995, 1990));
+        // Rare ones are no silence.
+        assert_eq!(extent([(10, 700), (12, 1600)], (1000, 2000), 100), (700, 1600));
+        // Nothing in all that time.
+        assert_eq!(extent([(10, 700), (10, 700)], (1000, 2000), 100), (1000, 2000));
+    }
+
+    #[test]
+    fn whoever_is_kept_from_running_is_as_slow_as_that() {
+        // It ran at the beginning alone, or at the end.
+        assert_eq!(extent([(10, 995), (15, 1030)], (1000, 2000), 100), (995, 2000));
+        assert_eq!(extent([(10, 400), (40, 1990)], (1000, 2000), 100), (1000, 1990));
+        // In the middle.
+        assert_eq!(extent([(10, 300), (60, 1500)], (1000, 2000), 100), (1000, 2000));
+        // A short gap is one between two turns of whoever shares the CPU.
+        assert_eq!(extent([(10, 950), (40, 1920)], (1000, 2000), 400), (950, 1920));
+    }
 }
