@@ -60,7 +60,7 @@ impl HostEngine<'_> {
         self.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
-        Ok(self.measured(&running, &begun, &ended, (begun_at, ended_at), counts))
+        Ok(self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts))
     }
 
     /// A window from the start to the end of a run of the metric's role, with everybody else under way
@@ -102,8 +102,7 @@ impl HostEngine<'_> {
         drop(halved);
         self.all_live(&beside)?;
         self.add_uses(&beside, &used, since.elapsed());
-        let span = (begun_at, ended_at);
-        let mut all = self.measured(&beside, &begun, &ended, span, counts);
+        let mut all = self.measured(&beside, &begun, &ended, Some((begun_at, ended_at)), counts);
         // A run's report carries its start besides its end.
         let of_run = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
@@ -112,7 +111,7 @@ impl HostEngine<'_> {
             (point(0, started), point(number, Report { untimed: 0, ..report }))
         };
         let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
-        all.extend(self.measured(&runs, &started, &finished, span, vec![None; runs.len()]));
+        all.extend(self.measured(&runs, &started, &finished, None, vec![None; runs.len()]));
         Ok(all)
     }
 
@@ -121,7 +120,7 @@ impl HostEngine<'_> {
         workers: &[usize],
         begun: &[Point],
         ended: &[Point],
-        span: (u64, u64),
+        span: Option<(u64, u64)>,
         counts: Vec<Option<Counts>>,
     ) -> Vec<Measured> {
         let ns = |ticks: u64| self.clock.ns(ticks).round() as u64;
@@ -211,7 +210,9 @@ impl HostEngine<'_> {
 // From when to when a task's window is, on the clock. It goes from report to report, so that no work lies half in it.
 // A task that was silent at an end for many times as long as it is between two reports was kept from running, though:
 // that it did nothing then counts, or one that runs but for the first moments would seem to be as fast as in these.
-fn extent([begun, ended]: [(u64, u64); 2], span: (u64, u64), least: u64) -> (u64, u64) {
+// Without a span the reports are its ends: a run says itself when it began and ended.
+fn extent([begun, ended]: [(u64, u64); 2], span: Option<(u64, u64)>, least: u64) -> (u64, u64) {
+    let Some(span) = span else { return (begun.1, ended.1) };
     if begun.0 == ended.0 {
         return span;
     }
@@ -240,21 +241,27 @@ mod tests {
     #[test]
     fn a_window_goes_from_report_to_report() {
         // A report each 20, and at both ends one was a moment ago.
-        assert_eq!(extent([(10, 995), (60, 1990)], (1000, 2000), 100), (995, 1990));
+        assert_eq!(extent([(10, 995), (60, 1990)], Some((1000, 2000)), 100), (995, 1990));
         // Rare ones are no silence.
-        assert_eq!(extent([(10, 700), (12, 1600)], (1000, 2000), 100), (700, 1600));
+        assert_eq!(extent([(10, 700), (12, 1600)], Some((1000, 2000)), 100), (700, 1600));
         // Nothing in all that time.
-        assert_eq!(extent([(10, 700), (10, 700)], (1000, 2000), 100), (1000, 2000));
+        assert_eq!(extent([(10, 700), (10, 700)], Some((1000, 2000)), 100), (1000, 2000));
+    }
+
+    #[test]
+    fn a_run_is_timed_by_its_own_ends() {
+        // Looked after late, and the worker has reported often before.
+        assert_eq!(extent([(0, 1010), (500, 1500)], None, 100), (1010, 1500));
     }
 
     #[test]
     fn whoever_is_kept_from_running_is_as_slow_as_that() {
         // It ran at the beginning alone, or at the end.
-        assert_eq!(extent([(10, 995), (15, 1030)], (1000, 2000), 100), (995, 2000));
-        assert_eq!(extent([(10, 400), (40, 1990)], (1000, 2000), 100), (1000, 1990));
+        assert_eq!(extent([(10, 995), (15, 1030)], Some((1000, 2000)), 100), (995, 2000));
+        assert_eq!(extent([(10, 400), (40, 1990)], Some((1000, 2000)), 100), (1000, 1990));
         // In the middle.
-        assert_eq!(extent([(10, 300), (60, 1500)], (1000, 2000), 100), (1000, 2000));
+        assert_eq!(extent([(10, 300), (60, 1500)], Some((1000, 2000)), 100), (1000, 2000));
         // A short gap is one between two turns of whoever shares the CPU.
-        assert_eq!(extent([(10, 950), (40, 1920)], (1000, 2000), 400), (950, 1920));
+        assert_eq!(extent([(10, 950), (40, 1920)], Some((1000, 2000)), 400), (950, 1920));
     }
 }
