@@ -20,6 +20,22 @@ use crate::survey::{Depth, Level, Probes, Reloads, Survey, conclude, stored};
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
 pub type Harm = fn(&str, Instruction, bool) -> f64;
 
+/// As on a Zen 5: clwb and plain stores flood the shared cache, whatever their rate; clflush harms a
+/// little by its rate; non-temporal stores not at all.
+pub fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
+    match (victim, instruction) {
+        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
+        ("chase", Instruction::None) => 11.0,
+        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
+        _ => 1.0,
+    }
+}
+
+/// Nobody harms anybody.
+pub fn harmless(_: &str, _: Instruction, _: bool) -> f64 {
+    1.0
+}
+
 /// A survey of two CPUs under one L3 where a line costs what [`ns_per_line`] says and victims suffer as
 /// `harm` says, with a noise of 0.2 % from window to window.
 pub fn survey(harm: Harm) -> Survey {

@@ -1,24 +1,9 @@
 //! What a survey advises, in words.
 
-use ringfence_experiment::task::{Flush, Instruction};
-use ringfence_studies::fixtures::survey;
+use ringfence_experiment::task::Instruction;
+use ringfence_studies::fixtures::{harmless, survey, zen};
 use ringfence_studies::survey::Survey;
 use ringfence_studies::survey::answer::Answer;
-
-// As on a Zen 5: clwb and plain stores flood the shared cache, whatever their rate; clflush harms a
-// little by its rate; non-temporal stores not at all.
-fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
-    match (victim, instruction) {
-        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
-        ("chase", Instruction::None) => 11.0,
-        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
-        _ => 1.0,
-    }
-}
-
-pub fn harmless(_: &str, _: Instruction, _: bool) -> f64 {
-    1.0
-}
 
 pub fn said(survey: &Survey) -> Vec<String> {
     survey.advice.iter().map(ringfence_report::advice).collect()

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_experiment::task::{FenceAt, Instruction, LineState};
 use ringfence_machine::units::Bytes;
-use ringfence_studies::fixtures::survey;
+use ringfence_studies::fixtures::{harmless, survey};
 use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey, answer};
 
-use crate::advice::{harmless, said, says};
+use crate::advice::{said, says};
 
 /// Writers of a victim in the order of the fixture's rows.
 const WRITERS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "plain store"];

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ringfence_resctrl::transaction::{recover, undo_kept};
-use ringfence_resctrl::{
-    Error, Group, GroupId, Mode, Options, Resctrl, Schemata, State, Step, Thread, Transaction,
-};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_resctrl::{Error, GroupId, Mode, Options, State, Step, Thread, Transaction};
+
+use crate::here::{group, resctrl, schemata};
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const MOMENT: &str = "RINGFENCE_MOMENT";
@@ -38,18 +37,6 @@ fn clean() -> Result<(), String> {
     let default = &state.groups[&GroupId::default()];
     let whole = default.schemata.to_string().contains("L3:0=fffff") && default.mode == Some(Mode::Shareable);
     if state.groups.len() == 1 && whole { Ok(()) } else { Err(format!("{state:?}")) }
-}
-
-fn resctrl() -> Resctrl {
-    Resctrl::find(&FsRoot::host()).unwrap()
-}
-
-fn group(name: &str) -> Group {
-    resctrl().group(&name.parse().unwrap())
-}
-
-fn schemata(text: &str) -> Schemata {
-    text.parse().unwrap()
 }
 
 // A child of this program that plays a part. The harness's own words end with the blank line before its own.

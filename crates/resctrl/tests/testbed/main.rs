@@ -5,6 +5,7 @@
 
 mod differential;
 mod env;
+mod here;
 mod killed;
 mod locking;
 mod machines;

@@ -9,9 +9,11 @@ use std::process::{Child, Command, Stdio};
 
 use ringfence_resctrl::transaction::{left, recover};
 use ringfence_resctrl::{
-    Absent, Error, Group, GroupId, Mode, MountOptions, Options, Resctrl, Schemata, State, Step, Transaction,
+    Absent, Error, GroupId, Mode, MountOptions, Options, Resctrl, State, Step, Transaction,
 };
 use ringfence_sysfs::root::FsRoot;
+
+use crate::here::{group, resctrl, schemata};
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const NOBODY: u32 = 65534;
@@ -52,18 +54,6 @@ fn clean() -> Result<(), String> {
     let journals = left(&FsRoot::host(), None);
     let done = state.groups.len() == 1 && whole && journals.is_empty();
     if done { Ok(()) } else { Err(format!("{state:?} {journals:?}")) }
-}
-
-fn resctrl() -> Resctrl {
-    Resctrl::find(&FsRoot::host()).unwrap()
-}
-
-fn group(name: &str) -> Group {
-    resctrl().group(&name.parse().unwrap())
-}
-
-fn schemata(text: &str) -> Schemata {
-    text.parse().unwrap()
 }
 
 fn set(group: &str, text: &str) -> Step {

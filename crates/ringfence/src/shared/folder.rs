@@ -18,11 +18,12 @@ pub fn kind(dir: &Path) -> Option<String> {
 /// The answer of `prove` again, from its folder.
 pub fn proof(dir: &Path) -> Result<Proof, Failure> {
     let record = Files::of(dir).read().map_err(Failure::Failed)?;
-    let datasets = study::datasets(dir)?;
-    // Only where the victim's control has refused a verdict, nothing else was measured.
-    if datasets.is_empty() && record.control.is_none() {
-        ringfence_dataset::list(dir)?;
-    }
+    // Where the victim's control has refused a verdict, nothing else was measured.
+    let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
+    let datasets = match study::datasets(dir) {
+        Err(_) if refused => Vec::new(),
+        found => found?,
+    };
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     Ok(Proof::new(&record, &stages))
 }

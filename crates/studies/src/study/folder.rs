@@ -39,13 +39,12 @@ impl Kept {
     }
 }
 
-/// The datasets of a folder; none where it holds none.
+/// The datasets of a folder.
 ///
 /// # Errors
-/// Where one is damaged or newer than this program.
+/// Where there is none, and where one is damaged or newer than this program.
 pub fn datasets(dir: &Path) -> Result<Vec<Dataset>, DatasetError> {
-    let folders = ringfence_dataset::list(dir).unwrap_or_default();
-    folders.iter().map(|folder| Dataset::open(folder)).collect()
+    ringfence_dataset::list(dir)?.iter().map(|folder| Dataset::open(folder)).collect()
 }
 
 /// Why what a folder holds is not all that was to be measured, if a stage says so.

@@ -121,7 +121,7 @@ pub struct Done<F> {
     pub findings: F,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
-    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
+    /// What somebody else has changed meanwhile of what was set for this, one sentence each: it was left so.
     pub left: Vec<String>,
 }
 

@@ -1,23 +1,8 @@
 use ringfence_analysis::estimate::Verdict;
-use ringfence_experiment::task::{FenceAt, Flush, Instruction};
+use ringfence_experiment::task::{FenceAt, Instruction};
 
 use super::*;
-use crate::fixtures::{ns_per_line, survey};
-
-// As on a Zen 5: clwb and plain stores flood the shared cache, whatever their rate; clflush harms a
-// little by its rate; non-temporal stores not at all.
-fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
-    match (victim, instruction) {
-        ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
-        ("chase", Instruction::None) => 11.0,
-        ("chase", Instruction::Flush(Flush::Clflush)) if !paced => 1.08,
-        _ => 1.0,
-    }
-}
-
-fn harmless(_: &str, _: Instruction, _: bool) -> f64 {
-    1.0
-}
+use crate::fixtures::{harmless, ns_per_line, survey, zen};
 
 #[test]
 fn the_tables_hold_what_was_put_in() {
