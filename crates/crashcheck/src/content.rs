@@ -5,8 +5,8 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::bytes::{Bytes, bits, overlay, words_in};
+use crate::crash_image::CrashImage;
 use crate::event::{WORD, Write};
-use crate::remains::Remains;
 use crate::trie::Trie;
 
 /// What runs left in a word.
@@ -62,7 +62,7 @@ const NEAR: usize = 1 << 17;
 pub(crate) struct Content {
     left: Trie<Left>,
     // What processes stored that died since the machine stopped.
-    stored: Option<Remains>,
+    stored: Option<CrashImage>,
     pages: Vec<[Seen; PAGE]>,
     // Where pages are, plus one: of the first by their numbers, of others by a table.
     near: Vec<u32>,
@@ -81,7 +81,7 @@ impl Content {
     }
 
     /// Begins anew with what earlier runs left, and under what processes stored that died since.
-    pub(crate) fn begin(&mut self, left: Trie<Left>, stored: Option<Remains>) {
+    pub(crate) fn begin(&mut self, left: Trie<Left>, stored: Option<CrashImage>) {
         (self.left, self.stored) = (left, stored);
         self.stored_to.clear();
         self.learned.clear();

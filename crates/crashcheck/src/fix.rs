@@ -1,4 +1,4 @@
-//! What would mend a violation: one more flush, fence, or both, right behind an operation of the source; rarely
+//! What would fix a violation: one more flush, fence, or both, right behind an operation of the source; rarely
 //! behind several. What that makes needless is left out.
 
 use crate::event::{At, Kind};

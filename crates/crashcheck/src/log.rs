@@ -14,7 +14,7 @@ pub(crate) struct Step {
     pub at: At,
     // The verb, a mask or a length, and a word, a line or a place in memory.
     what: u64,
-    // What is stored or marked; what a load found, which is no part of what was asked for.
+    // What is stored or marked; what a load found, which is not part of what was asked for.
     arg: u64,
 }
 

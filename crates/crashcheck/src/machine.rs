@@ -263,7 +263,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64 {
-        assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
+        assert!(at.is_multiple_of(8), "{at} is not a multiple of 8");
         let run = &mut *self.accessing(at, WORD);
         run.step(Step::load(at, WORD, Location::caller()), 1);
         let bytes = run.read(at / WORD, 0xff, Location::caller());
@@ -284,7 +284,7 @@ impl Memory for Machine {
 
     #[track_caller]
     fn store_u64(&self, at: usize, value: u64) {
-        assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
+        assert!(at.is_multiple_of(8), "{at} is not a multiple of 8");
         self.store(at, &value.to_le_bytes());
     }
 

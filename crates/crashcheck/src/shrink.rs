@@ -1,11 +1,11 @@
-//! From a violation to the smallest one like it, and to what would mend it.
+//! From a violation to the smallest one like it, and to what would fix it.
 
 use std::collections::BTreeSet;
 
 use crate::event::{At, Event, Kind};
 use crate::explore::{Explorer, NEARBY_WORDS, Program, Recovery};
 use crate::fix::{Added, Change, Edit, Fix, InRecovery, InVain, Op, PLACES};
-use crate::lint::{Lint, Rule};
+use crate::lint::{Lint, Proposal};
 use crate::profile::Profile;
 use crate::question::Check;
 use crate::report::{Report, Violation};
@@ -73,13 +73,13 @@ enum Found {
     NotAllTried,
 }
 
-// What mends it, and what the program does then.
-type Mended = (Vec<Edit>, Vec<Event>);
+// What fixes it, and what the program does then.
+type Fixed = (Vec<Edit>, Vec<Event>);
 
 // What comes of one attempt.
 enum Tried {
     /// Nothing is found any more; what the program does then.
-    Mends(Vec<Event>),
+    Fixes(Vec<Event>),
     Fails,
     Unknown,
 }
@@ -88,7 +88,7 @@ struct Attempts<'c> {
     check: &'c Check,
     program: &'c Program<'c>,
     recovery: &'c Recovery<'c>,
-    // Whether what is to be mended does not come to an end.
+    // Whether what is to be fixed does not come to an end.
     is_long: bool,
     // That may still be spent.
     states: u64,
@@ -123,7 +123,7 @@ impl Attempts<'_> {
             }
             Some(_) => Ok(Tried::Fails),
             None if tried.bounded => Ok(Tried::Unknown),
-            None => Ok(Tried::Mends(events)),
+            None => Ok(Tried::Fixes(events)),
         }
     }
 
@@ -147,7 +147,7 @@ impl Attempts<'_> {
                 break;
             }
             match self.attempt(&[*edit])? {
-                Tried::Mends(with) => {
+                Tried::Fixes(with) => {
                     let (fix, left) = self.completed(vec![*edit], with, &before, story, events)?;
                     let is_clean = left.is_empty();
                     if best.as_ref().is_none_or(|(_, least)| left.len() < least.len()) {
@@ -162,7 +162,7 @@ impl Attempts<'_> {
             }
         }
         if best.is_none()
-            && matches!(at_once, Tried::Mends(_))
+            && matches!(at_once, Tried::Fixes(_))
             && let Some((edits, with)) = self.several(story, &places.borrow())?
         {
             best = Some(self.completed(edits, with, &before, story, events)?);
@@ -175,7 +175,7 @@ impl Attempts<'_> {
     }
 
     // Behind all that is stored, and then behind as little as will do.
-    fn several(&mut self, story: &Story, all: &BTreeSet<(Op, At)>) -> Result<Option<Mended>, Box<Violation>> {
+    fn several(&mut self, story: &Story, all: &BTreeSet<(Op, At)>) -> Result<Option<Fixed>, Box<Violation>> {
         let mut places = story.operations();
         let others: Vec<_> = all.iter().filter(|place| !places.contains(place)).copied().collect();
         places.extend(others);
@@ -184,18 +184,18 @@ impl Attempts<'_> {
             Some(Edit { op, at, change: Change::Add(added) })
         };
         let mut edits: Vec<Edit> = places.into_iter().filter_map(behind).collect();
-        let Tried::Mends(mut with) = self.attempt(&edits)? else { return Ok(None) };
+        let Tried::Fixes(mut with) = self.attempt(&edits)? else { return Ok(None) };
         for number in (0..edits.len()).rev() {
             let mut fewer = edits.clone();
             let edit = fewer.remove(number);
-            if let Tried::Mends(events) = self.attempt(&fewer)? {
+            if let Tried::Fixes(events) = self.attempt(&fewer)? {
                 (edits, with) = (fewer, events);
                 continue;
             }
             if let Some(added @ Added { flush: true, .. }) = edit.added() {
                 let flush = Edit { change: Change::Add(Added { fence: false, ..added }), ..edit };
                 fewer.insert(number, flush);
-                if let Tried::Mends(events) = self.attempt(&fewer)? {
+                if let Tried::Fixes(events) = self.attempt(&fewer)? {
                     (edits, with) = (fewer, events);
                 }
             }
@@ -203,7 +203,7 @@ impl Attempts<'_> {
         Ok((edits.len() <= PLACES).then_some((edits, with)))
     }
 
-    // With what else its own lints ask for, where that mends it too.
+    // With what else its own lints ask for, where that fixes it too.
     fn completed(
         &mut self,
         edits: Vec<Edit>,
@@ -220,7 +220,7 @@ impl Attempts<'_> {
             let (edits, _, leaves) = &now;
             let mut next = None;
             for more in leaves.iter().flat_map(|lint| asked_for(lint, strong, edits, events)) {
-                let Tried::Mends(with) = self.attempt(&more)? else { continue };
+                let Tried::Fixes(with) = self.attempt(&more)? else { continue };
                 let left = left(self.check.lints_of(&with), before, story);
                 // What was never flushed may now want a fence, and without a flush its fence may be needless: one
                 // step further.
@@ -260,8 +260,7 @@ impl Attempts<'_> {
 fn left(lints: Vec<Lint>, before: &[Lint], story: &Story) -> Vec<Lint> {
     let is_new = |lint: &Lint| !before.iter().any(|other| (other.rule, other.at) == (lint.rule, lint.at));
     let concerns = |lint: &Lint| {
-        let durability = matches!(lint.rule, Rule::NeverDurable | Rule::MissingFence);
-        durability && (story.is_near_lost(&lint.bytes) || is_new(lint))
+        lint.proposal().is_for_durability() && (story.is_near_lost(&lint.bytes) || is_new(lint))
     };
     lints.into_iter().filter(|lint| concerns(lint) || is_new(lint)).collect()
 }
@@ -277,10 +276,10 @@ fn asked_for(lint: &Lint, strong: bool, edits: &[Edit], events: &[Event]) -> Vec
         let places = places.into_iter().flatten().filter(does);
         places.map(|at| Edit { op, at, change: Change::LeaveOut }).collect()
     };
-    let next: Vec<Edit> = match lint.rule {
-        Rule::NeverDurable => add(Op::Store, true, false),
-        Rule::MissingFence if lint.is_streamed() => add(Op::Stream, false, true),
-        Rule::MissingFence => {
+    let next: Vec<Edit> = match lint.proposal() {
+        Proposal::Flush => add(Op::Store, true, false),
+        Proposal::FenceAfterStream => add(Op::Stream, false, true),
+        Proposal::FenceAfterFlush => {
             // The flush may be one that was added.
             let added = edits.iter().position(|edit| edit.op == Op::Store && edit.at == lint.at);
             if let Some(number) = added {
@@ -290,10 +289,9 @@ fn asked_for(lint: &Lint, strong: bool, edits: &[Edit], events: &[Event]) -> Vec
             }
             add(Op::Flush, false, true)
         }
-        Rule::RedundantFlush | Rule::FlushedTwice => leave_out(Op::Flush, [lint.other, Some(lint.at)]),
-        Rule::CleanFlush => leave_out(Op::Flush, [Some(lint.at), None]),
-        Rule::RedundantFence => leave_out(Op::Fence, [Some(lint.at), lint.other]),
-        _ => Vec::new(),
+        Proposal::FlushLess(places) => leave_out(Op::Flush, places),
+        Proposal::FenceLess(places) => leave_out(Op::Fence, places),
+        Proposal::Nothing => Vec::new(),
     };
     if edits.len() == PLACES {
         return Vec::new();

@@ -3,16 +3,16 @@
 use smallvec::SmallVec;
 
 use crate::bytes::{Bytes, masked, overlay};
+use crate::crash_image::{CrashImage, Outcome};
 use crate::event::WORD;
-use crate::remains::{Outcome, Remains};
 
 /// All layers with what is decided by it, and the bytes.
-pub(crate) type Way = (Vec<Remains>, Bytes);
+pub(crate) type Way = (Vec<CrashImage>, Bytes);
 
 /// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
 /// what is decided by it, and no more decided than shows. With a `target` only those in which they are that.
 pub(crate) fn ways(
-    layers: &[Remains],
+    layers: &[CrashImage],
     depth: usize,
     word: usize,
     wanted: u8,
@@ -36,7 +36,7 @@ impl Asked {
         self.target.is_none_or(|target| masked(bytes, mask) == masked(target, mask))
     }
 
-    fn ways(&self, layers: Vec<Remains>, mut depth: usize, over: (Bytes, u8), all: &mut Vec<Way>) {
+    fn ways(&self, layers: Vec<CrashImage>, mut depth: usize, over: (Bytes, u8), all: &mut Vec<Way>) {
         let &Self { word, wanted, .. } = self;
         let (mut bytes, mut known) = over;
         while depth > 0 && wanted & !known != 0 {
@@ -84,7 +84,7 @@ impl Asked {
 }
 
 /// Settles in place that a word came out just so, where one layer decides it and in one way: whether it can.
-pub(crate) fn settle(layers: &mut [Remains], word: usize, wanted: u8, target: Bytes) -> Option<bool> {
+pub(crate) fn settle(layers: &mut [CrashImage], word: usize, wanted: u8, target: Bytes) -> Option<bool> {
     let layer = layers.iter().rposition(|layer| layer.plain(word) != Some(([0; WORD], 0)))?;
     let mut outcomes = layers[layer].outcomes(word);
     if layer > 0 && outcomes.iter().any(|outcome| wanted & !outcome.mask != 0) {
@@ -99,7 +99,12 @@ pub(crate) fn settle(layers: &mut [Remains], word: usize, wanted: u8, target: By
 }
 
 /// What the wanted bytes of a word can be, over all layers and under a run's own; in order.
-pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u8)) -> SmallVec<[Bytes; 4]> {
+pub(crate) fn values(
+    layers: &[CrashImage],
+    word: usize,
+    wanted: u8,
+    own: (Bytes, u8),
+) -> SmallVec<[Bytes; 4]> {
     let mut all: SmallVec<[(Bytes, u8); 4]> = SmallVec::from_elem(own, 1);
     for layer in layers.iter().rev() {
         if all.iter().all(|(_, known)| known & wanted == wanted) {
@@ -129,14 +134,14 @@ pub(crate) fn values(layers: &[Remains], word: usize, wanted: u8, own: (Bytes, u
 }
 
 /// The wanted bytes of a word, if they can be nothing else.
-pub(crate) fn certain(layers: &[Remains], word: usize, wanted: u8) -> Option<Bytes> {
+pub(crate) fn certain(layers: &[CrashImage], word: usize, wanted: u8) -> Option<Bytes> {
     let mut found = None;
     only_one(layers, word, wanted, Default::default(), &mut found).then_some(found).flatten()
 }
 
 // Whether all ways are like the one that was found first.
 fn only_one(
-    mut layers: &[Remains],
+    mut layers: &[CrashImage],
     word: usize,
     wanted: u8,
     over: (Bytes, u8),

@@ -43,15 +43,15 @@ fn a_fix_leaves_no_store_behind_that_is_never_durable() {
 
 #[test]
 fn what_a_fix_leaves_is_what_its_program_would_be_told() {
-    // Mends only what was lost: the second pointer stays where it is.
-    let mended = |memory: &Machine| {
+    // Fixes only what was lost: the second pointer stays where it is.
+    let fixed = |memory: &Machine| {
         memory.store_u64(TOWER, 10);
         memory.flush(TOWER..TOWER + 8);
         memory.store_u64(TOWER + 8, 20);
         memory.sfence();
         memory.acknowledge(1);
     };
-    let report = Check::new(Profile::IntelAdr, 256).run(mended, |_| Ok(()));
+    let report = Check::new(Profile::IntelAdr, 256).run(fixed, |_| Ok(()));
     assert!(report.lints.iter().any(|lint| lint.rule == Rule::NeverDurable), "{report}");
 }
 
@@ -157,7 +157,7 @@ fn several_places_are_found_where_one_will_not_do() {
 }
 
 #[test]
-fn a_recovery_that_forgets_a_flush_is_mended_too() {
+fn a_recovery_that_forgets_a_flush_is_fixed_too() {
     let copied = |memory: &Machine| {
         let value = memory.load_u64(64);
         if memory.load_u64(0) == 1 {
@@ -185,7 +185,7 @@ fn a_recovery_that_forgets_a_flush_is_mended_too() {
 }
 
 #[test]
-fn a_long_program_is_mended_too() {
+fn a_long_program_is_fixed_too() {
     let program = |memory: &Machine| {
         for word in 1..=20_000 {
             memory.store_u64(8 * word, 1);
@@ -313,7 +313,7 @@ fn a_fix_names_the_instructions_that_it_was_tried_with() {
 }
 
 #[test]
-fn two_bugs_of_which_one_is_in_recovery_are_mended_together() {
+fn two_bugs_of_which_one_is_in_recovery_are_fixed_together() {
     let program = |memory: &Machine| {
         memory.store_u64(0, 7);
         memory.store_u64(64, 1);

@@ -45,7 +45,7 @@ fn variable(name: &str) -> usize {
 }
 
 fn assignment(text: &str) -> (usize, u64) {
-    let (name, value) = text.split_once('=').unwrap_or_else(|| panic!("'{text}' is no name=value"));
+    let (name, value) = text.split_once('=').unwrap_or_else(|| panic!("'{text}' is not a name=value"));
     (variable(name), value.parse().unwrap_or_else(|_| panic!("'{text}' has no number")))
 }
 

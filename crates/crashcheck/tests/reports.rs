@@ -1,4 +1,4 @@
-//! What a report says: the smallest example, what would mend it, what was not looked at, and what recovery
+//! What a report says: the smallest example, what would fix it, what was not looked at, and what recovery
 //! reads beside a checksum.
 
 use ringfence_crashcheck::{Check, Fate, Machine, Profile, Report, Rule, check};
@@ -84,7 +84,7 @@ fn where_clflush_waits_for_mfence_alone_that_is_named() {
 
 #[test]
 fn an_order_that_is_wrong_has_no_such_fix() {
-    // The flag comes first, and durably: nothing behind any operation mends that.
+    // The flag comes first, and durably: nothing behind any operation fixes that.
     let report = check(
         Profile::IntelAdr,
         128,

@@ -59,7 +59,7 @@ fn what_no_flush_or_fence_closes_is_said_to_be_so() {
     );
     assert!(killed.contains("let recovery flush what it read"), "{killed}");
     assert!(killed.contains("the process is killed: what it stored is still there, in caches"), "{killed}");
-    let mended = told(
+    let fixed = told(
         &check,
         |m| {
             m.store_u64(0, 1);
@@ -67,7 +67,7 @@ fn what_no_flush_or_fence_closes_is_said_to_be_so() {
         },
         |m| holds(m.load_u64(64) == 0 || m.load_u64(0) == 1),
     );
-    assert!(mended.contains("The fix: ") && !mended.contains("No single"), "{mended}");
+    assert!(fixed.contains("The fix: ") && !fixed.contains("No single"), "{fixed}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Explorer<'_> {
                 different[point] = true;
                 let machine = Point { killed: false, ..points[point] };
                 let state = self.crashed(told, points[point], false);
-                // A process that dies with nothing in caches is no case of its own.
+                // A process that dies with nothing in caches is not a case of its own.
                 let state = state.or_else(|| self.crashed(told, machine, false)).expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())), 0);
                 if self.found.is_some() {

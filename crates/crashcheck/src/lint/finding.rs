@@ -6,6 +6,8 @@ use std::panic::Location;
 
 use ringfence_persist::policy::Prices;
 
+use crate::event::At;
+
 /// Bytes that Optane's media read and write at once: a write of a part costs as much as one of the whole, or
 /// more (the "XPLine" of Yang et al., An Empirical Guide to the Behavior and Use of Scalable Persistent Memory,
 /// FAST 2020).
@@ -78,9 +80,45 @@ pub(super) enum Why {
     Buffered,
 }
 
+/// What a finding asks to change in the program, for the explorer to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proposal {
+    /// A flush of what is stored here.
+    Flush,
+    /// A fence after the flush here.
+    FenceAfterFlush,
+    /// A fence after the non-temporal store here.
+    FenceAfterStream,
+    /// One of these flushes less.
+    FlushLess([Option<At>; 2]),
+    /// One of these fences less.
+    FenceLess([Option<At>; 2]),
+    /// Nothing that one instruction more or less would fix.
+    Nothing,
+}
+
+impl Proposal {
+    /// Whether it is to make stores durable.
+    pub(crate) fn is_for_durability(self) -> bool {
+        match self {
+            Proposal::Flush | Proposal::FenceAfterFlush | Proposal::FenceAfterStream => true,
+            Proposal::FlushLess(_) | Proposal::FenceLess(_) | Proposal::Nothing => false,
+        }
+    }
+}
+
 impl Lint {
-    pub(crate) fn is_streamed(&self) -> bool {
-        self.why == Why::Streamed
+    pub(crate) fn proposal(&self) -> Proposal {
+        match self.rule {
+            Rule::NeverDurable => Proposal::Flush,
+            Rule::MissingFence if self.why == Why::Streamed => Proposal::FenceAfterStream,
+            Rule::MissingFence => Proposal::FenceAfterFlush,
+            Rule::RedundantFlush | Rule::FlushedTwice => Proposal::FlushLess([self.other, Some(self.at)]),
+            Rule::CleanFlush => Proposal::FlushLess([Some(self.at), None]),
+            Rule::RedundantFence => Proposal::FenceLess([Some(self.at), self.other]),
+            Rule::AcknowledgedTooEarly | Rule::FlushUnderEadr => Proposal::Nothing,
+            Rule::PartialBlock | Rule::UncoveredField => Proposal::Nothing,
+        }
     }
 }
 

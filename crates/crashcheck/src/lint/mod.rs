@@ -15,8 +15,8 @@ use std::ops::Range;
 use crate::event::Event;
 use crate::profile::Profile;
 
-pub(crate) use finding::uncovered;
 pub use finding::{BLOCK, Lint, Rule};
+pub(crate) use finding::{Proposal, uncovered};
 
 /// The findings in one run from memory that is durable at first, by rule and place. What is stored to `volatile`
 /// bytes need not be durable.

@@ -193,7 +193,9 @@ impl<'v> Walk<'v> {
                 // The other instruction is waited for by other fences, or ordered otherwise.
                 let adds = match self.profile {
                     Profile::IntelAdr => strong && !before.strong,
-                    _ => !strong && before.strong,
+                    Profile::Amd | Profile::OldAmd => !strong && before.strong,
+                    // Left above.
+                    Profile::Eadr => false,
                 };
                 let useless = !adds && !fenced(before);
                 useless.then_some((Rule::RedundantFlush, Some(before.at), Why::Plain))
@@ -207,7 +209,7 @@ impl<'v> Walk<'v> {
             match (stored.state, strong) {
                 (State::Stored, true) => stored.state = State::Strong(this),
                 (State::Stored | State::Strong(_), false) => stored.state = State::Weak(this),
-                _ => {}
+                (State::Strong(_), true) | (State::Streamed | State::Weak(_), _) => {}
             }
         }
         // A flush of a clean line is complete before it begins.
@@ -228,7 +230,7 @@ impl<'v> Walk<'v> {
 
     fn fence(&mut self, kind: Kind, at: Place) {
         self.blocks();
-        // As the explorer has it: see `remains`.
+        // As the explorer has it: see `crash_image`.
         let completes_strong = match self.profile {
             Profile::IntelAdr => true,
             Profile::Amd => matches!(kind, Kind::Sfence | Kind::Mfence),

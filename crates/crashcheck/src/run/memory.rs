@@ -1,7 +1,7 @@
 //! Memory as runs left it, word by word, and a number for all of it.
 
 use crate::content::Left;
-use crate::remains::{Remains, mix, then};
+use crate::crash_image::{CrashImage, mix, then};
 use crate::trie::Trie;
 use crate::ways::certain;
 
@@ -15,7 +15,12 @@ pub(crate) struct Memory {
 
 impl Memory {
     // Of these words something else can have become.
-    pub(super) fn update(&mut self, layers: &[Remains], last_is_undecided: bool, changed: &mut Vec<usize>) {
+    pub(super) fn update(
+        &mut self,
+        layers: &[CrashImage],
+        last_is_undecided: bool,
+        changed: &mut Vec<usize>,
+    ) {
         changed.sort_unstable();
         changed.dedup();
         for word in changed.drain(..) {
@@ -30,7 +35,7 @@ impl Memory {
 }
 
 // What is in the word.
-pub(super) fn left(layers: &[Remains], last_is_undecided: bool, word: usize) -> Left {
+pub(super) fn left(layers: &[CrashImage], last_is_undecided: bool, word: usize) -> Left {
     match certain(layers, word, 0xff).map(u64::from_le_bytes) {
         Some(0) => Left::default(),
         Some(bytes) => {
@@ -41,7 +46,7 @@ pub(super) fn left(layers: &[Remains], last_is_undecided: bool, word: usize) -> 
 }
 
 // What can have become of a word in all layers.
-pub(super) fn word_key(layers: &[Remains], last_is_undecided: bool, word: usize) -> u64 {
+pub(super) fn word_key(layers: &[CrashImage], last_is_undecided: bool, word: usize) -> u64 {
     let mut key = mix(word as u64);
     for (number, layer) in layers.iter().enumerate().rev() {
         let undecided = last_is_undecided && number + 1 == layers.len();

@@ -16,14 +16,14 @@ use rustc_hash::FxHashSet;
 use crate::bytes::{Bytes, masked, overlay};
 use crate::choices::Choices;
 use crate::content::Content;
+use crate::crash_image::{CrashImage, Outcome};
 use crate::event::{At, Event, Kind, WORD};
 use crate::fate::Fate;
 use crate::fix::{Edit, Op};
 use crate::log::{Log, Step};
-use crate::nots::{self, Not};
+use crate::mismatches::{self, Mismatch};
 use crate::past::{Ended, Read};
 use crate::profile::Profile;
-use crate::remains::{Outcome, Remains};
 use crate::stack;
 use crate::stop::{Limits, Stop, Stopped};
 use crate::streaming::Streaming;
@@ -42,9 +42,9 @@ pub(crate) struct Run {
     pub edits: Vec<Edit>,
     /// Where all that is stored is made durable at once: what was done, and where.
     pub at_once: Option<Places>,
-    pub layers: Vec<Remains>,
+    pub layers: Vec<CrashImage>,
     pub content: Content,
-    pub nots: Vec<Not>,
+    pub mismatches: Vec<Mismatch>,
     /// Of this run alone, as events are.
     pub marks: Vec<u64>,
     pub events: Vec<Event>,
@@ -128,7 +128,7 @@ impl Run {
             at_once: None,
             layers: Vec::new(),
             content: Content::new(),
-            nots: Vec::new(),
+            mismatches: Vec::new(),
             marks: Vec::new(),
             events: Vec::new(),
             choices: Choices::default(),
@@ -185,7 +185,7 @@ impl Run {
     pub(crate) fn rewind(&mut self) {
         self.content.rewind();
         self.layers.clone_from(&self.start.layers);
-        self.nots.clone_from(&self.start.nots);
+        self.mismatches.clone_from(&self.start.mismatches);
         self.marks.clear();
         self.events.clear();
         self.leaving = None;
@@ -309,8 +309,8 @@ impl Run {
             None => {
                 let own = self.content.own(word);
                 let mut ways = ways::ways(&self.layers, self.layers.len(), word, wanted, own, None);
-                if !self.nots.is_empty() {
-                    ways.retain(|(layers, _)| nots::refutable(layers, &self.nots));
+                if !self.mismatches.is_empty() {
+                    ways.retain(|(layers, _)| mismatches::refutable(layers, &self.mismatches));
                 }
                 let first = masked(ways[0].1, wanted);
                 if ways.iter().all(|(_, bytes)| masked(*bytes, wanted) == first) {
@@ -319,7 +319,7 @@ impl Run {
                 let chosen = self.choices.choose(ways.len(), self.log.done());
                 let (layers, bytes) = ways.swap_remove(chosen);
                 self.layers = layers;
-                nots::tidy(&self.layers, &mut self.nots);
+                mismatches::tidy(&self.layers, &mut self.mismatches);
                 bytes
             }
         };
@@ -330,7 +330,7 @@ impl Run {
 
     // The same without copies, where one layer decides it all: what was read without (`Ok`) or with a choice.
     fn read_one_layer(&mut self, word: usize, wanted: u8) -> Option<Result<Bytes, Bytes>> {
-        if !self.nots.is_empty() {
+        if !self.mismatches.is_empty() {
             return None;
         }
         let (own, known) = self.content.own(word);

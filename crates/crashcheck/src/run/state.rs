@@ -3,19 +3,19 @@
 use std::rc::Rc;
 
 use super::memory::Memory;
+use crate::crash_image::{CrashImage, Walk, then};
 use crate::event::Event;
-use crate::nots::Not;
+use crate::mismatches::Mismatch;
 use crate::past::Ended;
 use crate::profile::Profile;
-use crate::remains::{Remains, Walk, then};
 
 /// What a crash leaves: something of which much may be open.
 #[derive(Debug)]
 pub(crate) struct State {
     /// What each run left, the first one first, over zeros.
-    pub layers: Vec<Remains>,
+    pub layers: Vec<CrashImage>,
     pub memory: Memory,
-    pub nots: Vec<Not>,
+    pub mismatches: Vec<Mismatch>,
     /// A number for all marks so far.
     pub marks: u64,
     /// What was done, run by run.
@@ -31,7 +31,7 @@ impl State {
         Self {
             layers: Vec::new(),
             memory: Memory::default(),
-            nots: Vec::new(),
+            mismatches: Vec::new(),
             marks: 0,
             runs: Vec::new(),
             killed: None,
@@ -55,7 +55,7 @@ pub(crate) struct Leaving {
     // The same under what this run did.
     pub(super) all: Memory,
     // What is decided there.
-    pub(super) layers: Vec<Remains>,
+    pub(super) layers: Vec<CrashImage>,
     // Words below of which something else can have become since; only where processes die.
     pub(super) changed: Vec<usize>,
     // Of all marks so far.
@@ -76,7 +76,7 @@ impl Leaving {
         Self { walk, below, all, layers, changed: Vec::new(), marks: state.marks, events: 0, marked: 0 }
     }
 
-    pub(super) fn go_on(&mut self, events: &[Event], layers: &[Remains], kills: bool) {
+    pub(super) fn resume(&mut self, events: &[Event], layers: &[CrashImage], kills: bool) {
         for event in &events[self.events..] {
             self.walk.step(event);
             if let Some(mark) = event.kind.mark() {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Run;
 use crate::bytes::{Bytes, masked, overlay};
 use crate::event::WORD;
-use crate::nots::{self, Not};
+use crate::mismatches::{self, Mismatch};
 use crate::ways;
 
 impl Run {
@@ -57,20 +57,20 @@ impl Run {
                 })
                 .collect();
             let mut solutions = Vec::new();
-            nots::solutions(self.layers.clone(), &target, &self.nots, &mut solutions);
+            mismatches::solutions(self.layers.clone(), &target, &self.mismatches, &mut solutions);
             if solutions.is_empty() {
                 continue;
             }
-            self.nots.push(Not { depth: self.layers.len(), words: target });
-            let may_be_otherwise = nots::refutable(&self.layers, &self.nots);
+            self.mismatches.push(Mismatch { depth: self.layers.len(), words: target });
+            let may_be_otherwise = mismatches::refutable(&self.layers, &self.mismatches);
             let ways = solutions.len() + usize::from(may_be_otherwise);
             let chosen = self.choices.choose(ways, self.log.done());
             if chosen == solutions.len() {
                 continue;
             }
             self.layers = solutions.swap_remove(chosen);
-            let Not { words, .. } = self.nots.pop().expect("just pushed");
-            nots::tidy(&self.layers, &mut self.nots);
+            let Mismatch { words, .. } = self.mismatches.pop().expect("just pushed");
+            mismatches::tidy(&self.layers, &mut self.mismatches);
             let words: Vec<usize> = words.into_iter().map(|(word, ..)| word).collect();
             words.iter().for_each(|word| self.learn(*word));
             self.uncertain.verified.push((words, FxBuildHasher.hash_one(&values_of)));

@@ -23,7 +23,7 @@ pub struct Story {
     // Reads between the first and the last of these that are not kept.
     unread: usize,
     names: Names,
-    // Additions that were tried, and of which none mends it; `None` if not all could be.
+    // Additions that were tried, and of which none fixes it; `None` if not all could be.
     in_vain: Option<InVain>,
     // Of runs on the same memory that did not do the same: whose, what both did, and then each.
     two: Option<(&'static str, [Reading; 3])>,
@@ -66,7 +66,7 @@ impl Story {
         Self { two: Some((whose, readings)), ..self }
     }
 
-    /// So many flushes and fences were tried at one place each, all that could be, and none mends it.
+    /// So many flushes and fences were tried at one place each, all that could be, and none fixes it.
     pub(crate) fn tried_in_vain(&mut self, what: InVain) {
         self.in_vain = Some(what);
     }
@@ -190,7 +190,10 @@ impl Story {
             let verb = match event.kind {
                 Kind::Store(_) => "store",
                 Kind::Stream(_) => "nt store",
-                _ => "cmpxchg",
+                Kind::Locked(_) => "cmpxchg",
+                // They store nothing, and were told above.
+                Kind::Flushopt(_) | Kind::Flush(_) | Kind::Sfence | Kind::Mfence => continue,
+                Kind::LockedOnly | Kind::Mark(_) | Kind::Acknowledge(_) => continue,
             };
             let line = |field| Line { fate, field: Some(field), ..Line::new(format!("{verb:<8}"), event.at) };
             lines.extend(self.fields(start, &bytes).into_iter().map(line));
@@ -325,7 +328,7 @@ impl Story {
         Some(torn[0].0.at)
     }
 
-    /// Why no flush or fence at one place mends it, as far as that shows; empty if one may.
+    /// Why no flush or fence at one place fixes it, as far as that shows; empty if one may.
     pub(crate) fn beyond_repair(&self) -> String {
         let Some(in_vain) = self.in_vain else { return String::new() };
         let killed = self.runs.iter().any(|run| run.killed);

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use ringfence_crashcheck::{Check, Machine};
-use ringfence_persist::{Memory, Stores, Ways};
+use ringfence_persist::{Memory, Methods, Stores};
 
 use crate::in_all_ways;
 
 fn stores(memory: &Machine, nt_threshold: usize) -> Stores<&Machine> {
-    Stores::over(memory, Ways { nt_threshold, ..Ways::of_processor() })
+    Stores::over(memory, Methods { nt_threshold, ..Methods::of_processor() })
 }
 
 fn bytes(memory: &Machine, range: Range<usize>) -> Vec<u8> {

@@ -57,7 +57,7 @@ pub fn run(memory: &Machine, operations: usize) {
     }
 }
 
-/// Mends the end of the queue, holds what is in it against what was acknowledged, and goes on.
+/// Fixes the end of the queue, holds what is in it against what was acknowledged, and goes on.
 pub fn recovery(memory: &Machine) -> Result<(), String> {
     let acknowledged = memory.marks().last().copied().unwrap_or(0);
     let head = memory.load_u64(HEAD) as usize;

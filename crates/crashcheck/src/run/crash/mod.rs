@@ -11,8 +11,8 @@ use std::rc::Rc;
 use super::Run;
 use super::memory::{Memory, word_key};
 use super::state::{Leaving, State};
+use crate::crash_image::{CrashImage, mix, then};
 use crate::past::Ended;
-use crate::remains::{Remains, mix, then};
 use crate::ways::certain;
 
 /// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it. So much
@@ -52,15 +52,15 @@ impl Run {
     // Twice as much where the process alone died, since caches are kept too; and what checksums did not fit.
     fn kept(&self, killed: bool) -> usize {
         let levels = 1 + (usize::BITS - self.len.leading_zeros()).saturating_sub(KEPT_UP_TO).div_ceil(4);
-        let nots: usize = self.nots.iter().map(|not| size_of_val(&not.words[..])).sum();
-        KEPT * levels as usize * (1 + usize::from(killed)) + nots
+        let mismatches: usize = self.mismatches.iter().map(|mismatch| size_of_val(&mismatch.words[..])).sum();
+        KEPT * levels as usize * (1 + usize::from(killed)) + mismatches
     }
 
     // What it leaves, up to now.
     fn leaving(&mut self) -> Leaving {
         let new = || Leaving::new(&self.start, self.profile, self.kills);
         let mut leaving = self.leaving.take().unwrap_or_else(new);
-        leaving.go_on(&self.events, &self.layers, self.kills);
+        leaving.resume(&self.events, &self.layers, self.kills);
         leaving
     }
 
@@ -89,7 +89,7 @@ impl Run {
         Some(State {
             layers: self.layers.clone(),
             memory: leaving.below.clone(),
-            nots: self.nots.clone(),
+            mismatches: self.mismatches.clone(),
             marks: leaving.marks,
             runs: self.ended(leaving.marked, true),
             killed: Some((walk, leaving.all.clone())),
@@ -130,7 +130,7 @@ impl Run {
         let state = new.then(|| State {
             layers,
             memory: leaving.all.clone(),
-            nots: self.nots.clone(),
+            mismatches: self.mismatches.clone(),
             marks: leaving.marks,
             runs: self.ended(leaving.marked, false),
             killed: None,
@@ -140,25 +140,25 @@ impl Run {
     }
 
     // Brings it up to what can be in memory now.
-    fn look_at(&self, leaving: &mut Leaving) -> Vec<Remains> {
+    fn look_at(&self, leaving: &mut Leaving) -> Vec<CrashImage> {
         let mut layers = Vec::with_capacity(self.layers.len() + 1);
         layers.extend_from_slice(&self.layers);
-        layers.push(leaving.walk.remains());
+        layers.push(leaving.walk.image());
         leaving.all.update(&layers, true, leaving.walk.changed());
         layers
     }
 
-    fn key(&self, layers: &[Remains], memory: &Memory, marks: u64) -> u64 {
+    fn key(&self, layers: &[CrashImage], memory: &Memory, marks: u64) -> u64 {
         let mut key = then(marks, self.before.len() as u64);
         for (number, layer) in layers.iter().enumerate() {
             layer.ties_key(&mut |next| key = then(then(key, number as u64), next));
         }
         key = key.wrapping_add(memory.key);
-        for not in &self.nots {
+        for mismatch in &self.mismatches {
             // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
-            let layers = &layers[..not.depth];
+            let layers = &layers[..mismatch.depth];
             let mut one = 0;
-            for (word, bytes, mask) in &not.words {
+            for (word, bytes, mask) in &mismatch.words {
                 if certain(layers, *word, *mask).is_none() {
                     one = then(then(one, u64::from_le_bytes(*bytes)), u64::from(*mask));
                     one = then(one, word_key(layers, false, *word));

@@ -10,9 +10,9 @@ use super::*;
 use crate::bytes::Bytes;
 use crate::choices::{Choices, Random};
 use crate::content::Left;
+use crate::crash_image::scratch;
 use crate::event::{At, Event, Kind, Write};
 use crate::profile::Profile;
-use crate::remains::scratch;
 use crate::run::memory::left;
 
 // Three lines, one of which is far away.
@@ -45,7 +45,7 @@ fn words() -> impl Iterator<Item = usize> {
 }
 
 // The same stores, and the same decisions to take, as far as one goes in taking them.
-fn same(one: &Remains, other: &scratch::Remains, events: &[Event], random: &mut Random) {
+fn same(one: &CrashImage, other: &scratch::CrashImage, events: &[Event], random: &mut Random) {
     let (mut one, mut other) = (one.clone(), other.clone());
     // Where all ways leave the same bytes a decision settles nothing.
     for _ in 0..8 {
@@ -97,7 +97,7 @@ fn carried(state: &State) -> (BTreeMap<usize, Left>, u64) {
 
 // The key of the first run's crash as it was made of all words each time.
 fn first_key(profile: Profile, events: &[Event]) -> (u64, bool) {
-    let layer = scratch::Remains::of(profile, events, 0);
+    let layer = scratch::CrashImage::of(profile, events, 0);
     let marks: Vec<u64> = events.iter().filter_map(|event| event.kind.mark()).collect();
     let hash = |feed: &dyn Fn(&mut FxHasher)| {
         let mut hasher = FxBuildHasher.build_hasher();
@@ -162,7 +162,7 @@ fn life(run: &mut Run, state: &Rc<State>, pending: &[Event], random: &mut Random
         let events = [pending, &run.events].concat();
         if run.kills {
             let (state, anew) = (run.kill(), fresh(run, true));
-            let settled = scratch::Remains::of(run.profile, &events, events.len()).is_settled();
+            let settled = scratch::CrashImage::of(run.profile, &events, events.len()).is_settled();
             assert_eq!((state.is_none(), anew.is_none()), (settled, settled));
             if let (Some(mut state), Some(anew)) = (state, anew) {
                 assert_eq!(carried(&state), from_scratch(&state));
@@ -170,8 +170,8 @@ fn life(run: &mut Run, state: &Rc<State>, pending: &[Event], random: &mut Random
                 let (walk, other) = (&state.killed.as_ref().unwrap().0, &anew.killed.as_ref().unwrap().0);
                 assert_eq!(walk.history(), other.history());
                 same(
-                    &walk.remains(),
-                    &scratch::Remains::of(run.profile, &events, events.len()),
+                    &walk.image(),
+                    &scratch::CrashImage::of(run.profile, &events, events.len()),
                     &events,
                     random,
                 );
@@ -184,7 +184,7 @@ fn life(run: &mut Run, state: &Rc<State>, pending: &[Event], random: &mut Random
         assert_eq!(carried(&state), carried(&anew));
         let key = |state: &State| run.key(&state.layers, &state.memory, state.marks);
         assert_eq!(key(&state), key(&anew));
-        let scratch = scratch::Remains::of(run.profile, &events, pending.len());
+        let scratch = scratch::CrashImage::of(run.profile, &events, pending.len());
         same(state.layers.last().unwrap(), &scratch, &events, random);
         let (images, other) = (run.leaving.as_ref().unwrap().walk.images(), scratch.images());
         assert!((images - other).abs() <= other * 1e-12, "{images}, {other}");

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::key::{certain, over, then};
 use super::parts::{Cover, Group, LINE_WORDS, Order, Stream};
-use super::stores::Remains;
+use super::stores::CrashImage;
 use super::ties::{Tie, Ties};
 use crate::bytes::overlay;
 use crate::event::{Event, Kind, Write};
@@ -21,7 +21,7 @@ use crate::profile::Profile;
 pub(crate) struct Walk {
     profile: Profile,
     // Where nothing is decided.
-    remains: Remains,
+    image: CrashImage,
     // Lines of which a flush is under way, perhaps more than once.
     weak: List<usize>,
     strong: List<usize>,
@@ -42,7 +42,7 @@ impl Walk {
     pub(crate) fn new(profile: Profile, remembered: bool) -> Self {
         Self {
             profile,
-            remains: Remains::new(profile),
+            image: CrashImage::new(profile),
             weak: List::default(),
             strong: List::default(),
             fences: 0,
@@ -55,8 +55,8 @@ impl Walk {
     }
 
     /// What a crash of the machine leaves now.
-    pub(crate) fn remains(&self) -> Remains {
-        let mut remains = self.remains.clone();
+    pub(crate) fn image(&self) -> CrashImage {
+        let mut image = self.image.clone();
         if !self.ties.is_empty() {
             let mut ties: Vec<Tie> = self.ties.iter().copied().collect();
             ties.reverse();
@@ -66,16 +66,16 @@ impl Walk {
                 let (line, first, _) = of_line[0];
                 (line, first, of_line.iter().map(|(.., time)| *time).collect())
             });
-            remains.ties = Some(Rc::new(Ties { ties, times: times.collect() }));
+            image.ties = Some(Rc::new(Ties { ties, times: times.collect() }));
         }
         // Completed flushes leave no tie that could bring anything along.
-        debug_assert!(remains.clone().settle());
-        remains
+        debug_assert!(image.clone().settle());
+        image
     }
 
-    /// As [`remains`](Self::remains), as far as stores go.
-    pub(crate) fn stores(&self) -> &Remains {
-        &self.remains
+    /// As [`image`](Self::image), as far as stores go.
+    pub(crate) fn stores(&self) -> &CrashImage {
+        &self.image
     }
 
     /// Words of which something else can have become since they were taken out of here, some twice.
@@ -91,12 +91,12 @@ impl Walk {
     /// How many contents of memory this can be, if all that is open is told apart.
     pub(crate) fn images(&self) -> f64 {
         let power = |(width, count): &(u32, u32)| f64::from(*width).powi(*count as i32);
-        self.widths.iter().map(power).product::<f64>() * 2f64.powi(self.remains.streamed as i32)
+        self.widths.iter().map(power).product::<f64>() * 2f64.powi(self.image.streamed as i32)
     }
 
     /// Whether nothing is open, but perhaps what other processors see.
     pub(crate) fn is_settled_if_killed(&self) -> bool {
-        (self.widths.is_empty() || self.profile == Profile::Eadr) && self.remains.streamed == 0
+        (self.widths.is_empty() || self.profile == Profile::Eadr) && self.image.streamed == 0
     }
 
     /// The process is killed: what it stored is visible to all.
@@ -113,11 +113,10 @@ impl Walk {
         match kind {
             Kind::Store(write) => self.store(write),
             Kind::Stream(write) => {
-                let number = self.remains.streamed;
+                let number = self.image.streamed;
                 self.cover(write, Order::Streamed(number), 0);
-                *self.remains.streams.get_mut(number as usize) =
-                    Stream { place: write.word + 1, there: None };
-                self.remains.streamed += 1;
+                *self.image.streams.get_mut(number as usize) = Stream { place: write.word + 1, there: None };
+                self.image.streamed += 1;
             }
             Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
                 self.flush(kind, line)
@@ -128,7 +127,7 @@ impl Walk {
     }
 
     fn flush(&mut self, kind: Kind, line: usize) {
-        let Some(group) = self.remains.groups.get(line).copied().filter(|group| group.hi > group.lo) else {
+        let Some(group) = self.image.groups.get(line).copied().filter(|group| group.hi > group.lo) else {
             return;
         };
         let need = group.hi;
@@ -136,15 +135,15 @@ impl Walk {
             if group.weak == 0 {
                 self.weak.push(line);
             }
-            self.remains.groups.get_mut(line).weak = need;
+            self.image.groups.get_mut(line).weak = need;
             return;
         }
         if group.strong == 0 {
             self.strong.push(line);
         }
-        self.remains.groups.get_mut(line).strong = need;
+        self.image.groups.get_mut(line).strong = need;
         if self.profile == Profile::IntelAdr {
-            self.ties.push(Tie { line, need, time: self.remains.stores });
+            self.ties.push(Tie { line, need, time: self.image.stores });
         }
     }
 
@@ -164,12 +163,12 @@ impl Walk {
             (line * LINE_WORDS..(line + 1) * LINE_WORDS).for_each(|word| self.settle(word, true));
         }
         let mut streamed: SmallVec<[usize; 8]> = SmallVec::new();
-        self.remains.streams.for_each(&mut |_, stream| streamed.push(stream.place - 1));
+        self.image.streams.for_each(&mut |_, stream| streamed.push(stream.place - 1));
         streamed.into_iter().for_each(|word| self.settle(word, true));
-        (self.remains.streams, self.remains.streamed) = Default::default();
+        (self.image.streams, self.image.streamed) = Default::default();
         for line in lines {
-            if self.remains.groups.get(line).is_some_and(|group| group.lo == group.hi) {
-                self.remains.groups.set(line, Group::default());
+            if self.image.groups.get(line).is_some_and(|group| group.lo == group.hi) {
+                self.image.groups.set(line, Group::default());
             }
         }
         if let Kind::Locked(write) = kind {
@@ -181,10 +180,10 @@ impl Walk {
     // The stores that a flush took along are durable.
     fn complete(&mut self, line: usize, take: impl Fn(&mut Group) -> u32, lines: &mut SmallVec<[usize; 8]>) {
         // The group may have begun anew since, and other flushes have taken along more.
-        let Some(mut group) = self.remains.groups.get(line).copied() else { return };
+        let Some(mut group) = self.image.groups.get(line).copied() else { return };
         let (before, count) = (group.hi - group.lo, take(&mut group));
         group.lo = group.lo.max(count);
-        *self.remains.groups.get_mut(line) = group;
+        *self.image.groups.get_mut(line) = group;
         if group.hi - group.lo != before {
             self.widens(before, group.hi - group.lo);
             lines.push(line);
@@ -193,13 +192,13 @@ impl Walk {
 
     // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
     fn visible(&mut self, drained: bool) {
-        if self.profile != Profile::Eadr || self.remains.buffered.is_empty() {
+        if self.profile != Profile::Eadr || self.image.buffered.is_empty() {
             return;
         }
-        let Group { lo, hi, all, .. } = *self.remains.groups.get_mut(0);
-        *self.remains.groups.get_mut(0) = Group { lo: hi, hi, all, ..Group::default() };
+        let Group { lo, hi, all, .. } = *self.image.groups.get_mut(0);
+        *self.image.groups.get_mut(0) = Group { lo: hi, hi, all, ..Group::default() };
         self.widens(hi - lo, 0);
-        for word in std::mem::take(&mut self.remains.buffered).iter() {
+        for word in std::mem::take(&mut self.image.buffered).iter() {
             self.settle(*word, drained);
         }
     }
@@ -222,25 +221,25 @@ impl Walk {
     }
 
     fn store(&mut self, write: Write) {
-        let line = self.remains.group_of(write.word);
-        let group = self.remains.groups.get_mut(line);
+        let line = self.image.group_of(write.word);
+        let group = self.image.groups.get_mut(line);
         let (number, lo) = (group.hi, group.lo);
         group.hi += 1;
         group.all += 1;
         self.widens(number - lo, number + 1 - lo);
-        if self.remains.one_group {
-            self.remains.buffered.push(write.word);
+        if self.image.one_group {
+            self.image.buffered.push(write.word);
         } else if !self.ties.is_empty() {
-            self.tied.push((line, number, self.remains.stores));
+            self.tied.push((line, number, self.image.stores));
         }
         self.cover(write, Order::Ordinary(number), lo);
     }
 
     fn cover(&mut self, write: Write, order: Order, lo: u32) {
-        let time = self.remains.stores;
-        self.remains.stores += 1;
+        let time = self.image.stores;
+        self.image.stores += 1;
         let cover = Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
-        let word = self.remains.words.get_mut(write.word);
+        let word = self.image.words.get_mut(write.word);
         let below = if word.is_settled() { certain(word.base, word.mask) } else { word.chain };
         word.chain = over(below, &cover, false, lo);
         word.covers.push(cover);
@@ -252,8 +251,8 @@ impl Walk {
 
     // More of what was stored to the word is durable.
     fn settle(&mut self, number: usize, drained: bool) {
-        let Some(word) = self.remains.words.get(number).filter(|word| !word.is_settled()) else { return };
-        let lo = self.remains.interval(self.remains.group_of(number)).lo;
+        let Some(word) = self.image.words.get(number).filter(|word| !word.is_settled()) else { return };
+        let lo = self.image.interval(self.image.group_of(number)).lo;
         let durable = |cover: &Cover| match cover.order {
             Order::Ordinary(number) => number < lo,
             Order::Streamed(_) => drained,
@@ -261,7 +260,7 @@ impl Walk {
         let mut open: SmallVec<[Cover; 8]> = word.open().copied().collect();
         open.reverse();
         let whole = open.iter().rposition(|cover| cover.mask == 0xff && durable(cover));
-        let word = self.remains.words.get_mut(number);
+        let word = self.image.words.get_mut(number);
         if let Some(from) = whole {
             // What lies below a whole word that is durable can never be seen again.
             open.drain(..from);

@@ -16,7 +16,7 @@ use crate::trie::Trie;
 
 /// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided otherwise.
 #[derive(Debug, Clone)]
-pub(crate) struct Remains {
+pub(crate) struct CrashImage {
     pub(super) words: Trie<Word>,
     // By line; under eADR the only one is at 0.
     pub(super) groups: Trie<Group>,
@@ -68,7 +68,7 @@ impl Outcome {
     }
 }
 
-impl Remains {
+impl CrashImage {
     pub(super) fn new(profile: Profile) -> Self {
         Self {
             words: Trie::default(),
@@ -363,10 +363,13 @@ impl Remains {
             let group = self.group_of(write.word);
             let (number, order): (&mut u32, fn(u32) -> Order) = match kind {
                 Kind::Stream(_) => (&mut streams, Order::Streamed),
-                _ => {
+                Kind::Store(_) | Kind::Locked(_) => {
                     let all = || self.groups.get(group).map_or(0, |group| group.all);
                     (numbers.entry(group).or_insert_with(all), Order::Ordinary)
                 }
+                // They store nothing.
+                Kind::Flushopt(_) | Kind::Flush(_) | Kind::Sfence | Kind::Mfence => return None,
+                Kind::LockedOnly | Kind::Mark(_) | Kind::Acknowledge(_) => return None,
             };
             let Some(before) = number.checked_sub(1) else { return Some(Fate::Reached) };
             *number = before;

@@ -1,9 +1,9 @@
 //! What follows from the ties, once something is decided.
 
 use super::parts::Interval;
-use super::stores::Remains;
+use super::stores::CrashImage;
 
-impl Remains {
+impl CrashImage {
     // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and so concerns no
     // tie that the last store in memory does not; and what it leaves out came after it. Then any count within any
     // one interval is possible: the stores that it asks for came before, and ask for none after it.

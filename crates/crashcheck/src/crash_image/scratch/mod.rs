@@ -52,7 +52,7 @@ struct Tie {
 /// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
 /// cheap.
 #[derive(Debug)]
-pub(crate) struct Remains {
+pub(crate) struct CrashImage {
     fixed: Rc<Fixed>,
     // By group.
     intervals: Vec<Interval>,
@@ -113,7 +113,7 @@ impl Outcome {
     }
 }
 
-impl Clone for Remains {
+impl Clone for CrashImage {
     fn clone(&self) -> Self {
         let Self { fixed, intervals, streamed } = self;
         Self { fixed: Rc::clone(fixed), intervals: intervals.clone(), streamed: streamed.clone() }
@@ -128,7 +128,7 @@ impl Clone for Remains {
     }
 }
 
-impl Remains {
+impl CrashImage {
     /// The words that were stored to, in order.
     pub(crate) fn words(&self) -> impl Iterator<Item = usize> {
         self.fixed.words.iter().take(self.fixed.words.len().saturating_sub(1)).map(|(word, _)| *word)

@@ -2,12 +2,12 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{Interval, Order, Remains};
+use super::{CrashImage, Interval, Order};
 use crate::bytes::{Bytes, overlay};
 use crate::event::WORD;
 use crate::fate::Fate;
 
-impl Remains {
+impl CrashImage {
     /// Feeds what can have become of a word, of which something is open: what is there for certain in one
     /// piece, then what may be. False if it hides whatever lies below.
     pub(crate) fn word_key(&self, word: usize, into: &mut impl Hasher) -> bool {

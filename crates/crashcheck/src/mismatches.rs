@@ -1,19 +1,19 @@
 //! What a checksum that did not fit says of the bytes it was asked for.
 
 use crate::bytes::{Bytes, masked};
-use crate::remains::Remains;
+use crate::crash_image::CrashImage;
 use crate::ways::{settle, values, ways};
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Not {
+pub(crate) struct Mismatch {
     pub depth: usize,
     pub words: Vec<(usize, Bytes, u8)>,
 }
 
 /// Drops what is refuted by now.
-pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) {
-    nots.retain(|Not { depth, words }| {
+pub(crate) fn tidy(layers: &[CrashImage], mismatches: &mut Vec<Mismatch>) {
+    mismatches.retain(|Mismatch { depth, words }| {
         words.iter().all(|(word, bytes, mask)| {
             values(&layers[..*depth], *word, *mask, Default::default()).contains(&masked(*bytes, *mask))
         })
@@ -21,8 +21,8 @@ pub(crate) fn tidy(layers: &[Remains], nots: &mut Vec<Not>) {
 }
 
 /// Whether there is a way in which all of them are refuted at once.
-pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
-    let Some((Not { depth, words }, rest)) = nots.split_first() else { return true };
+pub(crate) fn refutable(layers: &[CrashImage], mismatches: &[Mismatch]) -> bool {
+    let Some((Mismatch { depth, words }, rest)) = mismatches.split_first() else { return true };
     words.iter().any(|(word, bytes, mask)| {
         ways(layers, *depth, *word, *mask, Default::default(), None)
             .iter()
@@ -30,12 +30,12 @@ pub(crate) fn refutable(layers: &[Remains], nots: &[Not]) -> bool {
     })
 }
 
-/// Every way in which words came out just so, and the others do not contradict `nots`.
+/// Every way in which words came out just so, and the others do not contradict `mismatches`.
 pub(crate) fn solutions(
-    mut layers: Vec<Remains>,
+    mut layers: Vec<CrashImage>,
     words: &[(usize, Bytes, u8)],
-    nots: &[Not],
-    into: &mut Vec<Vec<Remains>>,
+    mismatches: &[Mismatch],
+    into: &mut Vec<Vec<CrashImage>>,
 ) {
     for (number, (word, bytes, mask)) in words.iter().enumerate() {
         match settle(&mut layers, *word, *mask, *bytes) {
@@ -44,13 +44,13 @@ pub(crate) fn solutions(
             None => {
                 let ways = ways(&layers, layers.len(), *word, *mask, Default::default(), Some(*bytes));
                 for (layers, _) in ways {
-                    solutions(layers, &words[number + 1..], nots, into);
+                    solutions(layers, &words[number + 1..], mismatches, into);
                 }
                 return;
             }
         }
     }
-    if refutable(&layers, nots) {
+    if refutable(&layers, mismatches) {
         into.push(layers);
     }
 }

@@ -17,5 +17,5 @@ mod ties;
 mod walk;
 
 pub(crate) use key::{mix, then};
-pub(crate) use stores::{Outcome, Remains};
+pub(crate) use stores::{CrashImage, Outcome};
 pub(crate) use walk::Walk;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::parts::{Cover, Interval, Order, Word};
-use super::stores::Remains;
+use super::stores::CrashImage;
 use crate::bytes::{Bytes, overlay};
 use crate::fate::Fate;
 
@@ -53,7 +53,7 @@ impl Word {
     }
 }
 
-impl Remains {
+impl CrashImage {
     /// What can have become of a word; none where nothing was stored to it, as far as is decided.
     pub(crate) fn word_key(&self, word: usize) -> Option<WordKey> {
         let found = self.words.get(word)?;

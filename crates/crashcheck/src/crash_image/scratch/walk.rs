@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Cover, Fixed, Interval, LINE_WORDS, Order, Remains, Tie};
+use super::{Cover, CrashImage, Fixed, Interval, LINE_WORDS, Order, Tie};
 use crate::content::Map;
 use crate::event::{Event, Kind, Write};
 use crate::profile::Profile;
@@ -26,19 +26,19 @@ struct Walk {
     fences: u32,
 }
 
-impl Remains {
+impl CrashImage {
     /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
     /// processes that died before, so that what they stored is visible to all.
     pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
-        let mut remains = walk(profile, events, killed);
+        let mut image = walk(profile, events, killed);
         // Completed flushes hold whatever else is decided.
-        let consistent = remains.settle();
+        let consistent = image.settle();
         debug_assert!(consistent);
-        remains
+        image
     }
 }
 
-fn walk(profile: Profile, events: &[Event], killed: usize) -> Remains {
+fn walk(profile: Profile, events: &[Event], killed: usize) -> CrashImage {
     let mut walk = Walk {
         profile,
         fixed: Fixed::default(),
@@ -136,7 +136,7 @@ impl Walk {
         self.covers.push((write.word, cover));
     }
 
-    fn end(self) -> Remains {
+    fn end(self) -> CrashImage {
         let Self { mut fixed, mut covers, intervals, streams, drained, .. } = self;
         covers.sort_unstable_by_key(|(word, cover)| (*word, cover.time));
         fixed.covers.reserve_exact(covers.len());
@@ -162,6 +162,6 @@ impl Walk {
             }
         }
         let streamed = (0..streams).map(|number| (number < drained).then_some(true)).collect();
-        Remains { fixed: Rc::new(fixed), intervals, streamed }
+        CrashImage { fixed: Rc::new(fixed), intervals, streamed }
     }
 }
