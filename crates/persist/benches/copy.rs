@@ -7,7 +7,7 @@
 //! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return. Sequential
 //! copies go on where the last window ended, whoever it belonged to, so that nobody finds what was just
 //! written; random ones go to multiples of their size drawn at random. A round has five passes; in each, every
-//! way of copying has one window, in an order drawn anew, and the round counts the median of the five. Time is
+//! method of copying has one window, in an order drawn anew, and the round counts the median of the five. Time is
 //! that of the thread on its CPU, so that what else runs on the machine is not counted as a copy.
 //!
 //! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`) before they are
@@ -19,7 +19,7 @@
 //! beside each other, and only its rounds are reported. The best primitive is the one with the least median
 //! *in the reported rounds*, which is to the library's disadvantage: a minimum of several is on the low side.
 //!
-//! Without `--bench`, which `cargo bench` passes, it is checked that all ways leave the same bytes behind, and
+//! Without `--bench`, which `cargo bench` passes, it is checked that all methods leave the same bytes behind, and
 //! nothing is timed.
 
 #[path = "support/copy_report.rs"]
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use ringfence_machine::probe::pin;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
-use ringfence_persist::{Flush, Mapped, Region, Stores, Ways, Width, isa};
+use ringfence_persist::{Flush, Mapped, Methods, Region, Stores, Width, isa};
 use support::foreign::Library;
 use support::options::Options;
 use support::rand::Xorshift;
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// A way of making a copy durable.
+/// A method of making a copy durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Method {
     Flush(Flush),
     /// The same, but each line is asked for (`prefetchw`) before it is stored to.
     Asked(Flush),
@@ -69,24 +69,24 @@ enum Way {
     PmemNonTemporal,
 }
 
-impl Way {
+impl Method {
     fn name(self) -> String {
         match self {
-            Way::Flush(flush) => flush.to_string(),
-            Way::Asked(flush) => format!("asked {flush}"),
-            Way::NonTemporal => "nt".into(),
-            Way::Library => "Stores::copy".into(),
-            Way::Pmem => "libpmem".into(),
-            Way::PmemNonTemporal => "libpmem nt".into(),
+            Method::Flush(flush) => flush.to_string(),
+            Method::Asked(flush) => format!("asked {flush}"),
+            Method::NonTemporal => "nt".into(),
+            Method::Library => "Stores::copy".into(),
+            Method::Pmem => "libpmem".into(),
+            Method::PmemNonTemporal => "libpmem nt".into(),
         }
     }
 
     fn is_bare(self) -> bool {
-        matches!(self, Way::Flush(_) | Way::NonTemporal)
+        matches!(self, Method::Flush(_) | Method::NonTemporal)
     }
 
     fn is_primitive(self) -> bool {
-        matches!(self, Way::Flush(_) | Way::Asked(_) | Way::NonTemporal)
+        matches!(self, Method::Flush(_) | Method::Asked(_) | Method::NonTemporal)
     }
 }
 
@@ -125,9 +125,9 @@ enum Pattern {
 struct Cell {
     size: usize,
     pattern: Pattern,
-    /// In a window of each way.
+    /// In a window by each method.
     copies: Vec<usize>,
-    /// What each way took in each round, in ns per copy.
+    /// What each method took in each round, in ns per copy.
     ns: Vec<Vec<f64>>,
 }
 
@@ -174,61 +174,62 @@ fn run() -> Result<(), String> {
     };
     let flushes = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
     let flushes = flushes.into_iter().filter(|flush| isa::supports(*flush));
-    let mut ways: Vec<Way> = flushes.flat_map(|flush| [Way::Flush(flush), Way::Asked(flush)]).collect();
-    ways.push(Way::NonTemporal);
+    let mut methods: Vec<Method> =
+        flushes.flat_map(|flush| [Method::Flush(flush), Method::Asked(flush)]).collect();
+    methods.push(Method::NonTemporal);
 
-    let mut cells = cells(ways.len());
+    let mut cells = cells(methods.len());
     let policy = if options.measure {
-        bench.calibrate(&mut cells, &ways, None);
+        bench.calibrate(&mut cells, &methods, None);
         eprintln!("measuring the primitives for a policy");
         let rounds = if options.quick { 4 } else { POLICY_ROUNDS };
-        bench.measure(&mut cells, &ways, rounds, None);
-        choose(&cells, &ways, &options.target)
+        bench.measure(&mut cells, &methods, rounds, None);
+        choose(&cells, &methods, &options.target)
     } else {
         policy(Flush::Clflush, Some(4096), &options.target)
     };
     // The policy goes the way of a user's: through its text.
     let policy = Policy::parse(&policy.to_string()).map_err(|error| error.to_string())?;
-    let library = Ways::of_policy(&policy).map_err(|error| error.to_string())?;
-    let mut stores = Stores::new(Mapped::with_ways(region, library));
+    let library = Methods::of_policy(&policy).map_err(|error| error.to_string())?;
+    let mut stores = Stores::new(Mapped::with_methods(region, library));
 
-    ways.push(Way::Library);
+    methods.push(Method::Library);
     if bench.pmem.is_some() {
-        ways.extend([Way::Pmem, Way::PmemNonTemporal]);
+        methods.extend([Method::Pmem, Method::PmemNonTemporal]);
     }
-    for way in &ways {
-        bench.check(*way, &mut stores)?;
+    for method in &methods {
+        bench.check(*method, &mut stores)?;
     }
     if !options.measure {
-        println!("{} ways of copying leave the same bytes behind", ways.len());
+        println!("{} methods of copying leave the same bytes behind", methods.len());
         return Ok(());
     }
     for cell in &mut cells {
-        cell.ns = vec![Vec::new(); ways.len()];
+        cell.ns = vec![Vec::new(); methods.len()];
     }
-    bench.calibrate(&mut cells, &ways, Some(&mut stores));
+    bench.calibrate(&mut cells, &methods, Some(&mut stores));
     let rounds = options.rounds.unwrap_or(if options.quick { 10 } else { ROUNDS });
-    eprintln!("measuring {} ways side by side, {rounds} rounds", ways.len());
-    bench.measure(&mut cells, &ways, rounds, Some(&mut stores));
-    support::publish("copy", &copy_report::report(&cells, &ways, &policy, &options, cpu))
+    eprintln!("measuring {} methods side by side, {rounds} rounds", methods.len());
+    bench.measure(&mut cells, &methods, rounds, Some(&mut stores));
+    support::publish("copy", &copy_report::report(&cells, &methods, &policy, &options, cpu))
 }
 
-fn cells(ways: usize) -> Vec<Cell> {
+fn cells(methods: usize) -> Vec<Cell> {
     let patterns = [Pattern::Sequential, Pattern::Random];
     let pairs = patterns.into_iter().flat_map(|pattern| SIZES.map(|size| (pattern, size)));
     pairs
-        .map(|(pattern, size)| Cell { size, pattern, copies: Vec::new(), ns: vec![Vec::new(); ways] })
+        .map(|(pattern, size)| Cell { size, pattern, copies: Vec::new(), ns: vec![Vec::new(); methods] })
         .collect()
 }
 
 impl Bench {
-    /// Finds out how many copies of each way take about a window, where that is not known.
-    fn calibrate(&mut self, cells: &mut [Cell], ways: &[Way], mut stores: Option<&mut Stores<Mapped>>) {
+    /// Finds out how many copies by each method take about a window, where that is not known.
+    fn calibrate(&mut self, cells: &mut [Cell], methods: &[Method], mut stores: Option<&mut Stores<Mapped>>) {
         for cell in cells {
-            for way in &ways[cell.copies.len()..] {
+            for method in &methods[cell.copies.len()..] {
                 let mut copies = 1;
                 let known = loop {
-                    let ns = self.window(*way, cell, copies, stores.as_deref_mut()) * copies as f64;
+                    let ns = self.window(*method, cell, copies, stores.as_deref_mut()) * copies as f64;
                     if ns >= WINDOW_NS / 2.0 {
                         break ((copies as f64 * WINDOW_NS / ns) as usize).max(1);
                     }
@@ -242,19 +243,19 @@ impl Bench {
     fn measure(
         &mut self,
         cells: &mut [Cell],
-        ways: &[Way],
+        methods: &[Method],
         rounds: usize,
         mut stores: Option<&mut Stores<Mapped>>,
     ) {
         for _ in 0..rounds {
             for cell in support::order(cells.len(), &mut self.rng) {
-                let mut windows = vec![Vec::with_capacity(PASSES); ways.len()];
+                let mut windows = vec![Vec::with_capacity(PASSES); methods.len()];
                 for _ in 0..PASSES {
-                    for way in support::order(ways.len(), &mut self.rng) {
-                        windows[way].push(self.window(
-                            ways[way],
+                    for method in support::order(methods.len(), &mut self.rng) {
+                        windows[method].push(self.window(
+                            methods[method],
                             &cells[cell],
-                            cells[cell].copies[way],
+                            cells[cell].copies[method],
                             stores.as_deref_mut(),
                         ));
                     }
@@ -267,13 +268,19 @@ impl Bench {
     }
 
     /// Copies for one window; ns per copy.
-    fn window(&mut self, way: Way, cell: &Cell, copies: usize, stores: Option<&mut Stores<Mapped>>) -> f64 {
+    fn window(
+        &mut self,
+        method: Method,
+        cell: &Cell,
+        copies: usize,
+        stores: Option<&mut Stores<Mapped>>,
+    ) -> f64 {
         let (base, from, width, size) = (self.base, self.source.base().cast_const(), self.width, cell.size);
         let start = cpu_ns();
         // SAFETY (of all below): every offset leaves `size` bytes in the mapping, and is aligned to the lesser
         // of `size` and 64; the instructions and the width exist; libpmem's copies need nothing else.
-        match way {
-            Way::Flush(flush) => self.each(cell, copies, |at| {
+        match method {
+            Method::Flush(flush) => self.each(cell, copies, |at| {
                 // SAFETY: see above.
                 unsafe {
                     primitives::copy(base.add(at), from, size, width);
@@ -281,7 +288,7 @@ impl Bench {
                 }
                 isa::sfence();
             }),
-            Way::Asked(flush) => self.each(cell, copies, |at| {
+            Method::Asked(flush) => self.each(cell, copies, |at| {
                 // SAFETY: see above.
                 unsafe {
                     for line in (0..size).step_by(ringfence_persist::LINE) {
@@ -292,23 +299,23 @@ impl Bench {
                 }
                 isa::sfence();
             }),
-            Way::NonTemporal => self.each(cell, copies, |at| {
+            Method::NonTemporal => self.each(cell, copies, |at| {
                 // SAFETY: see above.
                 unsafe { primitives::stream(base.add(at), from, size, width) };
                 isa::sfence();
             }),
-            Way::Library => {
+            Method::Library => {
                 let stores = stores.expect("the library is measured after its policy");
                 // SAFETY: nobody writes to the source any more.
                 let bytes = unsafe { std::slice::from_raw_parts(from, size) };
                 self.each(cell, copies, |at| _ = stores.copy(at, bytes).expect("memory does not fail"));
             }
-            Way::Pmem => {
+            Method::Pmem => {
                 let copy = self.pmem.expect("it was loaded").persist_copy;
                 // SAFETY: see above.
                 self.each(cell, copies, |at| unsafe { _ = copy(base.add(at).cast(), from.cast(), size) });
             }
-            Way::PmemNonTemporal => {
+            Method::PmemNonTemporal => {
                 let copy = self.pmem.expect("it was loaded").flag_copy;
                 let flags = PMEM_F_MEM_NONTEMPORAL;
                 // SAFETY: see above.
@@ -317,7 +324,7 @@ impl Bench {
                 });
             }
         }
-        if way.is_primitive() {
+        if method.is_primitive() {
             primitives::end_of(width);
         }
         (cpu_ns() - start) / copies as f64
@@ -349,15 +356,15 @@ impl Bench {
         }
     }
 
-    /// Whether a way writes all of the source, and nothing beside it.
-    fn check(&mut self, way: Way, stores: &mut Stores<Mapped>) -> Result<(), String> {
+    /// Whether a method writes all of the source, and nothing beside it.
+    fn check(&mut self, method: Method, stores: &mut Stores<Mapped>) -> Result<(), String> {
         for size in SIZES {
             let area = 2 * SIZES[9];
             // SAFETY: inside the mapping, which is written by this thread alone.
             unsafe { self.base.write_bytes(0, area) };
             let cell = Cell { size, pattern: Pattern::Sequential, copies: vec![1], ns: Vec::new() };
             self.next = size;
-            self.window(way, &cell, 1, Some(stores));
+            self.window(method, &cell, 1, Some(stores));
             isa::mfence();
             // SAFETY: as above; the fence is passed.
             let (found, wanted) = unsafe {
@@ -366,7 +373,7 @@ impl Bench {
             };
             let beside = found[..size].iter().chain(&found[2 * size..]).any(|byte| *byte != 0);
             if found[size..2 * size] != *wanted || beside {
-                return Err(format!("{} does not copy {size} bytes as it should", way.name()));
+                return Err(format!("{} does not copy {size} bytes as it should", method.name()));
             }
         }
         Ok(())
@@ -395,20 +402,20 @@ fn policy(instruction: Flush, nt_threshold: Option<u64>, target: &str) -> Policy
 
 /// The instruction and threshold with which the worst cell is least above its best primitive; of equals, the
 /// one with the least product of costs.
-fn choose(cells: &[Cell], ways: &[Way], target: &str) -> Policy {
-    let cost = |cell: &Cell, way: Way| {
-        let at = ways.iter().position(|other| *other == way).expect("all primitives are measured");
+fn choose(cells: &[Cell], methods: &[Method], target: &str) -> Policy {
+    let cost = |cell: &Cell, method: Method| {
+        let at = methods.iter().position(|other| *other == method).expect("all primitives are measured");
         median(&cell.ns[at])
     };
     let thresholds = SIZES.iter().copied().chain([usize::MAX]);
     let mut best: Option<(f64, Policy)> = None;
     for threshold in thresholds {
-        for way in ways.iter().copied() {
+        for method in methods.iter().copied() {
             // The form that the library has.
-            let Way::Asked(instruction) = way else { continue };
+            let Method::Asked(instruction) = method else { continue };
             let over = cells.iter().map(|cell| {
-                let taken = cost(cell, if cell.size < threshold { way } else { Way::NonTemporal });
-                let least = ways.iter().map(|way| cost(cell, *way)).fold(f64::INFINITY, f64::min);
+                let taken = cost(cell, if cell.size < threshold { method } else { Method::NonTemporal });
+                let least = methods.iter().map(|method| cost(cell, *method)).fold(f64::INFINITY, f64::min);
                 (taken / least).ln()
             });
             let over: Vec<f64> = over.collect();

@@ -21,21 +21,21 @@ pub mod isa;
 mod kernel;
 mod mapped;
 pub mod memory;
+pub mod methods;
 mod planted;
 pub mod policy;
 pub mod record;
 pub mod region;
 pub mod ring;
 pub mod stores;
-pub mod ways;
 
 pub use isa::{Flush, LINE, Width};
 pub use mapped::Mapped;
 pub use memory::Memory;
+pub use methods::Methods;
 pub use region::{Domain, Durability, Explanation, Medium, Pages, Region, RegionError, Request};
 pub use ring::Ring;
 pub use stores::{Durable, Lost, Stores};
-pub use ways::Ways;
 
 // The README's examples run.
 #[cfg(doctest)]

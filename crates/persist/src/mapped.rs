@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::assert_in_order;
 use crate::planted::planted;
-use crate::{Durability, Flush, LINE, Memory, Region, Ways, Width, checksum, isa};
+use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
 ///
@@ -24,7 +24,7 @@ pub struct Mapped {
     region: Arc<Region>,
     base: *mut u8,
     len: usize,
-    ways: Ways,
+    methods: Methods,
     // `None` where caches are part of the persistence domain (eADR): flushes are left out there, fences stay.
     flush: Option<Flush>,
     // `mfence` stands for `sfence` where that does not wait for the flush.
@@ -41,37 +41,37 @@ unsafe impl Send for Mapped {}
 struct Writeback(RefCell<Vec<Range<usize>>>);
 
 impl Mapped {
-    /// The region, with the ways of the processor, policy and environment ([`Ways::here`]).
+    /// The region, with the methods of the processor, policy and environment ([`Methods::here`]).
     ///
     /// # Errors
-    /// What [`Ways::here`] refuses.
-    pub fn new(region: Region) -> Result<Self, crate::ways::WaysError> {
-        Ok(Self::with_ways(region, Ways::here()?))
+    /// What [`Methods::here`] refuses.
+    pub fn new(region: Region) -> Result<Self, crate::methods::MethodsError> {
+        Ok(Self::with_methods(region, Methods::here()?))
     }
 
-    /// The region, with ways of the caller's choice. Flushes are left out under eADR, and a file in the page
+    /// The region, with methods of the caller's choice. Flushes are left out under eADR, and a file in the page
     /// cache is written back by `msync` at each fence, whatever they are.
     ///
     /// # Panics
     /// If the processor lacks the instruction or the registers.
-    pub fn with_ways(region: Region, ways: Ways) -> Self {
-        assert!(isa::supports(ways.flush), "the processor has no {}", ways.flush);
-        assert!(isa::has_width(ways.width), "the processor has no {}", ways.width);
-        Self::view(&Arc::new(region), ways)
+    pub fn with_methods(region: Region, methods: Methods) -> Self {
+        assert!(isa::supports(methods.flush), "the processor has no {}", methods.flush);
+        assert!(isa::has_width(methods.width), "the processor has no {}", methods.width);
+        Self::view(&Arc::new(region), methods)
     }
 
     // Another view of the same memory, for the other side of a ring.
-    pub(crate) fn view(region: &Arc<Region>, ways: Ways) -> Self {
+    pub(crate) fn view(region: &Arc<Region>, methods: Methods) -> Self {
         let writeback = (region.durability() == Durability::PageCache).then(Writeback::default);
         let (base, len) = (region.base(), region.len());
-        let flush = (!region.durability().elides_flushes()).then_some(ways.flush);
-        let strong_fences = ways.flush == Flush::Clflush && !isa::sfence_orders_clflush();
+        let flush = (!region.durability().elides_flushes()).then_some(methods.flush);
+        let strong_fences = methods.flush == Flush::Clflush && !isa::sfence_orders_clflush();
         let region = region.clone();
-        Self { region, base, len, ways, flush, strong_fences, writeback, not_sync: PhantomData }
+        Self { region, base, len, methods, flush, strong_fences, writeback, not_sync: PhantomData }
     }
 
     pub(crate) fn share(&self) -> Self {
-        Self::view(&self.region, self.ways)
+        Self::view(&self.region, self.methods)
     }
 
     /// The region.
@@ -85,8 +85,8 @@ impl Mapped {
     }
 
     /// The instructions in use.
-    pub fn ways(&self) -> Ways {
-        self.ways
+    pub fn methods(&self) -> Methods {
+        self.methods
     }
 
     #[inline]
@@ -100,7 +100,7 @@ impl Mapped {
     #[inline]
     #[track_caller]
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
+        assert!(at.is_multiple_of(8), "{at} is not a multiple of 8");
         // SAFETY: mapped, aligned (the base is page-aligned), and any bytes are a number.
         unsafe { AtomicU64::from_ptr(self.at(at, 8).cast()) }
     }
@@ -174,8 +174,8 @@ impl Memory for Mapped {
             // SAFETY: a hint, for lines that the range touches.
             unsafe { (0..lines).for_each(|line| isa::prefetchw(to.wrapping_add(line * LINE))) }
         }
-        // SAFETY: mapped for that length; the width exists (`with_ways`).
-        unsafe { store(to, bytes, self.ways.width) }
+        // SAFETY: mapped for that length; the width exists (`with_methods`).
+        unsafe { store(to, bytes, self.methods.width) }
     }
 
     #[inline]
@@ -193,8 +193,8 @@ impl Memory for Mapped {
             }
             return self.store(at, bytes);
         }
-        // SAFETY: mapped for that length, aligned to 8, whole words; the width exists (`with_ways`).
-        unsafe { stream(to, bytes, self.ways.width) }
+        // SAFETY: mapped for that length, aligned to 8, whole words; the width exists (`with_methods`).
+        unsafe { stream(to, bytes, self.methods.width) }
     }
 
     #[inline]
@@ -208,7 +208,7 @@ impl Memory for Mapped {
         }
         let lines = (range.end - 1) / LINE - range.start / LINE + 1;
         if let Some(flush) = self.flush {
-            // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_ways`).
+            // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_methods`).
             unsafe { flush_lines(start, lines, flush) }
         }
     }
@@ -359,7 +359,10 @@ mod tests {
     use crate::Request;
 
     fn memory(width: Width) -> Mapped {
-        Mapped::with_ways(Region::map(&Request::dram(4096)).unwrap(), Ways { width, ..Ways::of_processor() })
+        Mapped::with_methods(
+            Region::map(&Request::dram(4096)).unwrap(),
+            Methods { width, ..Methods::of_processor() },
+        )
     }
 
     // Every start and length around a few lines, by every width: those bytes and no others.

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! ```
-//! use ringfence_persist::{Flush, policy::{Fingerprint, Policy, Way}};
+//! use ringfence_persist::{Flush, policy::{Fingerprint, Policy, Method}};
 //!
 //! let policy = Policy {
 //!     processor: Fingerprint::here(),
@@ -36,8 +36,8 @@
 //! };
 //! let read = Policy::parse(&policy.to_string()).unwrap();
 //! assert_eq!(read, policy);
-//! assert_eq!(read.way(64), Way::Flush(Flush::Clwb));
-//! assert_eq!(read.way(4096), Way::NonTemporal);
+//! assert_eq!(read.method(64), Method::Flush(Flush::Clwb));
+//! assert_eq!(read.method(4096), Method::NonTemporal);
 //! ```
 
 use std::fmt;
@@ -80,7 +80,7 @@ pub struct Prices {
 
 /// How a store of some length is made durable; a fence follows in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Method {
     /// Ordinary stores, then this instruction on each line.
     Flush(Flush),
     /// Non-temporal stores.
@@ -92,7 +92,7 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint(String);
 
-/// Why a text is no policy.
+/// Why a text is not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// A line that cannot be read.
@@ -113,10 +113,10 @@ pub enum PolicyError {
 
 impl Policy {
     /// How a store of `bytes` is made durable.
-    pub fn way(&self, bytes: u64) -> Way {
+    pub fn method(&self, bytes: u64) -> Method {
         match self.nt_threshold {
-            Some(threshold) if bytes >= threshold => Way::NonTemporal,
-            _ => Way::Flush(self.instruction),
+            Some(threshold) if bytes >= threshold => Method::NonTemporal,
+            _ => Method::Flush(self.instruction),
         }
     }
 
@@ -129,7 +129,7 @@ impl Policy {
     /// since they may change what the others mean.
     ///
     /// # Errors
-    /// [`PolicyError`]: a line that is no `key = value`, an unknown or repeated key, a value out of range,
+    /// [`PolicyError`]: a line that is not a `key = value`, an unknown or repeated key, a value out of range,
     /// a key that is missing.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let mut fields = Fields::default();
@@ -170,7 +170,7 @@ struct Fields {
 
 impl Fields {
     fn read(&mut self, line: &str) -> Result<(), String> {
-        let (key, value) = line.split_once('=').ok_or_else(|| format!("'{line}' is no key = value"))?;
+        let (key, value) = line.split_once('=').ok_or_else(|| format!("'{line}' is not key = value"))?;
         let (key, value) = (key.trim(), value.trim());
         match key {
             "schema" => once(key, &mut self.schema, number(value)?),
@@ -192,7 +192,7 @@ impl Fields {
             "flush_ns" => once(key, &mut self.prices.flush_ns, nanoseconds(key, value)?),
             "clean_flush_ns" => once(key, &mut self.prices.clean_flush_ns, nanoseconds(key, value)?),
             "fence_ns" => once(key, &mut self.prices.fence_ns, nanoseconds(key, value)?),
-            other => Err(format!("'{other}' is no key of schema {SCHEMA}")),
+            other => Err(format!("'{other}' is not a key of schema {SCHEMA}")),
         }
     }
 }
@@ -202,20 +202,20 @@ fn once<T>(key: &str, field: &mut Option<T>, value: T) -> Result<(), String> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is no whole number"))
+    text.parse().map_err(|_| format!("'{text}' is not a whole number"))
 }
 
 fn nanoseconds(key: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(ns) if ns.is_finite() && ns > 0.0 => Ok(ns),
-        Ok(_) => Err(format!("{key} = {text} is no price: it must be finite and above 0, or left out")),
-        Err(_) => Err(format!("'{text}' is no number")),
+        Ok(_) => Err(format!("{key} = {text} is not a price: it must be finite and above 0, or left out")),
+        Err(_) => Err(format!("'{text}' is not a number")),
     }
 }
 
 // A TOML basic string; the few escapes that the writer uses.
 fn string(text: &str) -> Result<String, String> {
-    let bad = || format!("{text} is no text in quotes");
+    let bad = || format!("{text} is not a text in quotes");
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or_else(bad)?;
     let mut out = String::new();
     let mut chars = inner.chars();
@@ -345,15 +345,15 @@ mod tests {
             (text.replace("batch = 1", "batch = 0"), "at least 1"),
             (text.replace("batch = 1", "batch = 1\nbatch = 2"), "twice"),
             (text.replace("pace = 1073741824", "pace = 0"), "never write"),
-            (text.replace("pace = 1073741824", "pace = fast"), "no whole number"),
-            (text.replace("batch = 1", "batch"), "no key = value"),
-            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = 0"), "no price"),
-            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = inf"), "no price"),
-            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = NaN"), "no price"),
-            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = cheap"), "no number"),
+            (text.replace("pace = 1073741824", "pace = fast"), "not a whole number"),
+            (text.replace("batch = 1", "batch"), "is not key = value"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = 0"), "not a price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = inf"), "not a price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = NaN"), "not a price"),
+            (text.replace("clean_flush_ns = 12.0", "clean_flush_ns = cheap"), "not a number"),
             (text.replace("clean_flush_ns", "flush_ns"), "twice"),
-            (text.replace("batch = 1", "colour = 1"), "no key of schema 1"),
-            (text.replace("target = \"", "target = "), "no text in quotes"),
+            (text.replace("batch = 1", "colour = 1"), "not a key of schema 1"),
+            (text.replace("target = \"", "target = "), "not a text in quotes"),
         ];
         for (text, part) in cases {
             let error = Policy::parse(&text).expect_err(part).to_string();

@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::planted::planted;
-use crate::{LINE, Mapped, Memory, Ways};
+use crate::{LINE, Mapped, Memory, Methods};
 
 /// A memory, written by one owner, whose stores are made durable.
 #[derive(Debug)]
@@ -79,17 +79,17 @@ pub struct Lost(#[source] pub io::Error);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Stores<Mapped> {
-    /// Over mapped memory, by its own ways.
+    /// Over mapped memory, by its own methods.
     pub fn new(memory: Mapped) -> Self {
-        let ways = memory.ways();
-        Self::over(memory, ways)
+        let methods = memory.methods();
+        Self::over(memory, methods)
     }
 }
 
 impl<M: Memory> Stores<M> {
-    /// Over any memory; of the ways only the threshold counts here.
-    pub fn over(memory: M, ways: Ways) -> Self {
-        Self { memory, nt_threshold: ways.nt_threshold, id: NEXT.fetch_add(1, Ordering::Relaxed) }
+    /// Over any memory; of the methods only the threshold counts here.
+    pub fn over(memory: M, methods: Methods) -> Self {
+        Self { memory, nt_threshold: methods.nt_threshold, id: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// The memory below, for reading.
@@ -157,7 +157,7 @@ impl<M: Memory> Stores<M> {
         self.drain(bytes.len())
     }
 
-    /// Fills `range` with `byte`, durable on return, by the same ways as [`copy`](Self::copy).
+    /// Fills `range` with `byte`, durable on return, by the same methods as [`copy`](Self::copy).
     ///
     /// # Errors
     /// [`Lost`].
@@ -218,7 +218,7 @@ impl<M: Memory> Stores<M> {
     /// [`Lost`].
     ///
     /// # Panics
-    /// If `at` is no multiple of 8.
+    /// If `at` is not a multiple of 8.
     #[track_caller]
     #[inline]
     pub fn publish(&mut self, at: usize, value: u64) -> Result<Durable, Lost> {
@@ -236,11 +236,11 @@ impl<M: Memory> Stores<M> {
     /// [`Lost`].
     ///
     /// # Panics
-    /// If `at` is no multiple of 64, or the payload longer than 56 bytes.
+    /// If `at` is not a multiple of 64, or the payload longer than 56 bytes.
     #[track_caller]
     #[inline]
     pub fn publish_line(&mut self, at: usize, payload: &[u8], flag: u64) -> Result<Durable, Lost> {
-        assert!(at.is_multiple_of(LINE), "{at} is no multiple of {LINE}");
+        assert!(at.is_multiple_of(LINE), "{at} is not a multiple of {LINE}");
         assert!(payload.len() <= LINE - 8, "{} bytes and a flag do not fit into a line", payload.len());
         if !planted("flag-before-payload") {
             self.memory.store(at, payload);
@@ -337,8 +337,8 @@ mod tests {
     use crate::{Region, Request};
 
     fn stores(nt_threshold: usize) -> Stores<Mapped> {
-        let ways = Ways { nt_threshold, ..Ways::of_processor() };
-        Stores::new(Mapped::with_ways(Region::map(&Request::dram(16384)).unwrap(), ways))
+        let methods = Methods { nt_threshold, ..Methods::of_processor() };
+        Stores::new(Mapped::with_methods(Region::map(&Request::dram(16384)).unwrap(), methods))
     }
 
     fn all(stores: &Stores<Mapped>) -> Vec<u8> {

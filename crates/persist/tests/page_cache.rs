@@ -113,7 +113,7 @@ impl Open {
         resize(&self.path, HEAD + CAPACITY - 1);
     }
 
-    fn mend(&self) {
+    fn fix(&self) {
         resize(&self.path, HEAD + CAPACITY);
     }
 
@@ -185,7 +185,7 @@ fn after_a_failure_neither_side_of_a_ring_goes_on() {
             let mut open = Open::new(&folder, &format!("{}, {}", first.0, second.0));
             open.fail();
             must_be_lost(first, &mut open, "where writing back fails");
-            open.mend();
+            open.fix();
             must_be_lost(second, &mut open, &format!("after {} failed", first.0));
         }
     }
@@ -207,7 +207,7 @@ fn after_a_failure_no_record_is_written_over() {
         (open.producer, open.consumer) = (None, None);
         assert!(open.records() == records, "dropping the sides after {} writes a record", first.0);
         // Everything acknowledged is there when it is opened again: pushed, and popped but for the last one.
-        open.mend();
+        open.fix();
         let path = open.path.clone();
         drop(open);
         let ring = Ring::open(&path, Durability::PageCache).unwrap();

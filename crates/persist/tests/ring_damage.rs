@@ -1,4 +1,4 @@
-//! Opening what is no ring, or a ring that was damaged: a reason, never a panic, a hang, or an access outside.
+//! Opening what is not a ring, or a ring that was damaged: a reason, never a panic, a hang, or an access outside.
 //!
 //! `RINGFENCE_FUZZ_SECONDS` makes it go on for so long, from a seed of its own.
 
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use ringfence_persist::ring::layout::HEAD;
 use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Shape, format, inspect, recover};
-use ringfence_persist::{Mapped, Memory, Region, Request, Ring, Ways, checksum};
+use ringfence_persist::{Mapped, Memory, Methods, Region, Request, Ring, checksum};
 use support::Random;
 
 const CASES: u64 = 1_000_000;
 const LEN: usize = HEAD + 64 * 12;
 
 fn memory() -> Mapped {
-    Mapped::with_ways(Region::map(&Request::dram(LEN)).unwrap(), Ways::of_processor())
+    Mapped::with_methods(Region::map(&Request::dram(LEN)).unwrap(), Methods::of_processor())
 }
 
 // A ring as use leaves it: some laps, some entries, some popped.
@@ -281,7 +281,7 @@ fn what_is_wrong_is_named() {
     lost.store(HEAD, &[0; 64]);
     assert!(recover(&lost).unwrap_err().to_string().contains("when the ring was last opened"));
     let region = Region::map(&Request::dram(4096)).unwrap();
-    let error = Ring::create_with(region, Options::default(), Ways::of_processor()).unwrap_err();
+    let error = Ring::create_with(region, Options::default(), Methods::of_processor()).unwrap_err();
     assert!(error.to_string().contains("capacity of 0"), "{error}");
     let region = Region::map(&Request::dram(4096)).unwrap();
     assert!(Ring::open_in(region).unwrap_err().to_string().contains("hold no ring"));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use ringfence_persist::ring::layout::ENTRY_HEAD;
 use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Role, Tail, inspect};
-use ringfence_persist::{Mapped, Region, Request, Ring, Ways};
+use ringfence_persist::{Mapped, Methods, Region, Request, Ring};
 
 fn ring(capacity: usize, grain: usize) -> Ring {
     let region = Region::map(&Request::dram(4096 + capacity)).unwrap();
     let options = Options { capacity: Some(capacity), grain };
-    Ring::create_with(region, options, Ways::here().unwrap()).unwrap()
+    Ring::create_with(region, options, Methods::here().unwrap()).unwrap()
 }
 
 fn sides(ring: &Ring) -> (Producer<Mapped>, Consumer<Mapped>) {
@@ -220,7 +220,7 @@ fn shapes_that_cannot_be_are_refused() {
     {
         let region = Region::map(&Request::dram(8192)).unwrap();
         let options = Options { capacity: Some(capacity), grain };
-        let error = Ring::create_with(region, options, Ways::here().unwrap()).unwrap_err();
+        let error = Ring::create_with(region, options, Methods::here().unwrap()).unwrap_err();
         assert!(matches!(error, RingError::Shape(_)), "{capacity} by {grain}: {error}");
     }
 }

@@ -25,7 +25,7 @@ pub struct Seen {
 impl Payload {
     /// Of `len` bytes, a multiple of 64.
     pub fn new(len: usize) -> Self {
-        assert!(len > 0 && len.is_multiple_of(8 * WORDS), "{len} is no multiple of 64");
+        assert!(len > 0 && len.is_multiple_of(8 * WORDS), "{len} is not a multiple of 64");
         // One more, so that no whole payload is all zeros.
         Self((1..=len as u64 / 8).map(|word| word.wrapping_mul(FILL)).collect())
     }

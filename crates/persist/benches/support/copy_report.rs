@@ -6,13 +6,13 @@ use ringfence_persist::policy::Policy;
 use crate::support::options::Options;
 use crate::support::stats::{Ratio, Verdict, median};
 use crate::support::table::Report;
-use crate::{ABSENT, Cell, PASSES, POLICY_ROUNDS, Pattern, WINDOW_NS, Way};
+use crate::{ABSENT, Cell, Method, PASSES, POLICY_ROUNDS, Pattern, WINDOW_NS};
 
 /// Everything.
-pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, cpu: u32) -> Report {
+pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Options, cpu: u32) -> Report {
     let mut report = Report::default();
-    let index = |way: Way| ways.iter().position(|other| *other == way);
-    let library = index(Way::Library).expect("it was measured");
+    let index = |method: Method| methods.iter().position(|other| *other == method);
+    let library = index(Method::Library).expect("it was measured");
     let rounds = cells[0].ns[0].len();
     report.heading("Durable copy");
     report.line(crate::support::machine());
@@ -29,7 +29,7 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
         if options.quick { 4 } else { POLICY_ROUNDS },
         policy.instruction
     ));
-    if index(Way::Pmem).is_none() {
+    if index(Method::Pmem).is_none() {
         report.line(format!("libpmem: {ABSENT}"));
     }
     let mut worst: Vec<(Verdict, String)> = Vec::new();
@@ -40,29 +40,30 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
         report.heading(format!(
             "{name}: ns per copy (median over rounds), and ratios of times [95 % interval]"
         ));
-        let mut rows = vec![head(ways)];
+        let mut rows = vec![head(methods)];
         for cell in cells.iter().filter(|cell| cell.pattern == pattern) {
             let medians: Vec<f64> = cell.ns.iter().map(|ns| median(ns)).collect();
-            let least = |choose: &dyn Fn(Way) -> bool| {
-                let of = (0..ways.len()).filter(|at| choose(ways[*at]));
+            let least = |choose: &dyn Fn(Method) -> bool| {
+                let of = (0..methods.len()).filter(|at| choose(methods[*at]));
                 of.min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
             };
             let ratio = |one: usize, other: usize| {
                 Ratio::of(cell.ns[one].iter().copied().zip(cell.ns[other].iter().copied()))
             };
-            let best = least(&Way::is_primitive).expect("there are primitives");
+            let best = least(&Method::is_primitive).expect("there are primitives");
             let over = ratio(library, best).expect("three rounds");
             let place = format!("{name} {}: {over}", bytes(cell.size));
             worst.push((over.at_most(1.05), place));
-            let bare = least(&Way::is_bare).expect("there are bare ones");
+            let bare = least(&Method::is_bare).expect("there are bare ones");
             let over_bare = ratio(library, bare).expect("three rounds");
             plain.push((over_bare.at_most(1.05), format!("{name} {}: {over_bare}", bytes(cell.size))));
             let mut row = vec![bytes(cell.size)];
             row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
-            row.push(format!("{over} of {}", ways[best].name()));
-            if let (Some(default), Some(better)) =
-                (index(Way::Pmem), least(&|way| matches!(way, Way::Pmem | Way::PmemNonTemporal)))
-            {
+            row.push(format!("{over} of {}", methods[best].name()));
+            if let (Some(default), Some(better)) = (
+                index(Method::Pmem),
+                least(&|method| matches!(method, Method::Pmem | Method::PmemNonTemporal)),
+            ) {
                 let (default, better) = (ratio(default, library).unwrap(), ratio(better, library).unwrap());
                 below.push((better.at_least(0.97), format!("{name} {}: {better}", bytes(cell.size))));
                 row.extend([default.to_string(), better.to_string()]);
@@ -74,7 +75,7 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
     report.heading("Verdicts");
     verdict(&mut report, "Every size within 5 % of the best primitive", &worst);
     verdict(&mut report, "The same, of those that do not ask for their lines first", &plain);
-    if let Some(default) = index(Way::Pmem) {
+    if let Some(default) = index(Method::Pmem) {
         let logs = (0..rounds).map(|round| {
             let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
             of.sum::<f64>() / cells.len() as f64
@@ -91,11 +92,11 @@ pub fn report(cells: &[Cell], ways: &[Way], policy: &Policy, options: &Options, 
     report
 }
 
-fn head(ways: &[Way]) -> Vec<String> {
+fn head(methods: &[Method]) -> Vec<String> {
     let mut head = vec!["bytes".to_owned()];
-    head.extend(ways.iter().map(|way| way.name()));
+    head.extend(methods.iter().map(|method| method.name()));
     head.push("ours / best primitive".into());
-    if ways.contains(&Way::Pmem) {
+    if methods.contains(&Method::Pmem) {
         head.extend(["libpmem / ours".into(), "its better form / ours".into()]);
     }
     head
@@ -106,14 +107,8 @@ fn verdict(report: &mut Report, claim: &str, places: &[(Verdict, String)]) {
         places.iter().filter(|place| place.0 == wanted).map(|place| place.1.as_str()).collect()
     };
     let (missed, open) = (of(Verdict::Missed), of(Verdict::Undecided));
-    let overall = if !missed.is_empty() {
-        Verdict::Missed
-    } else if !open.is_empty() {
-        Verdict::Undecided
-    } else {
-        Verdict::Reached
-    };
-    let mut text = format!("- {claim}: {overall} ({} of {})", of(Verdict::Reached).len(), places.len());
+    let mut text =
+        format!("- {claim}: {} at {} of {}", Verdict::Reached, of(Verdict::Reached).len(), places.len());
     for (name, list) in [("missed", missed), ("undecided", open)] {
         if !list.is_empty() {
             text += &format!("; {name} at {}", list.join(", "));

@@ -76,7 +76,7 @@ impl Options {
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("'{text}' is no number that fits here: {USAGE}"))
+    text.parse().map_err(|_| format!("'{text}' is not a number that fits here: {USAGE}"))
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -87,7 +87,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
-        other => return Err(format!("'{other}' is no unit of size: B, KiB, MiB, GiB")),
+        other => return Err(format!("'{other}' is not a unit of size: B, KiB, MiB, GiB")),
     };
     number::<usize>(digits)?.checked_mul(unit).ok_or_else(|| format!("{text} is too much"))
 }

@@ -171,5 +171,5 @@ fn open_devdax(path: &Path) -> Result<File, RegionError> {
             refuse(&format!("cannot be opened: {error}; 'ndctl list' shows devdax devices"))
         })?;
     let is_device = file.metadata().is_ok_and(|meta| meta.file_type().is_char_device());
-    if is_device { Ok(file) } else { Err(refuse("is no character device: devdax: wants /dev/daxX.Y")) }
+    if is_device { Ok(file) } else { Err(refuse("is not a character device: devdax: wants /dev/daxX.Y")) }
 }

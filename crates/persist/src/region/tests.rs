@@ -4,7 +4,7 @@ use std::path::Path;
 use rustix::mm::MapFlags;
 
 use super::*;
-use crate::{Mapped, Memory, Ways};
+use crate::{Mapped, Memory, Methods};
 
 fn request(medium: Medium, len: usize) -> Request {
     Request { medium, len, pages: Pages::Base }
@@ -22,7 +22,7 @@ fn memory_is_mapped_whole_and_writable() {
         let region = Region::map(&Request { pages, ..Request::dram(3 << 20) }).unwrap();
         assert!(region.len() >= 3 << 20);
         assert!(!region.is_file());
-        let memory = Mapped::with_ways(region, Ways::of_processor());
+        let memory = Mapped::with_methods(region, Methods::of_processor());
         let last = memory.len() - 1;
         memory.store(last, &[1]);
         assert_eq!(byte(&memory, last), 1);
@@ -51,7 +51,7 @@ fn pages_given_back_are_fresh_ones() {
         Region::map(&request(Medium::File("/dev/shm".into()), 8192)).unwrap(),
     ];
     for region in regions {
-        let memory = Mapped::with_ways(region, Ways::of_processor());
+        let memory = Mapped::with_methods(region, Methods::of_processor());
         memory.store(8191, &[7]);
         assert_eq!(byte(&memory, 8191), 7);
         memory.region().give_back().unwrap();
@@ -77,7 +77,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         (request(Medium::File("/nowhere/at/all".into()), 4096), "no file can be made there"),
         (request(Medium::DevDax("/dev/dax9.9".into()), 4096), "cannot be opened"),
         (request(Medium::DevDax("/dev/null/x".into()), 4096), "cannot be opened"),
-        (request(Medium::DevDax(file.clone()), 4096), "is no character device"),
+        (request(Medium::DevDax(file.clone()), 4096), "is not a character device"),
         (request(Medium::File(std::env::temp_dir()), 1 << 60), "bytes free"),
         (request(Medium::Node(5000), 4096), "beyond the 1024"),
         (request(Medium::Node(1023), 4096), "node 1023"),

@@ -49,7 +49,7 @@ impl<M: Memory> Consumer<M> {
         memory.health().map_err(Lost)?;
         let position = u64::from_le_bytes(position);
         if !shape.is_position(position) {
-            return Err(RingError::Damaged(format!("cursor {position} is no position")));
+            return Err(RingError::Damaged(format!("cursor {position} is not a position")));
         }
         let mut behind = Behind::new(position, shape.capacity as u64);
         behind.readable(&Word(&memory, PUBLISHED))?;

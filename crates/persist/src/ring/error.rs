@@ -3,9 +3,9 @@
 use std::io;
 
 use super::version::VERSION;
+use crate::methods::MethodsError;
 use crate::region::RegionError;
 use crate::stores::Lost;
-use crate::ways::WaysError;
 
 /// One of the two sides of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum RingError {
     #[error("the file is empty: making the ring in it was interrupted; remove it and make it again")]
     Unfinished,
     /// It is something else.
-    #[error("this is no ring: {0}")]
+    #[error("this is not a ring: {0}")]
     Foreign(String),
     /// It was written by another version.
     #[error("the ring has format {0}, and this library reads {version}", version = VERSION)]
@@ -71,7 +71,7 @@ pub enum RingError {
     Region(#[from] RegionError),
     /// The instructions asked for cannot be had.
     #[error(transparent)]
-    Ways(#[from] WaysError),
+    Methods(#[from] MethodsError),
     /// The file that keeps others out cannot be locked.
     #[error("locking the ring's file: {0}; the file system may have no locks (fcntl F_OFD_SETLK)")]
     Lock(#[source] io::Error),

@@ -94,7 +94,7 @@ impl Shape {
         {
             let grain = self.grain;
             return Some(format!(
-                "a capacity of {} bytes is no multiple of {grain}, from {grain} on",
+                "a capacity of {} bytes is not a multiple of {grain}, from {grain} on",
                 self.capacity
             ));
         }

@@ -49,7 +49,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::planted::planted;
 use crate::record::Record;
-use crate::{Durability, Lost, Mapped, Memory, Region, Ways};
+use crate::{Durability, Lost, Mapped, Memory, Methods, Region};
 use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};
 use lock::Locks;
 use words::Epochs;
@@ -91,15 +91,15 @@ impl Ring {
     pub fn create(path: impl AsRef<Path>, capacity: usize, least: Durability) -> Result<Self, RingError> {
         // Before a file is made.
         Shape::new(capacity, crate::LINE, 0)?;
-        let ways = Ways::here()?;
+        let methods = Methods::here()?;
         let region = Region::create(path, HEAD + capacity, least)?;
-        let memory = Mapped::with_ways(region, ways);
+        let memory = Mapped::with_methods(region, methods);
         // A new file is empty; a device keeps what it held.
         if !matches!(Shape::read(&memory), Err(RingError::Unfinished | RingError::Foreign(_))) {
             return Err(RingError::Exists);
         }
         let region = memory.into_region();
-        Self::create_with(region, Options { capacity: Some(capacity), ..Options::default() }, ways)
+        Self::create_with(region, Options { capacity: Some(capacity), ..Options::default() }, methods)
     }
 
     /// Opens the ring in a file or device; it is recovered if nobody else has it open.
@@ -115,7 +115,7 @@ impl Ring {
     /// # Errors
     /// [`RingError`]: no room, a medium or lock that fails, somebody who has the same file open as a ring.
     pub fn create_in(region: Region) -> Result<Self, RingError> {
-        Self::create_with(region, Options::default(), Ways::here()?)
+        Self::create_with(region, Options::default(), Methods::here()?)
     }
 
     /// As [`create_in`](Self::create_in), with options and instructions of the caller's choice.
@@ -124,8 +124,8 @@ impl Ring {
     /// As [`create_in`](Self::create_in), and [`RingError::Shape`].
     ///
     /// # Panics
-    /// If the processor lacks the instruction or the registers of `ways`.
-    pub fn create_with(region: Region, options: Options, ways: Ways) -> Result<Self, RingError> {
+    /// If the processor lacks the instruction or the registers of `methods`.
+    pub fn create_with(region: Region, options: Options, methods: Methods) -> Result<Self, RingError> {
         let room = region.len().saturating_sub(HEAD);
         let capacity = options.capacity.unwrap_or(room - room % options.grain.max(1));
         let shape = Shape::new(capacity, options.grain, salt()?)?;
@@ -135,7 +135,7 @@ impl Ring {
                 "a capacity of {capacity} bytes and a head of {head} do not fit into {len} bytes"
             )));
         }
-        let (ring, fresh) = Self::open_by(region, ways, |memory| {
+        let (ring, fresh) = Self::open_by(region, methods, |memory| {
             format(memory, &shape)?;
             recover(memory)
         })?;
@@ -148,7 +148,7 @@ impl Ring {
     /// # Errors
     /// [`RingError`]: what is there is no ring, or damaged, or of another version.
     pub fn open_in(region: Region) -> Result<Self, RingError> {
-        Self::open_with(region, Ways::here()?)
+        Self::open_with(region, Methods::here()?)
     }
 
     /// As [`open_in`](Self::open_in), with instructions of the caller's choice.
@@ -157,18 +157,18 @@ impl Ring {
     /// As [`open_in`](Self::open_in).
     ///
     /// # Panics
-    /// If the processor lacks the instruction or the registers of `ways`.
-    pub fn open_with(region: Region, ways: Ways) -> Result<Self, RingError> {
-        Self::open_by(region, ways, recover).map(|(ring, _)| ring)
+    /// If the processor lacks the instruction or the registers of `methods`.
+    pub fn open_with(region: Region, methods: Methods) -> Result<Self, RingError> {
+        Self::open_by(region, methods, recover).map(|(ring, _)| ring)
     }
 
     fn open_by(
         region: Region,
-        ways: Ways,
+        methods: Methods,
         ready: impl FnOnce(&Mapped) -> Result<(Shape, Recovery), RingError>,
     ) -> Result<(Self, bool), RingError> {
         let file = region.file().map(std::fs::File::try_clone).transpose().map_err(RingError::Lock)?;
-        let memory = Mapped::with_ways(region, ways);
+        let memory = Mapped::with_methods(region, methods);
         let (locks, recovered) = Locks::open(file, || ready(&memory))?;
         let shape = recovered.map_or_else(|| Shape::read(&memory), |(shape, _)| Ok(shape))?;
         let recovery = recovered.map(|(_, recovery)| recovery);
@@ -197,7 +197,7 @@ impl Ring {
     /// [`RingError::Taken`], [`RingError::Damaged`], [`RingError::Lost`].
     pub fn producer(&self) -> Result<Producer<Mapped>, RingError> {
         let seat = self.locks.seat(Role::Producer)?;
-        Producer::seated(self.memory.share(), self.memory.ways().nt_threshold, Some(seat))
+        Producer::seated(self.memory.share(), self.memory.methods().nt_threshold, Some(seat))
     }
 
     /// The side that reads and pops, to be sent to whichever thread. It begins at the durable cursor: what an

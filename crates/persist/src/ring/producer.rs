@@ -44,7 +44,7 @@ impl<M: Memory> Producer<M> {
 
     /// Writes entries (head and padding included) below so many bytes by ordinary stores and flushes, as a
     /// policy may say, and the others past the caches. Without it every entry goes past the caches; the
-    /// producers of a [`Ring`](super::Ring) follow its [`Ways`](crate::Ways).
+    /// producers of a [`Ring`](super::Ring) follow its [`Methods`](crate::Methods).
     pub fn with_nt_threshold(self, nt_threshold: usize) -> Self {
         Self { nt_threshold, ..self }
     }

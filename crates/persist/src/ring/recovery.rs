@@ -89,7 +89,7 @@ fn no_record() -> RingError {
 fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Result<Recovery, RingError> {
     let damaged = |what: String| Err(RingError::Damaged(what));
     if !shape.is_position(cursor) || !shape.is_position(last.start) {
-        return damaged(format!("cursor {cursor} or start {} is no position", last.start));
+        return damaged(format!("cursor {cursor} or start {} is not a position", last.start));
     }
     let limit = cursor + shape.capacity as u64;
     if last.start > limit {

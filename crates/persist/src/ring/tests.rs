@@ -6,7 +6,7 @@ use crate::Request;
 // The format's bytes, written down: a change of them needs another version.
 #[test]
 fn the_format_is_version_1() {
-    let memory = Mapped::with_ways(Region::map(&Request::dram(8192)).unwrap(), Ways::of_processor());
+    let memory = Mapped::with_methods(Region::map(&Request::dram(8192)).unwrap(), Methods::of_processor());
     let shape = Shape::new(256, 64, 0x0123_4567_89ab_cdef).unwrap();
     format(&memory, &shape).unwrap();
     recover(&memory).unwrap();

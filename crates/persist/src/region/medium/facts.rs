@@ -46,7 +46,7 @@ pub(crate) enum Below {
 }
 
 impl Facts {
-    /// Facts of memory that is no file.
+    /// Facts of memory that is not a file.
     pub fn of_memory(kind: Kind) -> Self {
         Self { kind, memmap: Vec::new(), virtual_machine: false, unwritable: None }
     }

@@ -9,7 +9,7 @@ use crate::{Flush, Width, isa};
 
 /// How stores are made durable in one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ways {
+pub struct Methods {
     /// The instruction that writes a line back. It is left out where the region says that caches are part of
     /// the persistence domain (eADR); fences are kept there, since a store may be in a buffer before the cache.
     pub flush: Flush,
@@ -21,7 +21,7 @@ pub struct Ways {
 
 /// Why a policy or an override is not followed.
 #[derive(Debug, thiserror::Error)]
-pub enum WaysError {
+pub enum MethodsError {
     /// The file that `RINGFENCE_POLICY` names cannot be read.
     #[error("RINGFENCE_POLICY names {}, which cannot be read: {source}", path.display())]
     Unreadable {
@@ -30,7 +30,7 @@ pub enum WaysError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// It is no policy.
+    /// It is not a policy.
     #[error("RINGFENCE_POLICY names {}: {source}", path.display())]
     Policy {
         /// The file.
@@ -63,7 +63,7 @@ pub enum WaysError {
     },
 }
 
-impl Ways {
+impl Methods {
     /// Of the instructions that this processor has the one that disturbs its own cache least (`clwb`, else
     /// `clflushopt`, else `clflush`), and non-temporal stores from a whole line on. What is cheapest differs
     /// from machine to machine: a policy knows.
@@ -75,8 +75,8 @@ impl Ways {
     /// As a policy says.
     ///
     /// # Errors
-    /// [`WaysError::Elsewhere`] and [`WaysError::Missing`].
-    pub fn of_policy(policy: &Policy) -> Result<Self, WaysError> {
+    /// [`MethodsError::Elsewhere`] and [`MethodsError::Missing`].
+    pub fn of_policy(policy: &Policy) -> Result<Self, MethodsError> {
         of_here(policy)?;
         let nt_threshold = policy.nt_threshold.map_or(usize::MAX, |bytes| bytes as usize);
         Self { nt_threshold, ..Self::of_processor() }.with_flush(policy.instruction)
@@ -85,42 +85,44 @@ impl Ways {
     /// With this instruction.
     ///
     /// # Errors
-    /// [`WaysError::Missing`].
-    pub fn with_flush(self, flush: Flush) -> Result<Self, WaysError> {
-        if isa::supports(flush) { Ok(Self { flush, ..self }) } else { Err(WaysError::Missing(flush)) }
+    /// [`MethodsError::Missing`].
+    pub fn with_flush(self, flush: Flush) -> Result<Self, MethodsError> {
+        if isa::supports(flush) { Ok(Self { flush, ..self }) } else { Err(MethodsError::Missing(flush)) }
     }
 
-    /// What the environment asks for, else [`Ways::of_processor`]: `RINGFENCE_POLICY` names a policy file;
+    /// What the environment asks for, else [`Methods::of_processor`]: `RINGFENCE_POLICY` names a policy file;
     /// over it `RINGFENCE_FLUSH` (`clwb`, `clflushopt`, `clflush`) and `RINGFENCE_NT_THRESHOLD` (bytes, or
     /// `never`), which are meant for tests and comparisons.
     ///
     /// # Errors
     /// A variable that cannot be followed is refused, never ignored.
-    pub fn here() -> Result<Self, WaysError> {
+    pub fn here() -> Result<Self, MethodsError> {
         Self::of_variables(environment)
     }
 
-    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, WaysError> {
+    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, MethodsError> {
         let policy = named(&variable)?;
-        let mut ways = policy.map_or_else(|| Ok(Self::of_processor()), |policy| Self::of_policy(&policy))?;
+        let mut methods =
+            policy.map_or_else(|| Ok(Self::of_processor()), |policy| Self::of_policy(&policy))?;
         let name = "RINGFENCE_FLUSH";
         if let Some(value) = variable(name) {
             let expected = "clwb, clflushopt or clflush";
-            let flush = value.parse().map_err(|_| WaysError::Variable { variable: name, value, expected })?;
-            ways = ways.with_flush(flush)?;
+            let flush =
+                value.parse().map_err(|_| MethodsError::Variable { variable: name, value, expected })?;
+            methods = methods.with_flush(flush)?;
         }
         let name = "RINGFENCE_NT_THRESHOLD";
         if let Some(value) = variable(name) {
-            ways.nt_threshold = match value.as_str() {
+            methods.nt_threshold = match value.as_str() {
                 "never" => usize::MAX,
-                number => number.parse().map_err(|_| WaysError::Variable {
+                number => number.parse().map_err(|_| MethodsError::Variable {
                     variable: name,
                     value: value.clone(),
                     expected: "a number of bytes, or never",
                 })?,
             };
         }
-        Ok(ways)
+        Ok(methods)
     }
 }
 
@@ -128,12 +130,12 @@ impl Prices {
     /// Those of the policy file that `RINGFENCE_POLICY` names; none are known where it names none.
     ///
     /// # Errors
-    /// As [`Ways::here`]: a policy that cannot be read, or was measured elsewhere, is refused.
-    pub fn here() -> Result<Self, WaysError> {
+    /// As [`Methods::here`]: a policy that cannot be read, or was measured elsewhere, is refused.
+    pub fn here() -> Result<Self, MethodsError> {
         Self::of_variables(environment)
     }
 
-    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, WaysError> {
+    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, MethodsError> {
         let Some(policy) = named(&variable)? else { return Ok(Self::default()) };
         of_here(&policy)?;
         Ok(policy.prices)
@@ -145,10 +147,10 @@ fn environment(name: &'static str) -> Option<String> {
 }
 
 // The policy that the environment names, if any.
-fn named(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<Policy>, WaysError> {
+fn named(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<Policy>, MethodsError> {
     let Some(path) = variable("RINGFENCE_POLICY").map(PathBuf::from) else { return Ok(None) };
-    let text = ordinary(&path).map_err(|source| WaysError::Unreadable { path: path.clone(), source })?;
-    Policy::parse(&text).map(Some).map_err(|source| WaysError::Policy { path, source })
+    let text = ordinary(&path).map_err(|source| MethodsError::Unreadable { path: path.clone(), source })?;
+    Policy::parse(&text).map(Some).map_err(|source| MethodsError::Policy { path, source })
 }
 
 // A device might never end, and a pipe that nobody writes to never begin.
@@ -156,7 +158,7 @@ fn ordinary(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 20;
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no ordinary file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not an ordinary file"));
     }
     if metadata.len() > LONGEST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is longer than 1MiB"));
@@ -164,12 +166,12 @@ fn ordinary(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn of_here(policy: &Policy) -> Result<(), WaysError> {
+fn of_here(policy: &Policy) -> Result<(), MethodsError> {
     if policy.is_for_here() {
         return Ok(());
     }
     let here = crate::policy::Fingerprint::here().to_string();
-    Err(WaysError::Elsewhere { measured: policy.processor.to_string(), here })
+    Err(MethodsError::Elsewhere { measured: policy.processor.to_string(), here })
 }
 
 #[cfg(test)]
@@ -177,15 +179,15 @@ mod tests {
     use super::*;
     use crate::policy::Fingerprint;
 
-    fn of(pairs: &[(&'static str, &str)]) -> Result<Ways, WaysError> {
-        Ways::of_variables(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
+    fn of(pairs: &[(&'static str, &str)]) -> Result<Methods, MethodsError> {
+        Methods::of_variables(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
     }
 
     #[test]
     fn the_environment_overrides() {
-        assert_eq!(of(&[]).unwrap(), Ways::of_processor());
-        let ways = of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
-        assert_eq!((ways.flush, ways.nt_threshold), (Flush::Clflush, 512));
+        assert_eq!(of(&[]).unwrap(), Methods::of_processor());
+        let methods = of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
+        assert_eq!((methods.flush, methods.nt_threshold), (Flush::Clflush, 512));
         assert_eq!(of(&[("RINGFENCE_NT_THRESHOLD", "never")]).unwrap().nt_threshold, usize::MAX);
         for (name, value) in [
             ("RINGFENCE_FLUSH", "wbinvd"),
@@ -209,8 +211,8 @@ mod tests {
             pace: None,
             prices: Prices { fence_ns: Some(4.5), ..Prices::default() },
         };
-        let ways = Ways::of_policy(&policy).unwrap();
-        assert_eq!((ways.flush, ways.nt_threshold), (Flush::Clflush, usize::MAX));
+        let methods = Methods::of_policy(&policy).unwrap();
+        assert_eq!((methods.flush, methods.nt_threshold), (Flush::Clflush, usize::MAX));
         let read = |text: &str| {
             let path = std::env::temp_dir().join(format!("ringfence-prices-{}", std::process::id()));
             std::fs::write(&path, text).unwrap();
@@ -221,8 +223,8 @@ mod tests {
         assert_eq!(read(&policy.to_string()).unwrap(), policy.prices);
         assert_eq!(Prices::of_variables(|_| None).unwrap(), Prices::default());
         let text = policy.to_string().replace(&policy.processor.to_string(), "Somebody 1-2-3");
-        let error = Ways::of_policy(&Policy::parse(&text).unwrap()).unwrap_err().to_string();
+        let error = Methods::of_policy(&Policy::parse(&text).unwrap()).unwrap_err().to_string();
         assert!(error.contains("Somebody 1-2-3"), "{error}");
-        assert!(matches!(read(&text), Err(WaysError::Elsewhere { .. })));
+        assert!(matches!(read(&text), Err(MethodsError::Elsewhere { .. })));
     }
 }
