@@ -7,7 +7,7 @@ use ringfence_sysfs::text::printable;
 
 use crate::error::Error;
 use crate::journal::Journal;
-use crate::kernel::{Kernel, PROCS};
+use crate::kernel::{Identity, Kernel, PROCS};
 use crate::options::{Moment, Options};
 use crate::record::{Record, Thing};
 use crate::step::{enter, members, plain, set};
@@ -104,23 +104,30 @@ impl Way {
     }
 }
 
-/// Works out the way back, from the last thing that was touched to the first.
-///
-/// # Errors
-/// Where what is there now cannot be read.
-pub fn way_back(kernel: &dyn Kernel, record: &Record) -> Result<Way, Error> {
+/// Works out the way back, from the last thing that was touched to the first; and why not all of it is known, where
+/// what is there now cannot be read: the first such error.
+pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
     let mut way = Way::default();
-    let groups: Vec<(&Path, Is)> = record
-        .things()
-        .iter()
-        .filter_map(|thing| group(kernel, thing).transpose())
-        .collect::<Result<_, _>>()?;
+    let mut failed = None;
+    let mut groups: Vec<(&Path, Is)> = Vec::new();
+    for thing in record.things() {
+        let Thing::Group { group, identity, .. } = thing else { continue };
+        let is = became(kernel, group, *identity).unwrap_or_else(|error| {
+            failed.get_or_insert(error);
+            Is::Unknown
+        });
+        groups.push((group, is));
+    }
     let is = |path: &Path| groups.iter().find(|(group, _)| *group == path).map(|(_, is)| *is);
     for thing in record.things().iter().rev() {
         match thing {
-            // A group's settings go with it.
+            // A group's settings go with it, and what is in one that is perhaps another is left alone.
             Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
-            Thing::File { file, was, ours } => value(kernel, file, was, ours, &mut way)?,
+            Thing::File { file, was, ours } => {
+                if let Err(error) = value(kernel, file, was, ours, &mut way) {
+                    failed.get_or_insert(error);
+                }
+            }
             Thing::Group { group, home, .. } => match is(group) {
                 Some(Is::Ours) => {
                     let inside = members(kernel, group).unwrap_or_default().len();
@@ -135,15 +142,15 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> Result<Way, Error> {
                     "control group {} stays: somebody else has made groups below it",
                     group.display()
                 )),
-                Some(Is::Gone) | None => {}
+                Some(Is::Gone | Is::Unknown) | None => {}
             },
             Thing::Process { process, home, to } => {
-                let to = to.iter().filter(|to| is(to) != Some(Is::Another));
+                let to = to.iter().filter(|to| !matches!(is(to), Some(Is::Another | Is::Unknown)));
                 self::process(kernel, *process, home, to, &mut way);
             }
         }
     }
-    Ok(way)
+    (way, failed)
 }
 
 // What became of a group that was made.
@@ -154,26 +161,26 @@ enum Is {
     // Ours, with groups of others below it.
     Left,
     Another,
+    // It cannot be looked at.
+    Unknown,
 }
 
-fn group<'a>(kernel: &dyn Kernel, thing: &'a Thing) -> Result<Option<(&'a Path, Is)>, Error> {
-    let Thing::Group { group, identity, .. } = thing else { return Ok(None) };
+fn became(kernel: &dyn Kernel, group: &Path, identity: Option<Identity>) -> Result<Is, Error> {
     let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     let looking = || Error::refused(format!("looking at the control group {}", group.display()));
     let now = match kernel.identity(group) {
-        Err(error) if gone(&error) => return Ok(Some((group, Is::Gone))),
+        Err(error) if gone(&error) => return Ok(Is::Gone),
         now => now.map_err(looking())?,
     };
     let below = kernel.has_dirs(group).map_err(looking())?;
-    let is = match identity {
-        Some(known) if *known != now => Is::Another,
+    Ok(match identity {
+        Some(known) if known != now => Is::Another,
         Some(_) if below => Is::Left,
         Some(_) => Is::Ours,
         // Killed between making it and noting what it is known by: nothing can have been done to it then.
         None if below || !members(kernel, group).unwrap_or_default().is_empty() => Is::Another,
         None => Is::Ours,
-    };
-    Ok(Some((group, is)))
+    })
 }
 
 fn value(kernel: &dyn Kernel, file: &Path, was: &str, ours: &[String], way: &mut Way) -> Result<(), Error> {
@@ -237,7 +244,7 @@ fn standing(kernel: &dyn Kernel, group: &Path) -> PathBuf {
     group.ancestors().find(|path| kernel.exists(&path.join(PROCS))).unwrap_or(group).to_owned()
 }
 
-/// Takes the way back. What fails does not keep the rest from being put back; the journal stays then.
+/// Takes the way back. What fails, or cannot be read, does not keep the rest from being put back; the journal stays then.
 ///
 /// # Errors
 /// The first that failed.
@@ -247,8 +254,7 @@ pub fn go_back(
     journal: Journal,
     options: &Options,
 ) -> Result<Restored, Error> {
-    let way = way_back(kernel, record)?;
-    let mut failed = None;
+    let (way, mut failed) = way_back(kernel, record);
     for (number, step) in way.steps.iter().enumerate() {
         if let Err(error) = step.take(kernel) {
             failed = failed.or(Some(error));

@@ -1,7 +1,7 @@
 //! Changes by one program, and their journal.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_sysfs::root::FsRoot;
 
@@ -47,10 +47,14 @@ impl Changes {
     ) -> Result<Self, Error> {
         let dir = folders::to_write(options.folder.as_deref(), PROBE)?;
         let owner = Thread { tid: pid, start: kernel.started(pid).unwrap_or_default() };
+        // The name is this program's own, and of its threads only one at a time takes a number.
+        static TAKING: Mutex<()> = Mutex::new(());
+        let taking = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |number: u32| dir.join(format!("{NAME}{pid}-{}-{number}.{JOURNAL}", owner.start));
         let path = (1..).map(name).find(|path| !path.exists()).expect("numbers do not end");
         let head = Head { schema: SCHEMA, boot: kernel.boot_id(), owner, purpose: purpose.to_owned() };
         let journal = Some(Journal::begin_locked(&path, &head)?);
+        drop(taking);
         options.at(Moment::Begun);
         Ok(Self { kernel, options: options.clone(), record: Record::begin(head), journal })
     }
@@ -97,15 +101,15 @@ impl Changes {
         self.note(Note::Made { group, identity })
     }
 
-    /// Moves processes, with all their threads, from one control group into another. Those that are there already, or
-    /// have ended, are left out.
+    /// Moves processes, with all their threads, from one control group into another. Those that are not in the first, or
+    /// have ended, are left out: whoever is in a third group was put there by somebody else, who may want them there.
     ///
     /// # Errors
     /// Where that cannot be noted or is refused.
     pub fn move_processes(&mut self, pids: &[u32], from: &Path, to: &Path) -> Result<(), Error> {
-        let there = members(&*self.kernel, to)
-            .map_err(Error::refused(format!("looking who is in {}", to.display())))?;
-        for &pid in pids.iter().filter(|pid| !there.contains(pid)) {
+        let here = members(&*self.kernel, from)
+            .map_err(Error::refused(format!("looking who is in {}", from.display())))?;
+        for &pid in pids.iter().filter(|pid| here.contains(pid)) {
             if let Some(start) = self.kernel.started(pid) {
                 let process = Thread { tid: pid, start };
                 self.take(Step::Move { process, from: from.to_owned(), to: to.to_owned() })?;

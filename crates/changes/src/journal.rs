@@ -98,7 +98,7 @@ impl Journal {
     ///
     /// # Errors
     /// Where it cannot be opened or read.
-    pub fn go_on(path: &Path) -> Result<Self, JournalError> {
+    pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let open = || -> io::Result<Self> {
             let mut file = place::open(path, OpenOptions::new().read(true).write(true))?;
             let mut whole = Vec::new();
@@ -206,7 +206,7 @@ pub fn read<R: Record>(path: &Path) -> Result<Option<R>, JournalError> {
         return Err(content(first, format!("its schema is {schema}, this program knows {}", R::SCHEMA)));
     }
     let header =
-        serde_json::from_str(first).map_err(|error| content(first, format!("no journal ({error})")))?;
+        serde_json::from_str(first).map_err(|error| content(first, format!("not a journal ({error})")))?;
     let mut record = R::begin(header);
     for (number, line) in lines.enumerate() {
         if !record.line(line) && line.ends_with('\n') {

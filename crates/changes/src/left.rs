@@ -162,7 +162,7 @@ fn put_back_one(
     wait: Duration,
     options: &Options,
 ) -> Result<Option<Restored>, Error> {
-    let journal = match Journal::go_on(&left.path) {
+    let journal = match Journal::resume(&left.path) {
         Err(JournalError::Unusable { source, .. }) if source.kind() == ErrorKind::NotFound => {
             return Ok(None);
         }
@@ -192,7 +192,11 @@ fn put_back_one(
 pub fn preview(root: &FsRoot, left: &Left) -> Result<Option<Restored>, Error> {
     let kernel = Host(root.clone());
     let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };
-    let mut restored = back::way_back(&kernel, &record)?.told(&record);
+    let (way, failed) = back::way_back(&kernel, &record);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut restored = way.told(&record);
     if !record.damaged.is_empty() {
         restored.notes.push(back::damage(&record, &left.path));
     }

@@ -73,7 +73,10 @@ impl Kernel for Model {
             let (_, inside) = state.groups.get(file.parent().unwrap()).ok_or_else(|| errno(libc::ENOENT))?;
             return Ok(inside.iter().map(|pid| format!("{pid}\n")).collect());
         }
-        state.files.get(file).map(|text| format!("{text}\n")).ok_or_else(|| errno(libc::ENOENT))
+        match state.files.get(file).ok_or_else(|| errno(libc::ENOENT))?.as_str() {
+            "unreadable" => Err(errno(libc::EIO)),
+            text => Ok(format!("{text}\n")),
+        }
     }
 
     fn write(&self, file: &Path, text: &str) -> io::Result<()> {

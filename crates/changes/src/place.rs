@@ -63,7 +63,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         let link = error.raw_os_error() == Some(libc::ELOOP);
         if link { refuse(path, "is a symbolic link, which is not followed") } else { error }
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refuse(path, "is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refuse(path, "is not a regular file")) }
 }
 
 /// Whether a journal may be acted upon unasked: it is this user's, root's, or of whoever owns the folder alone.

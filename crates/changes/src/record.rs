@@ -14,7 +14,7 @@ use crate::thread::Thread;
 /// The version of the format.
 pub const SCHEMA: u32 = 1;
 
-/// A line that is no step.
+/// A line that is not a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "note")]
 pub enum Note {

@@ -38,7 +38,7 @@ pub fn set(kernel: &dyn Kernel, file: &Path, value: &str) -> Result<(), Error> {
     kernel.write(file, value).map_err(Error::refused(format!("writing '{value}' to {}", file.display())))
 }
 
-/// Moves a process. One that has ended is no error.
+/// Moves a process. One that has ended is not an error.
 pub fn enter(kernel: &dyn Kernel, process: Thread, group: &Path) -> Result<(), Error> {
     if kernel.started(process.tid) != Some(process.start) {
         return Ok(());

@@ -128,7 +128,9 @@ fn deeds(changes: &mut Changes) -> Result<(), Error> {
     changes.set("/proc/sys/rounding", "51")?;
     changes.make_group(other, home)?;
     changes.move_processes(&[13], home, other)?;
+    // The one is there already, the other was put elsewhere: both stay.
     changes.move_processes(&[12, 13], home, group)?;
+    changes.move_processes(&[13], other, group)?;
     changes.move_processes(&[11], group, home)?;
     changes.set(SYSCTL, "6")?;
     changes.set(SYSCTL, "5")?;
@@ -217,6 +219,37 @@ fn the_way_back_is_told_from_the_last_to_the_first() {
     assert_eq!((restored.left.len(), restored.notes.len()), (0, 0));
     assert!(world.model.state().groups[Path::new("/cg")].1.contains(&21));
     assert_eq!(changes.put_back().unwrap().steps, [""; 0], "twice does nothing");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_keeps_nothing_else_from_being_put_back() {
+    const COLUMNS: &str = "/proc/sys/columns";
+    let world = World::new();
+    let mut changes = world.begin(&world.options());
+    deeds(&mut changes).unwrap();
+    let ours = world.read(COLUMNS);
+    world.set(COLUMNS, "unreadable");
+    let error = changes.put_back().unwrap_err().to_string();
+    assert!(error.contains(COLUMNS) && error.contains("os error 5"), "{error}");
+    assert_eq!((world.read(SYSCTL), world.read("/proc/sys/rounding")), ("20".into(), "40".into()));
+    assert!(!world.model.exists(Path::new(GROUP)));
+    world.set(COLUMNS, &ours);
+    world.model.end(OWNER);
+    assert_eq!(world.put_back()[0].steps, ["set /proc/sys/columns to 4096 131072 6291456"]);
+    assert_eq!(world.names(), [""; 0]);
+}
+
+#[test]
+fn threads_that_begin_at_once_have_a_journal_each() {
+    let world = World::new();
+    let (kernel, options) = (world.kernel(), world.options());
+    std::thread::scope(|scope| {
+        let begin = || Changes::begin_on(kernel.clone(), OWNER, "a test", &options).unwrap();
+        let all: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+        let begun: Vec<Changes> = all.into_iter().map(|one| one.join().unwrap()).collect();
+        assert_eq!(world.names().len(), begun.len());
+    });
+    assert_eq!(world.names(), [""; 0]);
 }
 
 #[test]

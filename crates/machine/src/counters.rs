@@ -275,7 +275,7 @@ mod tests {
                 assert!(counters.read().unwrap().cycles.is_none_or(|cycles| cycles > 0));
             }
             Err(unavailable) => {
-                println!("skipped: {unavailable}");
+                ringfence_testbed::skip_here("counting", &unavailable.to_string());
                 assert!(unavailable.errno.is_some() && !unavailable.remedy.is_empty());
             }
         }

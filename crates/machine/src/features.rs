@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::root::FsRoot;
 
 /// The processor that the program runs on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// What an earlier version did not ask for is told as if the processor lacked it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Features {
     /// Vendor, family, model, stepping and name.
     pub identity: Identity,
@@ -40,6 +43,7 @@ pub struct Features {
 
 /// Which processor it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Identity {
     /// `GenuineIntel`, `AuthenticAMD`, ...
     pub vendor: Option<String>,
@@ -59,6 +63,7 @@ pub struct Identity {
 /// Cache and bandwidth control that the processor offers. The kernel may still lack or disable
 /// it: only a mounted resctrl file system is the proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Rdt {
     /// Cache allocation in the L3 (10H.0:EBX bit 1).
     pub l3_cat: bool,
@@ -211,6 +216,20 @@ mod tests {
             }
         }
         assert!(features.flush_line.is_none_or(|line| line == 64), "{features:?}");
+    }
+
+    #[test]
+    fn what_an_earlier_version_did_not_ask_for_is_lacking() {
+        let ours = Features { clwb: true, tsc_hz: Some(1), ..Features::default() };
+        let stored = serde_json::to_value(&ours).unwrap();
+        assert_eq!(serde_json::from_value::<Features>(stored.clone()).unwrap(), ours);
+        for field in
+            stored.as_object().unwrap().keys().filter(|field| !["clwb", "tsc_hz"].contains(&field.as_str()))
+        {
+            let mut older = stored.clone();
+            older.as_object_mut().unwrap().remove(field);
+            assert_eq!(serde_json::from_value::<Features>(older).unwrap(), ours, "{field}");
+        }
     }
 
     #[test]

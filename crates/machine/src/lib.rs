@@ -1,4 +1,4 @@
-//! What this computer is: topology, features, memory targets, probes and what spoils a measurement.
+//! What this computer is: topology, features, memory targets, probes and sources of noise.
 //!
 //! [`Machine::examine`] gathers everything that the kernel and the processor tell, as one value
 //! that can be stored beside measurements; [`probe`] measures what they leave out or get wrong.
@@ -21,7 +21,7 @@
 //! - [`features`]: flush instructions, vector widths, TSC, RDT
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
-//! - [`resctrl`]: which parts of caches and bandwidth can be fenced off, and what they are set to
+//! - [`resctrl`]: which parts of caches and bandwidth can be isolated, and what they are set to
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!

@@ -31,7 +31,7 @@ pub struct Machine {
     /// was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resctrl: Option<Offered>,
-    /// What spoils a measurement, the worst first.
+    /// Sources of noise, the worst first.
     pub findings: Vec<Finding>,
 }
 

@@ -55,10 +55,24 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as 4KiB")]
+#[error("'{0}' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as {example}", example = example(.0))]
 pub struct ParseBytesError(String);
+
+// What was probably meant: 4KiB by 4KB, 4K or 4k.
+fn example(text: &str) -> String {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = unit.trim().to_ascii_lowercase();
+    let meant = UNITS.iter().map(|(name, _)| name).find(|name| {
+        let letter = name[..1].to_ascii_lowercase();
+        unit == letter || unit == format!("{letter}b") || unit == format!("{letter}i")
+    });
+    match meant {
+        Some(name) if !number.is_empty() => format!("{number}{name}"),
+        _ => "4KiB".into(),
+    }
+}
 
 impl FromStr for Bytes {
     type Err = ParseBytesError;
@@ -129,6 +143,10 @@ mod tests {
     fn refuses_what_is_no_size() {
         for text in ["", "KiB", "4 apples", "-1", "4KB", "1e3", "0.3B", "99999999999TiB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        for (text, meant) in [("4KB", "4KiB"), ("512m", "512MiB"), ("1Gi", "1GiB"), ("big", "4KiB")] {
+            let error = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(error.ends_with(&format!("such as {meant}")), "{error}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl FromStr for GroupId {
             [control, "mon_groups", monitor] => Self::control(control).with_monitor(monitor),
             _ => {
                 return Err(Error::Usage(format!(
-                    "'{}' is no group: write NAME or NAME/mon_groups/NAME",
+                    "'{}' is not a group: write NAME or NAME/mon_groups/NAME",
                     printable(text)
                 )));
             }

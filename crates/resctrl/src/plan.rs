@@ -80,7 +80,7 @@ fn longest_run(mask: Mask) -> Mask {
 
 /// Ways for one group alone in some caches, and what that takes from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fence {
+pub struct Isolation {
     /// What the one may use of these caches; nothing else is named.
     pub alone: Schemata,
     /// What everybody else may use there.
@@ -99,12 +99,18 @@ pub struct Fence {
 ///
 /// # Errors
 /// Why it cannot be, to follow "because".
-pub fn fence(info: &Info, state: &State, level: u32, domains: &[Domain], ways: u32) -> Result<Fence, String> {
+pub fn isolate(
+    info: &Info,
+    state: &State,
+    level: u32,
+    domains: &[Domain],
+    ways: u32,
+) -> Result<Isolation, String> {
     let resources = info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| info.cache(resource)) else {
         return Err(format!("resctrl shares out no ways of an L{level} here"));
     };
-    let mut fence = Fence {
+    let mut isolation = Isolation {
         alone: Schemata::new(),
         others: Schemata::new(),
         shrunk: BTreeMap::new(),
@@ -112,10 +118,10 @@ pub fn fence(info: &Info, state: &State, level: u32, domains: &[Domain], ways: u
     };
     for &domain in domains {
         let split = split(cache, domain, taken(info, state, &resources, domain), ways)?;
-        fence.splits.insert(domain, split);
+        isolation.splits.insert(domain, split);
         for resource in &resources {
-            fence.alone.set_mask(resource.clone(), domain, split.alone);
-            fence.others.set_mask(resource.clone(), domain, split.others);
+            isolation.alone.set_mask(resource.clone(), domain, split.alone);
+            isolation.others.set_mask(resource.clone(), domain, split.others);
             for (id, group) in &state.groups {
                 let Some(mask) = group.schemata.mask(resource, domain) else { continue };
                 if !mask.overlaps(split.alone) || group.mode != Some(Mode::Shareable) {
@@ -130,11 +136,11 @@ pub fn fence(info: &Info, state: &State, level: u32, domains: &[Domain], ways: u
                         split.alone
                     ));
                 }
-                fence.shrunk.entry(id.clone()).or_default().set_mask(resource.clone(), domain, rest);
+                isolation.shrunk.entry(id.clone()).or_default().set_mask(resource.clone(), domain, rest);
             }
         }
     }
-    Ok(fence)
+    Ok(isolation)
 }
 
 /// Ways of a cache that exclusive groups and pseudo-locked regions have.
@@ -154,7 +160,7 @@ pub fn taken(info: &Info, state: &State, resources: &[Resource], domain: Domain)
     taken
 }
 
-impl Fence {
+impl Isolation {
     /// The steps that make a group with the ways for it alone. The group is shareable, as every new one: only
     /// `exclusive` keeps groups that are made later off its ways ([`Step::Mode`]).
     pub fn steps(&self, group: &GroupId) -> Vec<Step> {
@@ -250,18 +256,18 @@ mod tests {
             ("a", Mode::Shareable, "L3CODE:0=3fc;1=f\nL3DATA:0=ff000;1=f"),
             ("own", Mode::Exclusive, "L3CODE:0=3\nL3DATA:0=3"),
         ]);
-        let fence = super::fence(&info, &state, 3, &[0], 4).unwrap();
-        assert_eq!(fence.alone.to_string(), "L3CODE:0=3c\nL3DATA:0=3c\n");
-        assert_eq!(fence.others.to_string(), "L3CODE:0=fffc0\nL3DATA:0=fffc0\n");
-        let shrunk = |name: &str| fence.shrunk[&name.parse().unwrap()].to_string();
+        let isolation = super::isolate(&info, &state, 3, &[0], 4).unwrap();
+        assert_eq!(isolation.alone.to_string(), "L3CODE:0=3c\nL3DATA:0=3c\n");
+        assert_eq!(isolation.others.to_string(), "L3CODE:0=fffc0\nL3DATA:0=fffc0\n");
+        let shrunk = |name: &str| isolation.shrunk[&name.parse().unwrap()].to_string();
         assert_eq!(shrunk("a"), "L3CODE:0=3c0\n");
         assert_eq!(shrunk("."), "L3CODE:0=fffc0\nL3DATA:0=fffc0\n");
-        assert!(!fence.shrunk.contains_key(&"own".parse().unwrap()));
+        assert!(!isolation.shrunk.contains_key(&"own".parse().unwrap()));
         let narrow = self::state(&[
             (".", Mode::Shareable, "L3CODE:0=fffff\nL3DATA:0=fffff"),
             ("b", Mode::Shareable, "L3CODE:0=3\nL3DATA:0=3"),
         ]);
-        let why = super::fence(&info, &narrow, 3, &[0], 4).unwrap_err();
+        let why = super::isolate(&info, &narrow, 3, &[0], 4).unwrap_err();
         assert!(why.contains("b has L3CODE:0=3"), "{why}");
     }
 

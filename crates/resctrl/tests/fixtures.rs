@@ -217,7 +217,7 @@ fn ways_and_the_closid_that_io_was_given_are_not_free() {
     let (tree, fs) = turin();
     let plan = |ways: u32| {
         let (info, state) = (fs.info().unwrap(), State::read(&fs).unwrap());
-        ringfence_resctrl::plan::fence(&info, &state, 3, &[0, 1], ways)
+        ringfence_resctrl::plan::isolate(&info, &state, 3, &[0, 1], ways)
     };
     assert_eq!(fs.info().unwrap().caches["L3"].io_alloc, IoAlloc::Disabled);
     assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(15));
@@ -226,9 +226,9 @@ fn ways_and_the_closid_that_io_was_given_are_not_free() {
     let l3 = &fs.info().unwrap().caches["L3"];
     assert_eq!((l3.io_ways(0), l3.io_ways(1), l3.shareable_bits), (Mask(0xff), Mask(0xf00f), Mask(0)));
     assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(14));
-    let fence = plan(4).unwrap();
-    assert_eq!(fence.alone.to_string(), "L3:0=f000;1=f0\n");
-    assert!(fence.splits.values().all(|split| !split.with_io));
+    let isolation = plan(4).unwrap();
+    assert_eq!(isolation.alone.to_string(), "L3:0=f000;1=f0\n");
+    assert!(isolation.splits.values().all(|split| !split.with_io));
     // Where there is no other way, it is said.
     assert!(plan(10).unwrap().splits.values().all(|split| split.with_io));
     // With CDP both resources show the same, and it is one CLOSID all the same.

@@ -101,7 +101,7 @@ impl CpuSet {
     }
 }
 
-/// Why a text is no CPU list.
+/// Why a text is not a CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a CPU list: {reason}; write numbers and ranges such as 0-3,8,10-12")]
 pub struct ParseCpuSetError {
@@ -124,7 +124,7 @@ impl FromStr for CpuSet {
             match part.parse::<CpuId>() {
                 Ok(cpu) if cpu <= MAX_CPU && !part.starts_with('+') => Ok(cpu),
                 Ok(cpu) if cpu > MAX_CPU => Err(fail(format!("{cpu} is beyond the last CPU, {MAX_CPU}"))),
-                _ => Err(fail(format!("'{part}' is no CPU number"))),
+                _ => Err(fail(format!("'{part}' is not a CPU number"))),
             }
         };
         let mut set = BTreeSet::new();
@@ -231,11 +231,11 @@ mod tests {
         for (text, reason) in [
             ("1,,2", "a number is missing"),
             ("3-", "a number is missing"),
-            ("a", "'a' is no CPU number"),
-            ("+1", "'+1' is no CPU number"),
+            ("a", "'a' is not a CPU number"),
+            ("+1", "'+1' is not a CPU number"),
             ("5-2", "the range 5-2 runs backwards"),
             ("0-99999", "beyond the last CPU"),
-            ("0-7:2", "'7:2' is no CPU number"),
+            ("0-7:2", "'7:2' is not a CPU number"),
         ] {
             let error = text.parse::<CpuSet>().unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

@@ -173,7 +173,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,nsdelegate 0 0";
             "no\\040ne /mnt/a\\011b\\012c\\134040d\\043\\777\\08 resctrl rw,mba_MBps 0 0\nshort /mnt\n";
         let mounts = of_table(text);
         assert_eq!(mounts.len(), 1);
-        // A backslash that was escaped begins no other escape, and what is no octal number stays.
+        // A backslash that was escaped begins no other escape, and what is not an octal number stays.
         assert_eq!(mounts[0].point.to_str(), Some("/mnt/a\tb\nc\\040d#\\777\\08"));
         assert_eq!((mounts[0].source.as_str(), mounts[0].id), ("no ne", None));
         assert!(mounts[0].has("mba_MBps") && !mounts[0].has("mba"));

@@ -44,7 +44,7 @@ fn modules(view: &View) -> Vec<Module> {
 }
 
 // The names are those of the kernel's `flags_show` (drivers/acpi/nfit/core.c, papr_scm.c). The rest of what
-// it may say, such as `encrypted` and `locked`, is no matter of health.
+// it may say, such as `encrypted` and `locked`, is not a matter of health.
 fn health(modules: &[Module]) -> Option<Finding> {
     const LOSES: [&str; 5] = ["save_fail", "restore_fail", "flush_fail", "not_armed", "map_fail"];
     const WARNS: [&str; 2] = ["smart_event", "smart_notify"];

@@ -61,7 +61,7 @@ fn modules_that_are_not_well() {
     assert_eq!(health.severity, Severity::Serious);
     assert_eq!(health.evidence, "nmem1: flush_fail not_armed smart_event");
     assert_eq!(finding(&tree, "nvdimm-dirty-shutdown").unwrap().evidence, "nmem0: dirty_shutdown is 3");
-    // As on POWER, and flags that are no matter of health.
+    // As on POWER, and flags that are not a matter of health.
     let papr = fixtures::vm_2cpu();
     papr.write("/sys/bus/nd/devices/nmem0/papr/flags", "encrypted locked\n");
     assert_eq!(finding(&papr, "nvdimm-health"), None);

@@ -1,4 +1,4 @@
-//! What spoils a measurement on this machine, with cause, consequence and remedy.
+//! Sources of noise on this machine, with cause, consequence and remedy.
 //!
 //! Each theme is a file with one function over what the kernel tells; none measures anything.
 
@@ -35,7 +35,7 @@ pub(crate) use finding::View;
 pub use finding::{Finding, Severity};
 pub use smt::{busy_siblings, busy_siblings_finding};
 
-/// Everything that spoils a measurement on the machine below `root`, the worst first.
+/// Every source of noise on the machine below `root`, the worst first.
 ///
 /// ```
 /// use ringfence_machine::{doctor, root::FsRoot, targets, topology::Topology};

@@ -48,7 +48,7 @@ fn processor(view: &View) -> Option<Finding> {
         consequence: "a hot processor lowers its clock by itself: later windows are slower than earlier ones, and a busy \
                       neighbour slows a task down by its heat alone"
             .into(),
-        remedy: "see whether the counts grow while you measure; if so, mend the cooling, switch boost off, or let it cool \
+        remedy: "see whether the counts grow while you measure; if so, fix the cooling, switch boost off, or let it cool \
                  down between runs"
             .into(),
         evidence: evidence.join("; "),

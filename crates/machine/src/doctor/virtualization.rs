@@ -39,7 +39,7 @@ fn steal(view: &View) -> Option<Finding> {
         title: "The hypervisor takes time away".into(),
         cause: "other guests compete for the physical CPUs".into(),
         consequence:
-            "windows contain pauses that no counter of this machine shows; take more lives and look at modes"
+            "windows contain pauses that no counter of this machine shows; take more trials and look at modes"
                 .into(),
         remedy: "use an instance with dedicated CPUs".into(),
         evidence: format!("since boot {:.1} % of the time that CPUs wanted to run was stolen", share * 100.0),

@@ -76,7 +76,7 @@ impl Buffer {
         // SAFETY: at most HUGE - 1 bytes further, and the mapping is HUGE longer than `padded`.
         let start = unsafe { map.add(map.as_ptr().align_offset(HUGE)) };
         let advice = if pages == Pages::Huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: inside of the mapping. Refusal leaves the pages that the kernel chooses, which is no error.
+        // SAFETY: inside of the mapping. Refusal leaves the pages that the kernel chooses, which is not an error.
         _ = unsafe { madvise(start.as_ptr().cast(), padded, advice) };
         // SAFETY: as above; the pages are touched so that no fault falls into a measurement.
         unsafe { ptr::write_bytes(start.as_ptr(), 0, len) };

@@ -195,8 +195,7 @@ mod tests {
     fn two_cpus_have_a_distance() {
         let cpus: Vec<CpuId> = affinity().unwrap().iter().take(2).collect();
         let [a, b] = cpus[..] else {
-            println!("skipped: one CPU only");
-            return;
+            return ringfence_testbed::skip_here("two_cpus_have_a_distance", "one CPU only");
         };
         // A neighbour may hold a CPU for the whole time on a small shared machine.
         match (0..5).find_map(|_| ping_pong(a, b, Duration::from_millis(20)).ok()) {
@@ -204,7 +203,7 @@ mod tests {
                 assert!(found.median_ns > 0.0 && found.round_trips >= 64);
                 assert!(found.p10_ns <= found.median_ns && found.median_ns <= found.p90_ns);
             }
-            None => println!("skipped: the CPUs are busy"),
+            None => ringfence_testbed::skip_here("two_cpus_have_a_distance", "the CPUs are busy"),
         }
     }
 

@@ -136,7 +136,7 @@ impl Curve {
         let until = if above >= own * LEAST_RISE {
             let full = own + FULL * (above - own);
             let off = (stretch.to + 1..=beyond).find(|&at| self.y[at].exp() > full)?;
-            // A slope that goes on as it was is no edge of a plateau.
+            // A slope that goes on as it was is not an edge of a plateau.
             let steep = self.steepest(stretch.to, beyond);
             if steep < CONTRAST * self.lean(stretch) {
                 return None;

@@ -15,7 +15,7 @@ pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     for mount in mounts::of_mountinfo(&text) {
         let target = match dax_option(&mount) {
             Some(option) => dax(root, &mount, option),
-            // What the kernel's own folders are mounted on is no place for data.
+            // What the kernel's own folders are mounted on is not a place for data.
             None if mount.fs == "tmpfs" && !mount.point.starts_with("/sys") => tmpfs(root, &mount),
             None => continue,
         };

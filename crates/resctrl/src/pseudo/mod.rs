@@ -214,11 +214,11 @@ impl RegionPlan {
                 "{other} has a region in this cache or one above or below it: remove that group first"
             ));
         }
-        let fence = match plan::fence(info, state, level, &[domain], ways as u32) {
-            Ok(fence) => fence,
+        let isolation = match plan::isolate(info, state, level, &[domain], ways as u32) {
+            Ok(isolation) => isolation,
             Err(why) => return refuse(why),
         };
-        let split = fence.splits[&domain];
+        let split = isolation.splits[&domain];
         if split.with_io {
             return refuse(format!("the {ways} ways it takes are not free of those that devices use"));
         }
@@ -226,7 +226,7 @@ impl RegionPlan {
             group: id.clone(),
             schemata: schemata.clone(),
         };
-        let mut steps: Vec<Step> = fence.shrunk.iter().map(shrink).collect();
+        let mut steps: Vec<Step> = isolation.shrunk.iter().map(shrink).collect();
         let mut schemata = Schemata::new();
         schemata.set_mask(resource, domain, split.alone);
         steps.extend([

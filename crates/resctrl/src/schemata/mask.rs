@@ -80,9 +80,9 @@ impl fmt::Debug for Mask {
     }
 }
 
-/// Why a text is no mask.
+/// Why a text is not a mask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no mask: write up to 16 hexadecimal digits without a prefix, such as f0")]
+#[error("'{0}' is not a mask: write up to 16 hexadecimal digits without a prefix, such as f0")]
 pub struct ParseMaskError(String);
 
 impl FromStr for Mask {

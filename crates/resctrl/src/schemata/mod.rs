@@ -264,9 +264,9 @@ impl fmt::Display for Schemata {
     }
 }
 
-/// Why a text is no schemata.
+/// Why a text is not a valid schemata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no schemata: {why}; write lines such as L3:0=f;1=ff or MB:0=50")]
+#[error("'{text}' is not a valid schemata: {why}; write lines such as L3:0=f;1=ff or MB:0=50")]
 pub struct ParseSchemataError {
     text: String,
     why: String,
@@ -302,13 +302,14 @@ fn domains(resource: &Resource, values: &str) -> Result<BTreeMap<Domain, Setting
     for part in values.split(';') {
         let (domain, value) = part.split_once('=').ok_or_else(|| format!("'{}' has no '='", part.trim()))?;
         let (domain, value) = (domain.trim(), value.trim());
-        let number: Domain = domain.parse().map_err(|_| format!("'{domain}' is no number of a cache"))?;
+        let number: Domain =
+            domain.parse().map_err(|_| format!("'{domain}' is not the number of a cache"))?;
         let setting = match resource {
             known if known.cache_level().is_some() => {
                 Setting::Mask(value.parse().map_err(|error: ParseMaskError| error.to_string())?)
             }
             known if known.is_bandwidth() => {
-                Setting::Amount(value.parse().map_err(|_| format!("'{value}' is no bandwidth"))?)
+                Setting::Amount(value.parse().map_err(|_| format!("'{value}' is not a bandwidth"))?)
             }
             _ => Setting::Text(value.to_owned()),
         };

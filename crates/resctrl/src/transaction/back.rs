@@ -250,7 +250,7 @@ impl undo::Lives for Table<'_> {
 // What a journal left behind was about, and whether resctrl had been mounted for it.
 fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Restored, bool)>, Error> {
     let Some(mut record) = read::<Record>(path)? else { return Ok(None) };
-    let journal = Journal::go_on(path)?;
+    let journal = Journal::resume(path)?;
     if same::past(fs, &record.header)?.is_some() {
         // Nothing of it is left.
         journal.end()?;

@@ -103,7 +103,7 @@ impl Record {
     }
 }
 
-/// A line that is no step.
+/// A line that is not a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "note")]
 pub enum Note {

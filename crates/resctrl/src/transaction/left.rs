@@ -66,7 +66,7 @@ pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
         all.extend([Pending::Waiting, Pending::Damaged].iter().flat_map(|what| numbered(&dir, *what)));
     }
     all.retain(|path| path.exists());
-    all.iter().try_for_each(|path| Journal::go_on(path)?.end())?;
+    all.iter().try_for_each(|path| Journal::resume(path)?.end())?;
     Ok(!all.is_empty())
 }
 

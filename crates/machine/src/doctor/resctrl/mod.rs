@@ -86,7 +86,7 @@ fn room(view: &View, seen: &Overview) -> Finding {
             title: "No resctrl group can be made".into(),
             cause: format!("groups that exist use all {} of this processor", full.join(" and ")),
             consequence:
-                "no task can be fenced off in the cache; levers that would do so are listed as not run".into(),
+                "no task can be isolated in the cache; levers that would do so are listed as not run".into(),
             remedy: "remove a group that is no longer needed; 'ringfence resctrl' lists them".into(),
             evidence,
         };
@@ -94,7 +94,7 @@ fn room(view: &View, seen: &Overview) -> Finding {
     Finding {
         id: "resctrl".into(),
         severity: Severity::Info,
-        title: "Tasks can be fenced off in the cache".into(),
+        title: "Tasks can be isolated in the cache".into(),
         cause: "resctrl is mounted".into(),
         consequence: pseudo_locking(view).into(),
         remedy: "none needed; 'ringfence resctrl' shows who may use what".into(),

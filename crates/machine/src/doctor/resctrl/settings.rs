@@ -74,10 +74,9 @@ pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
             "the processor lets I/O write into the cache (shareable_bits)"
         }
         .into(),
-        consequence:
-            "a task that is fenced off in these ways is disturbed by network cards and disks all the \
+        consequence: "a task that is isolated in these ways is disturbed by network cards and disks all the \
                       same"
-                .into(),
+            .into(),
         remedy: if given {
             "give it other ways, as 'ringfence prove' does while there are any; I/O's are set in \
              /sys/fs/resctrl/info/L3/io_alloc_cbm"

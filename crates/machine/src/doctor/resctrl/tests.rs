@@ -205,7 +205,7 @@ fn what_was_left_behind_or_kept() {
     tree.write("/proc/sys/kernel/random/boot_id", "another\n");
     assert!(left(&tree).is_empty(), "nothing outlives a boot");
     tree.write("/run/ringfence/resctrl.kept", "{");
-    assert!(found(&tree, "resctrl-kept").evidence.contains("no journal"));
+    assert!(found(&tree, "resctrl-kept").evidence.contains("not a journal"));
 }
 
 #[test]
