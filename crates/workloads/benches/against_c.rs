@@ -8,7 +8,7 @@
 //! The C file is compiled with `$CC`, or `cc`, at -O2 and loaded as a shared object. Both sides write
 //! to one prefaulted mapping of 1 GiB, on one pinned thread, in order and wrapping, each from a place
 //! of its own: the C side starts half a mapping ahead, so that neither finds what the other just left
-//! in the caches. Windows of 10 ms come in pairs, the order in a pair drawn at random; a life is one
+//! in the caches. Windows of 10 ms come in pairs, the order in a pair drawn at random; a trial is one
 //! mapping with new physical pages. A ratio is ours over C's, by [`ringfence_analysis::estimate::slowdown`]:
 //! above 1 we are slower.
 //!
@@ -63,18 +63,18 @@ fn main() -> ExitCode {
 
 struct Options {
     measure: bool,
-    lives: u32,
+    trials: u32,
     pairs: u32,
     cpu: Option<u32>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Options { measure: false, lives: 10, pairs: 12, cpu: None };
+        let mut options = Options { measure: false, trials: 10, pairs: 12, cpu: None };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--bench" => options.measure = true,
-                "--quick" => (options.lives, options.pairs) = (4, 5),
+                "--quick" => (options.trials, options.pairs) = (4, 5),
                 "--cpu" => {
                     let cpu = args.next().and_then(|text| text.parse().ok());
                     options.cpu = Some(cpu.ok_or("--cpu wants a number")?);
@@ -93,7 +93,7 @@ struct Row {
     copy: String,
     function: PlainLoop,
     decides: bool,
-    // Blocks that take about PORTION_NS; found out in the first life.
+    // Blocks that take about PORTION_NS; found out in the first trial.
     portion: u64,
     pairs: Vec<Pair>,
 }
@@ -113,13 +113,13 @@ fn run() -> Result<bool, String> {
     let cpu = options.cpu.or(allowed.last()).ok_or("there is no CPU to run on")?;
     let _pinned = pin::Pinned::to(cpu).map_err(|error| error.to_string())?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-    for life in 0..options.lives {
-        eprintln!("life {} of {}", life + 1, options.lives);
-        measure_life(&mut rows, life, options.pairs, &mut rng)?;
+    for trial in 0..options.trials {
+        eprintln!("trial {} of {}", trial + 1, options.trials);
+        measure_trial(&mut rows, trial, options.pairs, &mut rng)?;
     }
     println!(
-        "CPU {cpu}, {} lives of {} pairs of {} ms, target 1 GiB of DRAM",
-        options.lives,
+        "CPU {cpu}, {} trials of {} pairs of {} ms, target 1 GiB of DRAM",
+        options.trials,
         options.pairs,
         WINDOW_NS / 1e6
     );
@@ -154,7 +154,7 @@ fn rows(library: &Library) -> Result<Vec<Row>, String> {
 }
 
 /// One mapping, shared by both sides and all rows.
-fn measure_life(rows: &mut [Row], life: u32, pairs: u32, rng: &mut impl Rng) -> Result<(), String> {
+fn measure_trial(rows: &mut [Row], trial: u32, pairs: u32, rng: &mut impl Rng) -> Result<(), String> {
     let mut regions = Regions::default();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     for i in (1..order.len()).rev() {
@@ -164,7 +164,7 @@ fn measure_life(rows: &mut [Row], life: u32, pairs: u32, rng: &mut impl Rng) -> 
         let row = &mut rows[index];
         let mut ours = Writer::new(&row.task, 1, &mut regions).map_err(|error| error.to_string())?;
         let mut plain = Plain::new(&row.task, ours.memory().clone(), row.function)?;
-        if life == 0 {
+        if trial == 0 {
             row.portion = portion(&mut ours);
         }
         let portion = row.portion;
@@ -181,7 +181,7 @@ fn measure_life(rows: &mut [Row], life: u32, pairs: u32, rng: &mut impl Rng) -> 
                 let baseline = window_of_plain();
                 (window_of_ours(), baseline)
             };
-            row.pairs.push(Pair { life, class: Class::Unprobed, baseline, arm });
+            row.pairs.push(Pair { trial, class: Class::Unprobed, baseline, arm });
         }
     }
     Ok(())
@@ -223,7 +223,7 @@ fn report(rows: &[Row]) -> bool {
     let mut fine = true;
     for row in rows {
         let windows = |side: fn(&Pair) -> Window| {
-            let windows: Vec<_> = row.pairs.iter().map(|pair| (pair.life, side(pair))).collect();
+            let windows: Vec<_> = row.pairs.iter().map(|pair| (pair.trial, side(pair))).collect();
             figure(&estimate::rate(&windows, LEVEL))
         };
         let ratio = estimate::slowdown(&row.pairs, LEVEL);

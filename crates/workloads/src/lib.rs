@@ -6,6 +6,7 @@ pub mod lines;
 pub mod mcf;
 mod pricer;
 pub mod read;
+pub mod record;
 pub mod ring;
 pub mod scale;
 mod stream;
@@ -25,7 +26,7 @@ pub struct Regions {
 
 /// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs) or
 /// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, and so
-/// do readers of equal memory, so that its layout is no difference between them.
+/// do readers of equal memory, so that its layout is not a difference between them.
 ///
 /// # Errors
 /// Where the memory cannot be had.
@@ -33,6 +34,7 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
     Ok(match task {
         Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, &mut regions.written)?)),
         Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
+        Task::Record(task) => Some(Box::new(record::Recorder::new(task, seed, &mut regions.written)?)),
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
         Task::Read(task) => Some(Box::new(read::Reader::new(task, seed, &mut regions.read)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
@@ -65,6 +67,7 @@ mod tests {
             ("workload = 'mcf'\nfootprint = '256KiB'", 1),
             ("workload = 'write'\nsize = '1MiB'", 0),
             ("workload = 'ring'\nsize = '1MiB'", 0),
+            ("workload = 'record'\nsize = '1MiB'", 0),
         ];
         let mut regions = Regions::default();
         for (text, settle) in tables {

@@ -27,7 +27,7 @@ pub trait Workload {
     fn resumed(&mut self) {}
 
     /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
-    /// caller sleeps instead of calling [`Workload::work`], and that time is no work. `None` for those
+    /// caller sleeps instead of calling [`Workload::work`], and that time is not work. `None` for those
     /// that work all the time.
     fn rest_until(&self) -> Option<u64> {
         None

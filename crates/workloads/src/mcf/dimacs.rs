@@ -35,8 +35,8 @@ pub enum DimacsError {
         /// What it should say.
         field: &'static str,
     },
-    /// A field is no number or out of its range.
-    #[error("line {line}: '{found}' is no {field}")]
+    /// A field is not a number or out of its range.
+    #[error("line {line}: '{found}' is not a valid {field}")]
     Bad {
         /// The line, from 1.
         line: usize,
@@ -214,20 +214,20 @@ mod tests {
             ("p max 1 0", "line 1: the problem is 'max', not 'min'"),
             ("p min", "line 1: the number of nodes is missing"),
             ("p min 1", "line 1: the number of arcs is missing"),
-            ("p min -1 0", "line 1: '-1' is no number of nodes"),
-            ("p min 5000000000 0", "line 1: '5000000000' is no number of nodes"),
+            ("p min -1 0", "line 1: '-1' is not a valid number of nodes"),
+            ("p min 5000000000 0", "line 1: '5000000000' is not a valid number of nodes"),
             ("p min 1 0 0", "line 1: there is more than fits from '0' on"),
             ("p min 1 0\np min 1 0", "line 2: there must be one 'p' line, before all nodes and arcs"),
             ("n 1 1\np min 1 0", "line 1: there must be one 'p' line, before all nodes and arcs"),
-            ("p min 1 0\nn 2 1", "line 2: '2' is no node number"),
+            ("p min 1 0\nn 2 1", "line 2: '2' is not a valid node number"),
             ("p min 1 0\nn 1", "line 2: the supply is missing"),
-            ("p min 1 0\nn 1 1.5", "line 2: '1.5' is no supply"),
-            ("p min 1 1\na 0 1 0 1 1", "line 2: '0' is no tail"),
-            ("p min 1 1\na 1 2 0 1 1", "line 2: '2' is no head"),
+            ("p min 1 0\nn 1 1.5", "line 2: '1.5' is not a valid supply"),
+            ("p min 1 1\na 0 1 0 1 1", "line 2: '0' is not a valid tail"),
+            ("p min 1 1\na 1 2 0 1 1", "line 2: '2' is not a valid head"),
             ("p min 1 1\na 1 1 1 1 1", "line 2: lower bounds other than 0 are not supported"),
-            ("p min 1 1\na 1 1 0 -2 1", "line 2: '-2' is no capacity"),
+            ("p min 1 1\na 1 1 0 -2 1", "line 2: '-2' is not a valid capacity"),
             ("p min 1 1\na 1 1 0 1", "line 2: the cost is missing"),
-            ("p min 1 1\na 1 1 0 1 9223372036854775808", "line 2: '9223372036854775808' is no cost"),
+            ("p min 1 1\na 1 1 0 1 9223372036854775808", "line 2: '9223372036854775808' is not a valid cost"),
             ("p min 1 2\na 1 1 0 1 1", "the 'p' line says 2 arcs, 1 are there"),
         ];
         for (text, message) in wrong {

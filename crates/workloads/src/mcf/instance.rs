@@ -69,10 +69,10 @@ impl Instance {
     ///
     /// # Panics
     ///
-    /// Where one of its ends is no node, or its capacity is negative.
+    /// Where one of its ends is not a node, or its capacity is negative.
     pub fn add_arc(&mut self, arc: Arc) {
         let Arc { tail, head, capacity, cost } = arc;
-        assert!(tail < self.nodes() && head < self.nodes(), "an end of {arc:?} is no node");
+        assert!(tail < self.nodes() && head < self.nodes(), "an end of {arc:?} is not a node");
         assert!(capacity >= 0, "the capacity of {arc:?} is negative");
         self.tail.push(tail);
         self.head.push(head);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "is no node")]
+    #[should_panic(expected = "is not a node")]
     fn refuses_an_arc_to_nowhere() {
         Instance::new(2).add_arc(Arc { tail: 0, head: 2, capacity: 1, cost: 1 });
     }

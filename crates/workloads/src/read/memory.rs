@@ -17,7 +17,7 @@ use super::super::SetupError;
 use super::mapping::Mapping;
 
 /// Regions already mapped: readers that differ in nothing that concerns the mapping share one, so that
-/// their memory is no difference between them, and a pseudo-locked region is mapped once only, since
+/// their memory is not a difference between them, and a pseudo-locked region is mapped once only, since
 /// the kernel fills it with zeros at every mmap (kernel, `pseudo_lock_dev_mmap`).
 #[derive(Default)]
 pub struct Regions {

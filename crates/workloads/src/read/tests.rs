@@ -68,6 +68,7 @@ fn a_reader_rests_after_a_round_and_after_a_pause() {
 
 #[test]
 fn what_happens_between_rounds_leaves_the_reads_alone() {
+    let mut lacks = Vec::new();
     for flush in FlushBetween::ALL {
         let task = Read {
             size: Bytes::kib(4),
@@ -78,7 +79,7 @@ fn what_happens_between_rounds_leaves_the_reads_alone() {
             ..Read::default()
         };
         if let Some(missing) = task.missing(Some(&Features::detect())) {
-            eprintln!("skipped: {missing}");
+            lacks.push(missing);
             continue;
         }
         let mut reader = reader(task);
@@ -89,5 +90,8 @@ fn what_happens_between_rounds_leaves_the_reads_alone() {
         }
         assert_eq!(reader.mapping.bytes()[64].get(), 64, "dirty: stored to");
         assert_eq!(counted.0.get(), 3 * 128);
+    }
+    if !lacks.is_empty() {
+        ringfence_testbed::skip_here("a part of what happens between rounds", &lacks.join(", "));
     }
 }

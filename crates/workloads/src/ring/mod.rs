@@ -3,7 +3,7 @@
 //! A task has one CPU, so the thread is producer and consumer in turn. A few entries wait in the ring, as
 //! many as 4096 or a quarter of it; each portion of work pushes a batch, by one fence in our ring, and
 //! then reads as many of those that have waited longest, every byte of them. What it costs two cores to hand
-//! entries over is no part of this: `cargo bench -p ringfence-persist` measures that.
+//! entries over is not part of this: `cargo bench -p ringfence-persist` measures that.
 //!
 //! The consumer gives space back lazily in every ring: ours and the repaired one make its position durable
 //! for a quarter of the ring at a time, the slides' others leave that to the producer, as published.
@@ -12,7 +12,7 @@ pub mod baselines;
 
 use ringfence_experiment::task::{Ring, RingVariant};
 use ringfence_persist::ring::{self, Options};
-use ringfence_persist::{LINE, Mapped, Pages, Region, Request, Ways};
+use ringfence_persist::{LINE, Mapped, Methods, Pages, Region, Request};
 
 use self::baselines::Kind;
 use super::write::Regions;
@@ -126,7 +126,7 @@ fn ours(region: Region, size: usize) -> Result<Sides, Fault> {
     let ring = ringfence_persist::Ring::create_with(
         region,
         Options { capacity, ..Options::default() },
-        Ways::of_processor(),
+        Methods::of_processor(),
     )?;
     let (producer, consumer) = (Box::new(ring.producer()?), Box::new(ring.consumer()?));
     Ok(Sides::Ours { producer, consumer })

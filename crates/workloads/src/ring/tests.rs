@@ -158,5 +158,5 @@ fn a_device_holds_one_ring() {
     assert!(error.is_usage() && error.to_string().contains("one by one"), "{error}");
     assert!(regions.reserve(&Target::Dram).is_ok() && regions.reserve(&Target::Dram).is_ok());
     let error = regions.reserve(&Target::Tmpfs("/proc".into())).unwrap_err().to_string();
-    assert!(error.contains("this is no tmpfs"), "{error}");
+    assert!(error.contains("this is not a tmpfs"), "{error}");
 }

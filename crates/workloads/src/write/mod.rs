@@ -60,14 +60,14 @@ impl Regions {
         Ok(memory)
     }
 
-    /// Sees to it that a ring can be made in a target: it cannot share its memory, and a device is one
-    /// memory, whoever maps it.
+    /// Makes sure that a ring or records can be made in a target: they cannot share their memory, and a device is
+    /// one memory, whoever maps it.
     pub(super) fn reserve(&mut self, target: &Target) -> Result<(), SetupError> {
         on_tmpfs(target)?;
         let Target::DevDax(path) = target else { return Ok(()) };
         if self.rings.contains(path) || self.mapped.iter().any(|mapped| mapped.target == *target) {
             return Err(SetupError::Other(format!(
-                "{target} holds one ring and nothing else, and several tasks use it: measure them one by one, or in a dax: target"
+                "{target} holds one ring, or the records of one task, and several tasks use it: measure them one by one, or in a dax: target"
             )));
         }
         self.rings.push(path.clone());
@@ -91,7 +91,7 @@ fn on_tmpfs(target: &Target) -> Result<(), SetupError> {
     match rustix::fs::statfs(folder) {
         Err(errno) => refuse(&std::io::Error::from(errno).to_string()),
         Ok(stat) if stat.f_type as u64 == TMPFS_MAGIC => Ok(()),
-        Ok(_) => refuse("this is no tmpfs: use file: for other file systems"),
+        Ok(_) => refuse("this is not a tmpfs: use file: for other file systems"),
     }
 }
 
@@ -157,7 +157,7 @@ impl Writer {
             for _ in 0..blocks {
                 let lines = self.blocks.ahead().next().expect("it has no end");
                 self.blocks.write(1);
-                // The range lies in the region; what the medium reports cannot be mended here, and a
+                // The range lies in the region; what the medium reports cannot be fixed here, and a
                 // writer whose msync fails reports no progress for it.
                 let _ = self.memory().msync(lines.start * LINE..lines.end * LINE);
             }
@@ -180,13 +180,14 @@ impl Writer {
             let block = &self.memory().lines()[block];
             match self.line {
                 LineState::Cold => block.iter().for_each(|line| self.evict.flush(line)),
-                _ => block.iter().for_each(lines::prefetch_to_write),
-            }
-            if self.line == LineState::Warm {
-                // Waits for the prefetches.
-                for line in block {
-                    black_box(line[0].load(Ordering::Relaxed));
+                LineState::Warm => {
+                    block.iter().for_each(lines::prefetch_to_write);
+                    // Waits for the prefetches.
+                    for line in block {
+                        black_box(line[0].load(Ordering::Relaxed));
+                    }
                 }
+                LineState::AsIs => {}
             }
         }
         isa::mfence();
