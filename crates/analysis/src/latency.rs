@@ -36,16 +36,16 @@ pub struct CaseLatencies {
 /// The share of operations that took at least as long as a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MissShare {
-    /// The mean over lives of each life's share.
+    /// The mean over trials of each trial's share.
     pub value: f64,
-    /// Lower bound, at least 0; `None` where one life gives no interval.
+    /// Lower bound, at least 0; `None` where one trial gives no interval.
     pub low: Option<f64>,
     /// Upper bound, at most 1.
     pub high: Option<f64>,
     /// Confidence level of the two bounds.
     pub level: f64,
-    /// Lives that it rests on.
-    pub lives: u32,
+    /// Trials that it rests on.
+    pub trials: u32,
     /// The least latency that counts as a miss, ns.
     pub from_ns: u64,
 }
@@ -79,31 +79,31 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
 }
 
 fn misses(samples: &[&Sample], from_ns: u64, level: f64) -> Option<MissShare> {
-    let mut lives: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut trials: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for sample in samples {
         let latencies = sample.latencies.as_ref()?;
-        let life = lives.entry(sample.life).or_default();
-        life.0 = life.0.saturating_add(latencies.from_floor(from_ns));
-        life.1 = life.1.saturating_add(latencies.total());
+        let trial = trials.entry(sample.trial).or_default();
+        trial.0 = trial.0.saturating_add(latencies.from_floor(from_ns));
+        trial.1 = trial.1.saturating_add(latencies.total());
     }
-    let lives: Vec<(f64, f64)> = lives
+    let trials: Vec<(f64, f64)> = trials
         .into_values()
         .filter(|(_, total)| *total > 0)
         .map(|(misses, total)| (misses as f64, total as f64))
         .collect();
-    share(&lives, from_ns, level)
+    share(&trials, from_ns, level)
 }
 
-// Student's t over lives, each of which is one share; but never narrower than what the count of operations
-// alone leaves open (Wilson, 1927): lives without any miss are no proof that there are none.
-fn share(lives: &[(f64, f64)], from_ns: u64, level: f64) -> Option<MissShare> {
-    let count = u32::try_from(lives.len()).ok().filter(|count| *count > 0)?;
+// Student's t over trials, each of which is one share; but never narrower than what the count of operations
+// alone leaves open (Wilson, 1927): trials without any miss are not proof that there are none.
+fn share(trials: &[(f64, f64)], from_ns: u64, level: f64) -> Option<MissShare> {
+    let count = u32::try_from(trials.len()).ok().filter(|count| *count > 0)?;
     let n = f64::from(count);
-    let value = lives.iter().map(|(misses, total)| misses / total).sum::<f64>() / n;
+    let value = trials.iter().map(|(misses, total)| misses / total).sum::<f64>() / n;
     let bounds = (count >= 2 && level > 0.0 && level < 1.0).then(|| {
-        let squares: f64 = lives.iter().map(|(misses, total)| (misses / total - value).powi(2)).sum();
+        let squares: f64 = trials.iter().map(|(misses, total)| (misses / total - value).powi(2)).sum();
         let half = t_two_sided(level, count) * (squares / (n - 1.0) / n).sqrt();
-        let total: f64 = lives.iter().map(|(_, total)| total).sum();
+        let total: f64 = trials.iter().map(|(_, total)| total).sum();
         let z = Normal::standard().inverse_cdf(0.5 + level / 2.0);
         let middle = (value + z * z / (2.0 * total)) / (1.0 + z * z / total);
         let wilson =
@@ -112,7 +112,7 @@ fn share(lives: &[(f64, f64)], from_ns: u64, level: f64) -> Option<MissShare> {
         (low, (value + half).max(middle + wilson).min(1.0))
     });
     let (low, high) = bounds.unzip();
-    Some(MissShare { value, low, high, level, lives: count, from_ns })
+    Some(MissShare { value, low, high, level, trials: count, from_ns })
 }
 
 fn per_unit(samples: &[&Sample]) -> Option<f64> {
@@ -134,7 +134,7 @@ mod tests {
         Scale { clock_ns: 20.0, hit_ns: 22.0, hit_high_ns: 28.0, miss_ns: 110.0, miss_low_ns: 96.0 };
 
     fn plan() -> Plan {
-        let text = "schema = 1\nname = 'x'\nmetric = 'reader'\nmeasure = { window = '3s' }\n\
+        let text = "schema = 2\nname = 'x'\nmetric = 'reader'\nmeasure = { window = '3s' }\n\
             [[role]]\nname = 'reader'\ntask = { workload = 'read' }\n\
             [[role]]\nname = 'noise'\ntask = { workload = 'stream' }\n\
             [[arm]]\nname = 'idle'\nactive = ['reader']\n\
@@ -143,10 +143,10 @@ mod tests {
         Plan::new(&experiment, &Topology::read(&fixtures::vm_2cpu().root()).unwrap(), None).unwrap()
     }
 
-    fn sample(life: u32, case: u32, buckets: &[(u64, u64)]) -> Sample {
+    fn sample(trial: u32, case: u32, buckets: &[(u64, u64)]) -> Sample {
         let latencies = Histogram::from(buckets.to_vec());
         Sample {
-            life,
+            trial,
             position: case,
             step_case: 1,
             case,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_kept_apart_and_lives_put_together() {
+    fn cases_are_kept_apart_and_trials_put_together() {
         let mut samples = vec![
             sample(0, 0, &[(24, 100)]),
             sample(0, 1, &[(24, 50), (96, 50)]),
@@ -179,28 +179,28 @@ mod tests {
         assert_eq!(noisy.histogram.buckets(), [(24, 120), (96, 50), (112, 30)]);
         // 96 ns is the threshold: what is faster than any miss is a hit.
         let misses = idle.misses.unwrap();
-        assert_eq!((misses.value, misses.low, misses.lives, misses.from_ns), (0.0, Some(0.0), 2, 96));
+        assert_eq!((misses.value, misses.low, misses.trials, misses.from_ns), (0.0, Some(0.0), 2, 96));
         assert!(
             misses.high.unwrap() > 0.01 && misses.high.unwrap() < 0.02,
             "200 reads show no less: {misses:?}"
         );
         let misses = noisy.misses.unwrap();
         assert!((misses.value - 0.4).abs() < 1e-12);
-        // Two lives: t = 12.7, half the distance of 0.2 is 0.1.
+        // Two trials: t = 12.7, half the distance of 0.2 is 0.1.
         assert_eq!((misses.low, misses.high), (Some(0.0), Some(1.0)));
         assert_eq!(noisy.counted_misses, Some(0.05));
     }
 
     #[test]
-    fn the_interval_is_students_where_lives_differ() {
-        let lives: Vec<(f64, f64)> = [0.2, 0.3, 0.4].iter().map(|share| (share * 1e6, 1e6)).collect();
-        let found = share(&lives, 96, 0.95).unwrap();
+    fn the_interval_is_students_where_trials_differ() {
+        let trials: Vec<(f64, f64)> = [0.2, 0.3, 0.4].iter().map(|share| (share * 1e6, 1e6)).collect();
+        let found = share(&trials, 96, 0.95).unwrap();
         // t with two degrees of freedom 4.3027, standard error 0.1 / sqrt(3).
         let half = 4.302_652_7 * 0.1 / 3f64.sqrt();
         assert!((found.low.unwrap() - (0.3 - half)).abs() < 1e-6, "{found:?}");
         assert!((found.high.unwrap() - (0.3 + half)).abs() < 1e-6, "{found:?}");
-        let one = share(&lives[..1], 96, 0.95).unwrap();
-        assert_eq!((one.value, one.low, one.high, one.lives), (0.2, None, None, 1));
+        let one = share(&trials[..1], 96, 0.95).unwrap();
+        assert_eq!((one.value, one.low, one.high, one.trials), (0.2, None, None, 1));
         assert_eq!(share(&[], 96, 0.95), None);
     }
 

@@ -60,8 +60,8 @@ pub struct CoRunner {
 // The metric's work in one window, its instances together.
 #[derive(Debug, Clone)]
 struct MetricWindow {
-    life: u32,
-    // The block and the step in it.
+    trial: u32,
+    // The round and the step in it.
     step: (u32, u32),
     class: Class,
     case: usize,
@@ -72,8 +72,8 @@ struct MetricWindow {
 /// confidence; that of the look which was the last one, or at which it stands.
 pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
     let measure = &plan.experiment.measure;
-    let lives = samples.iter().map(|sample| sample.life + 1).max().unwrap_or(0);
-    estimate::Looks::of(measure).map_or(measure.confidence.0, |looks| looks.level_after(lives))
+    let trials = samples.iter().map(|sample| sample.trial + 1).max().unwrap_or(0);
+    estimate::Looks::of(measure).map_or(measure.confidence.0, |looks| looks.level_after(trials))
 }
 
 /// All measured cases, in order, every interval at `level`.
@@ -125,8 +125,8 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
     plan.measured().into_iter().map(estimate).collect()
 }
 
-/// How much slower everybody but the metric's role is in one case than in another, life by life. Both
-/// must be measured cases of the same lives.
+/// How much slower everybody but the metric's role is in one case than in another, trial by trial. Both
+/// must be measured cases of the same trials.
 pub fn co_runners_slowdown(
     plan: &Plan,
     samples: &[Sample],
@@ -135,7 +135,7 @@ pub fn co_runners_slowdown(
     level: f64,
 ) -> Estimate {
     let metric = plan.experiment.metric.as_str();
-    let mut lives: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
+    let mut trials: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| *sample.role != *metric && sample.case == sample.step_case) {
         let side = match sample.case as usize {
             number if number == than => 0,
@@ -143,19 +143,19 @@ pub fn co_runners_slowdown(
             _ => continue,
         };
         let nothing = [Window { units: 0.0, ns: 0.0 }; 2];
-        let window = &mut lives.entry(sample.life).or_insert(nothing)[side];
+        let window = &mut trials.entry(sample.trial).or_insert(nothing)[side];
         window.units += sample.units as f64;
         window.ns += sample.busy_ns as f64;
     }
-    // A life that was cut short may lack one side.
-    let both = lives.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
+    // A trial that was cut short may lack one side.
+    let both = trials.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
     let pairs: Vec<Pair> =
-        both.map(|(life, [baseline, arm])| Pair { life, class: Class::Unprobed, baseline, arm }).collect();
+        both.map(|(trial, [baseline, arm])| Pair { trial, class: Class::Unprobed, baseline, arm }).collect();
     estimate::slowdown(&pairs, level)
 }
 
-/// What [`main_estimates`] rests on, for each measured case by number: the log of every life's figure.
-pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
+/// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's figure.
+pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
     let windows = metric_windows(plan, samples);
     let logs = |case: usize| match plan.cases[case].baseline {
         Some(_) => estimate::slowdown_logs(&pairs(&windows, case)),
@@ -165,7 +165,7 @@ pub fn life_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>
 }
 
 /// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
-/// ratio of both costs, life by life, over the lives that have both. Where both move bytes it is the time
+/// ratio of both costs, trial by trial, over the trials that have both. Where both move bytes it is the time
 /// per byte, for units of several sizes.
 pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
     let windows = metric_windows(plan, samples);
@@ -184,19 +184,19 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
 
 /// For an A/A experiment: the slowdown that each of its experiments sees, where there is none.
 pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
-    let lives = plan.experiment.aa?;
+    let trials = plan.experiment.aa?;
     let level = plan.experiment.measure.confidence.0;
     let windows = metric_windows(plan, samples);
     let mut estimates = Vec::new();
     for case in plan.measured() {
         let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
         for pair in pairs(&windows, case) {
-            experiments.entry(pair.life / lives).or_default().push(pair);
+            experiments.entry(pair.trial / trials).or_default().push(pair);
         }
-        // An experiment cut short by an interruption has fewer lives and is left out.
+        // An experiment cut short by an interruption has fewer trials and is left out.
         let whole = |pairs: &&Vec<Pair>| {
-            pairs.iter().map(|pair| pair.life).collect::<std::collections::BTreeSet<_>>().len()
-                == lives as usize
+            pairs.iter().map(|pair| pair.trial).collect::<std::collections::BTreeSet<_>>().len()
+                == trials as usize
         };
         estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
     }
@@ -207,7 +207,7 @@ pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
 // already; only references are kept, since there may be millions.
 fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
     let metric = plan.experiment.metric.as_str();
-    let place = |sample: &&Sample| (sample.life, sample.block, sample.step, sample.position);
+    let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
     let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
     if !own.is_sorted_by_key(place) {
         own.sort_by_key(place);
@@ -218,8 +218,8 @@ fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
         let units: u64 = together.iter().map(|sample| sample.units).sum();
         let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
         by_case[first.step_case as usize].push(MetricWindow {
-            life: first.life,
-            step: (first.block, first.step),
+            trial: first.trial,
+            step: (first.round, first.step),
             class: first.class,
             case: first.case as usize,
             window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
@@ -231,11 +231,11 @@ fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
 // Complete pairs of a case: an interrupted step has only one window and is left out.
 fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
     windows[case]
-        .chunk_by(|a, b| (a.life, a.step) == (b.life, b.step))
+        .chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step))
         .filter_map(|step| {
             let [a, b] = step else { return None };
             let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
-            Some(Pair { life: arm.life, class: arm.class, baseline: baseline.window, arm: arm.window })
+            Some(Pair { trial: arm.trial, class: arm.class, baseline: baseline.window, arm: arm.window })
         })
         .collect()
 }
@@ -246,7 +246,7 @@ fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
 
 fn own(windows: &[Vec<MetricWindow>], case: usize) -> Vec<(u32, Window)> {
     let own = windows[case].iter().filter(|window| window.case == case);
-    own.map(|window| (window.life, window.window)).collect()
+    own.map(|window| (window.trial, window.window)).collect()
 }
 
 // What every role but the metric did, by case and role, in one pass.

@@ -31,13 +31,13 @@ pub struct Timeline {
 pub struct Point {
     /// Start of the first window, s since the beginning.
     pub at_s: f64,
-    /// The life of the first window.
-    pub life: u32,
+    /// The trial of the first window.
+    pub trial: u32,
     /// Windows that it stands for.
     pub windows: usize,
     /// The case, where it stands for a single window.
     pub case: Option<usize>,
-    /// How the CPUs in use lay to each other.
+    /// How far apart the CPUs in use were.
     pub class: Class,
     /// The median round trip between them, ns, where probed.
     pub ping_ns: Option<f64>,
@@ -49,10 +49,45 @@ pub struct Point {
     pub greatest: f64,
 }
 
+/// The windows of one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfTrial {
+    /// The trial.
+    pub trial: u32,
+    /// Start of its first point, s since the beginning.
+    pub at_s: f64,
+    /// Windows.
+    pub windows: usize,
+    /// Least time per unit over the case's median.
+    pub least: f64,
+    /// The median of the points' medians.
+    pub median: f64,
+    /// Greatest time per unit over the case's median.
+    pub greatest: f64,
+}
+
+impl Timeline {
+    /// A row for each trial, of the points that begin in it.
+    pub fn by_trial(&self) -> Vec<OfTrial> {
+        let of_trial = |points: &[Point]| {
+            let mut medians: Vec<f64> = points.iter().map(|point| point.median).collect();
+            OfTrial {
+                trial: points[0].trial,
+                at_s: points[0].at_s,
+                windows: points.iter().map(|point| point.windows).sum(),
+                least: points.iter().map(|point| point.least).fold(f64::INFINITY, f64::min),
+                median: geometric_median(&mut medians),
+                greatest: points.iter().map(|point| point.greatest).fold(0.0, f64::max),
+            }
+        };
+        self.points.chunk_by(|a, b| a.trial == b.trial).map(of_trial).collect()
+    }
+}
+
 // One window, its instances together.
 struct Seen {
     start_ns: u64,
-    life: u32,
+    trial: u32,
     case: usize,
     class: Class,
     ping_ns: Option<f64>,
@@ -77,7 +112,7 @@ pub fn timeline(plan: &Plan, samples: &[Sample], most: usize) -> Timeline {
 
 fn windows(plan: &Plan, samples: &[Sample]) -> (Vec<Seen>, usize) {
     let metric = plan.experiment.metric.as_str();
-    let place = |sample: &&Sample| (sample.life, sample.block, sample.step, sample.position);
+    let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
     let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
     if !own.is_sorted_by_key(place) {
         own.sort_by_key(place);
@@ -93,7 +128,7 @@ fn windows(plan: &Plan, samples: &[Sample]) -> (Vec<Seen>, usize) {
         }
         seen.push(Seen {
             start_ns: first.start_ns,
-            life: first.life,
+            trial: first.trial,
             case: first.case as usize,
             class: first.class,
             ping_ns: first.ping_before_ns,
@@ -122,7 +157,7 @@ fn point(windows: &[&Seen]) -> Point {
     let mut pings: Vec<f64> = windows.iter().filter_map(|window| window.ping_ns).collect();
     Point {
         at_s: first.start_ns as f64 / 1e9,
-        life: first.life,
+        trial: first.trial,
         windows: windows.len(),
         case: (windows.len() == 1).then_some(first.case),
         class: first.class,
@@ -148,7 +183,7 @@ mod tests {
     use ringfence_experiment::plan::{Active, Case};
 
     fn plan() -> Plan {
-        let text = "schema = 1\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
+        let text = "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
             task = { workload = 'alu' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n";
         let active = vec![Active { role: 0, count: 1, variant: 0 }];
         let case = |arm: &str| Case {
@@ -216,6 +251,19 @@ mod tests {
         assert_eq!((last.windows, last.case), (2, None));
         assert!((last.ping_ns.unwrap() - (104.0f64 * 105.0).sqrt()).abs() < 1e-9);
         assert_eq!(all.points.iter().map(|point| point.windows).sum::<usize>(), all.windows);
+    }
+
+    #[test]
+    fn points_are_put_together_by_trial() {
+        let of =
+            |trial: u32, step: u32, units: u64| Sample { trial, ..sample(step, 0, units, Class::Sharing) };
+        let samples = [of(0, 0, 100), of(0, 1, 50), of(1, 2, 100), of(1, 3, 25), of(1, 4, 100)];
+        let rows = timeline(&plan(), &samples, 100).by_trial();
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.trial, row.at_s, row.windows, row.least, row.greatest)).collect();
+        assert_eq!(shown, [(0, 0.0, 2, 1.0, 2.0), (1, 2.0, 3, 1.0, 4.0)]);
+        assert_eq!(rows[1].median, 1.0);
+        assert!((rows[0].median - 2.0f64.sqrt()).abs() < 1e-9);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use ringfence_experiment::placement::{Place, Placed};
 use ringfence_experiment::plan::{Active, Case, Plan};
 use ringfence_experiment::sample::Sample;
 
-const EXPERIMENT: &str = "schema = 1\nname = 'rate'\nmetric = 'victim'\n\
+const EXPERIMENT: &str = "schema = 2\nname = 'rate'\nmetric = 'victim'\n\
     [[role]]\nname = 'victim'\ntask = { workload = 'chase' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let steps: Vec<Vec<Sample>> = (0..250_000_u32)
         .map(|step| {
             let sample = |position| Sample {
-                life: step / 1000,
-                block: step / 100 % 10,
+                trial: step / 1000,
+                round: step / 100 % 10,
                 step: step % 100,
                 position,
                 role: role.clone(),

@@ -9,9 +9,14 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 
+// The version since which columns are called as they are today.
+const RENAMED: u32 = 3;
+
 /// A column: its name, and how a sample's value is taken and set.
 pub struct Column {
     pub name: &'static str,
+    /// What it was called before version 3, if otherwise. No name is ever given to another column.
+    pub before: Option<&'static str>,
     pub kind: Kind,
     /// The first version of the format that has it.
     pub since: u32,
@@ -52,26 +57,40 @@ macro_rules! column {
         column!($kind, $field, since 1)
     };
     ($kind:ident, $field:ident, since $version:literal) => {
+        column!($kind, $field, since $version, before None)
+    };
+    ($kind:ident, $field:ident, before $name:literal) => {
+        column!($kind, $field, since 1, before Some($name))
+    };
+    ($kind:ident, $field:ident, since $version:literal, before $before:expr) => {
         Column {
             name: stringify!($field),
+            before: $before,
             kind: Kind::$kind(|sample| sample.$field, |sample, value| sample.$field = value),
             since: $version,
         }
     };
 }
 
+impl Column {
+    /// What a version of the format calls it.
+    pub fn name_in(&self, version: u32) -> &'static str {
+        self.before.filter(|_| version < RENAMED).unwrap_or(self.name)
+    }
+}
+
 /// A column that is added says `since` the version after [`SCHEMA`](crate::SCHEMA), which rises to it.
 pub const COLUMNS: &[Column] = &[
-    column!(U32, life),
-    column!(U32, block),
+    column!(U32, trial, before "life"),
+    column!(U32, round, before "block"),
     column!(U32, step),
     column!(U32, position),
     column!(U32, step_case),
     column!(U32, case),
-    Column { name: "role", kind: Kind::Role, since: 1 },
+    Column { name: "role", before: None, kind: Kind::Role, since: 1 },
     column!(U32, instance),
     column!(U32, cpu),
-    Column { name: "class", kind: Kind::Class, since: 1 },
+    Column { name: "class", before: None, kind: Kind::Class, since: 1 },
     column!(OptF64, ping_before_ns),
     column!(OptF64, ping_after_ns),
     column!(U64, start_ns),
@@ -133,7 +152,7 @@ impl Known {
         let known = self.roles.iter().find(|role| role.as_bytes() == name);
         known
             .cloned()
-            .ok_or_else(|| format!("'{}' is no role of the experiment", String::from_utf8_lossy(name)))
+            .ok_or_else(|| format!("'{}' is not a role of the experiment", String::from_utf8_lossy(name)))
     }
 
     /// Checks that samples name cases that exist.
@@ -177,7 +196,8 @@ mod tests {
     fn every_field_has_the_column_of_its_name() {
         let Value::Object(mut fields) = serde_json::to_value(filled()).unwrap() else { panic!("no object") };
         for (number, column) in (1_u32..).zip(COLUMNS) {
-            let value = fields.remove(column.name).unwrap_or_else(|| panic!("{} is no field", column.name));
+            let value =
+                fields.remove(column.name).unwrap_or_else(|| panic!("{} is not a field", column.name));
             let expected = match column.kind {
                 Kind::U32(..) | Kind::U64(..) | Kind::OptU64(..) => json!(number),
                 Kind::OptF64(..) => json!(f64::from(number)),

@@ -51,7 +51,10 @@ pub fn sync_folder(path: &Path) -> Result<(), DatasetError> {
 pub fn open(path: &Path) -> Result<File, DatasetError> {
     let metadata = fs::metadata(path).map_err(DatasetError::io("read", path))?;
     if !metadata.is_file() {
-        return Err(DatasetError::damaged(path, "this is no ordinary file: restore it as it was written"));
+        return Err(DatasetError::damaged(
+            path,
+            "this is not an ordinary file: restore it as it was written",
+        ));
     }
     File::open(path).map_err(DatasetError::io("read", path))
 }

@@ -52,7 +52,7 @@ pub fn entries(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let metadata = fs::metadata(dir)
         .map_err(|error| DatasetError::usage(dir, format!("{error}; name the folder of a dataset")))?;
     if !metadata.is_dir() {
-        return Err(DatasetError::usage(dir, "this is no folder; name the folder of a dataset"));
+        return Err(DatasetError::usage(dir, "this is not a folder; name the folder of a dataset"));
     }
     let read = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     read.map_err(DatasetError::io("list", dir))

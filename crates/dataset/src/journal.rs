@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::sample::Sample;
+use ringfence_experiment::sample::{self, Sample};
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
@@ -59,7 +59,7 @@ impl Journal {
         files::replace(path, |file| {
             let mut file = BufWriter::with_capacity(1 << 16, file);
             file.write_all(&v2::header()).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
-            for step in samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)) {
+            for step in sample::steps(samples) {
                 let rows: Vec<Row> = step.iter().map(Row).collect();
                 let line = serde_json::to_vec(&rows).expect("numbers and names go into memory");
                 file.write_all(&line).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
@@ -104,7 +104,7 @@ struct Whole {
     length: u64,
 }
 
-/// Reads a journal step by step. A torn last line is no step.
+/// Reads a journal step by step. A torn last line is not a step.
 pub fn read(
     path: &Path,
     known: &Known,
@@ -143,7 +143,7 @@ fn whole(
                     format!("delete the file from there on to read what stands before, {} lines", number - 1);
                 return Err(DatasetError::damaged(
                     path,
-                    format!("line {number} is no step ({problem}): {remedy}"),
+                    format!("line {number} is not a step ({problem}): {remedy}"),
                 ));
             }
         }
@@ -168,7 +168,7 @@ fn columns(path: &Path, header: &[u8]) -> Result<Vec<&'static Column>, DatasetEr
 
 fn no_journal(path: &Path, problem: &str) -> DatasetError {
     let problem =
-        format!("this is no journal that this program knows ({problem}): restore it as it was written");
+        format!("this is not a journal that this program knows ({problem}): restore it as it was written");
     DatasetError::damaged(path, problem)
 }
 

@@ -15,7 +15,7 @@
 //! instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`] goes the same way back.
 //!
 //! In `latencies.parquet` a row is a bucket that holds anything: `sample` (u64, the row in `samples.parquet`,
-//! from 0), `life`, `case` (u32) and `role` as there, `floor_ns` (u64, the least latency of the bucket, which
+//! from 0), `trial`, `case` (u32) and `role` as there, `floor_ns` (u64, the least latency of the bucket, which
 //! reaches up to the next of eight boundaries in every power of two) and `count` (u64). The counts of a window
 //! add up to its `units`. What reading the clock, a hit and a miss take is in the manifest, as `scale`.
 //!

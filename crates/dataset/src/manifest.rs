@@ -175,7 +175,7 @@ impl Manifest {
     }
 
     /// That of the same dataset when measuring goes on now, the last window having ended at `after_ns`.
-    pub(super) fn go_on(mut self, after_ns: u64, from_ns: u64) -> Self {
+    pub(super) fn resume(mut self, after_ns: u64, from_ns: u64) -> Self {
         let at = Date::new(SystemTime::now()).rfc3339();
         // Where nothing was measured after the last time, that was none.
         self.resumed.retain(|earlier| earlier.from_ns <= after_ns);
@@ -187,7 +187,7 @@ impl Manifest {
         self
     }
 
-    /// How long ago the folder was made; `None` where the text is no time, or one that is still to come.
+    /// How long ago the folder was made; `None` where the text is not a time, or one that is still to come.
     pub fn age(&self) -> Option<Duration> {
         let created = Date::parse(&self.created)?;
         SystemTime::now().duration_since(created).ok()

@@ -36,19 +36,20 @@ impl Dataset {
     /// Reads a folder.
     ///
     /// # Errors
-    /// One sentence where it is no dataset, or one that is damaged or newer than this program.
+    /// One sentence where it is not a dataset, or one that is damaged or newer than this program.
     pub fn open(dir: &Path) -> Result<Self, DatasetError> {
         folder::entries(dir)?;
         if !dir.join(MANIFEST).exists() {
-            let problem =
-                format!("this folder is no dataset (there is no {MANIFEST}); name one that Ringfence wrote");
+            let problem = format!(
+                "this folder is not a dataset (there is no {MANIFEST}); name one that Ringfence wrote"
+            );
             return Err(DatasetError::usage(dir, problem));
         }
         let manifest = stored_manifest::read(dir)?;
         let plan = plan(dir, &manifest)?;
         let path = dir.join(MACHINE);
         let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {
-            DatasetError::damaged(&path, format!("this is no JSON ({error}): restore it as it was written"))
+            DatasetError::damaged(&path, format!("this is not JSON ({error}): restore it as it was written"))
         })?;
         let samples = samples(dir, &manifest, &Known::new(&plan))?;
         Ok(Self { dir: dir.into(), manifest, plan, machine, samples })

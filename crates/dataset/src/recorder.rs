@@ -76,7 +76,7 @@ impl Recorder {
             // A journal with the same samples first, and only then a manifest that says to read it.
             State::Complete => Journal::replace(&path, &dataset.samples)?,
         };
-        let manifest = dataset.manifest.clone().go_on(dataset.end_ns(), from_ns);
+        let manifest = dataset.manifest.clone().resume(dataset.end_ns(), from_ns);
         manifest.write(&dir)?;
         // It is no longer read, and would be incomplete for others: should it stay, no harm is done.
         for file in [SAMPLES, LATENCIES] {

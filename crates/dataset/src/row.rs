@@ -23,7 +23,7 @@ impl Serialize for Row<'_> {
                 Kind::U32(get, _) => row.serialize_element(&get(sample))?,
                 Kind::U64(get, _) => row.serialize_element(&get(sample))?,
                 Kind::OptU64(get, _) => row.serialize_element(&get(sample))?,
-                // What is no number becomes null, which says the same.
+                // What is not a number becomes null, which says the same.
                 Kind::OptF64(get, _) => row.serialize_element(&get(sample))?,
                 Kind::Role => row.serialize_element(&*sample.role)?,
                 Kind::Class => row.serialize_element(&sample.class)?,

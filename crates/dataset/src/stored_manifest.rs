@@ -13,7 +13,10 @@ pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
     let path = dir.join(MANIFEST);
     let text = files::read(&path)?;
     let broken = |error: serde_json::Error| {
-        DatasetError::damaged(&path, format!("this is no manifest ({error}): restore it as it was written"))
+        DatasetError::damaged(
+            &path,
+            format!("this is not a manifest ({error}): restore it as it was written"),
+        )
     };
     let value: Value = serde_json::from_str(&text).map_err(broken)?;
     let format = formats::of(value.get("schema").and_then(Value::as_u64))

@@ -15,7 +15,7 @@ pub const LONGEST: u64 = 64 << 20;
 /// a pipe that nobody writes to would wait for ever.
 ///
 /// # Errors
-/// The kernel's; [`io::ErrorKind::InvalidInput`] for what is no ordinary file, and
+/// The kernel's; [`io::ErrorKind::InvalidInput`] for what is not an ordinary file, and
 /// [`io::ErrorKind::FileTooLarge`] for what is longer.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
@@ -24,7 +24,7 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
         return Err(Errno::ISDIR.into());
     }
     if !kind.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no ordinary file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not an ordinary file"));
     }
     let mut bytes = Vec::new();
     file.take(longest + 1).read_to_end(&mut bytes)?;

@@ -2,8 +2,8 @@
 
 use super::columns;
 
-/// The version since which the files are laid out as they are written today.
-pub const LAYOUT: u32 = 2;
+/// The version since which the files are laid out, and their columns called, as they are written today.
+pub const LAYOUT: u32 = 3;
 
 /// The version of the folder's format that this program writes, and the newest that it reads; it reads all
 /// from 1 on. It rises with every column that is added, and where a file is laid out in another way.

@@ -5,7 +5,7 @@ use std::path::Path;
 use ringfence_experiment::nearest;
 use ringfence_experiment::plan::{NotRun, Plan};
 use ringfence_experiment::task::text::{self, WORKLOADS};
-use ringfence_experiment::task::{Memory, Read, Target, Task};
+use ringfence_experiment::task::{Memory, Target, Task};
 use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
@@ -35,7 +35,9 @@ pub fn plan_for(
         let reason = what
             .active
             .iter()
-            .find_map(|active| lacks(&plan.variants[active.role][active.variant].task, machine, has_program))
+            .find_map(|active| {
+                unmet_requirement(&plan.variants[active.role][active.variant].task, machine, has_program)
+            })
             .or_else(|| arm.and_then(isolation::missing));
         plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
     }
@@ -57,22 +59,30 @@ pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, Exp
 
 /// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
 /// trying, such as room or permissions, is not looked at.
-pub fn lacks(task: &Task, machine: &Machine, has_program: &dyn Fn(&str) -> bool) -> Option<String> {
+pub fn unmet_requirement(
+    task: &Task,
+    machine: &Machine,
+    has_program: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     match task {
-        Task::Write(write) => lacks_target(&write.target, machine),
-        Task::Ring(ring) => lacks_target(&ring.target, machine),
+        Task::Write(write) => unmet_by_target(&write.target, machine),
+        Task::Ring(ring) => unmet_by_target(&ring.target, machine),
+        Task::Record(record) => unmet_by_target(&record.target, machine),
         Task::Command(command) => {
             let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
             let missing = wanted.find(|program| !has_program(program))?;
             Some(format!("there is no program '{missing}' here"))
         }
-        Task::Read(Read { memory: Memory::Locked(device), .. }) => lacks_region(device),
-        _ => None,
+        Task::Read(read) => match &read.memory {
+            Memory::Locked(device) => unmet_by_region(device),
+            Memory::Malloc => None,
+        },
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) => None,
     }
 }
 
 // Where regions can be locked at all, this one is yet to be made.
-fn lacks_region(device: &Path) -> Option<String> {
+fn unmet_by_region(device: &Path) -> Option<String> {
     if device.exists() {
         return None;
     }
@@ -85,24 +95,27 @@ fn lacks_region(device: &Path) -> Option<String> {
     })
 }
 
-fn lacks_target(target: &Target, machine: &Machine) -> Option<String> {
+fn unmet_by_target(target: &Target, machine: &Machine) -> Option<String> {
     let of_kind = |kind: TargetKind| {
         let known = machine.targets.iter().filter(move |known| known.kind == kind);
         known.filter_map(|known| known.name.split_once(':').map(|(_, path)| Path::new(path)))
     };
     match target {
-        Target::Dax(path) if !of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount)) => {
-            Some(format!("no file system is mounted with DAX at {}", path.display()))
+        Target::Dax(path) => {
+            let there = of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount));
+            (!there).then(|| format!("no file system is mounted with DAX at {}", path.display()))
         }
-        Target::DevDax(path) if !of_kind(TargetKind::Devdax).any(|device| device == path) => {
-            Some(format!("there is no device {}", path.display()))
+        Target::DevDax(path) => {
+            let there = of_kind(TargetKind::Devdax).any(|device| device == path);
+            (!there).then(|| format!("there is no device {}", path.display()))
         }
-        Target::Node(node) => lacks_node(&machine.topology, *node),
-        _ => None,
+        Target::Node(node) => unmet_by_node(&machine.topology, *node),
+        // Only trying shows what these lack.
+        Target::Dram | Target::Tmpfs(_) | Target::File(_) => None,
     }
 }
 
-fn lacks_node(topology: &Topology, node: u32) -> Option<String> {
+fn unmet_by_node(topology: &Topology, node: u32) -> Option<String> {
     // Where the kernel tells of no nodes, all memory is one.
     let there = topology.node(node).is_some() || (topology.nodes.is_empty() && node == 0);
     (!there).then(|| format!("this machine has no NUMA node {node}"))
@@ -163,26 +176,26 @@ mod tests {
             let table = format!("workload = '{workload}'\ntarget = '{target}'");
             ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
         };
-        let lacks = |target: &str, machine: &Machine| {
-            let [lacking, same] =
-                ["write", "ring"].map(|name| lacks(&task(name, target), machine, &|_| true));
-            assert_eq!(lacking, same);
+        let unmet = |target: &str, machine: &Machine| {
+            let [lacking, ring, record] = ["write", "ring", "record"]
+                .map(|name| unmet_requirement(&task(name, target), machine, &|_| true));
+            assert_eq!([&lacking; 2], [&ring, &record]);
             lacking
         };
         for target in
             ["dram", "tmpfs:/dev/shm", "file:/nowhere", "dax:/mnt/pmem0/x", "devdax:/dev/dax1.0", "node:1"]
         {
-            assert_eq!(lacks(target, &xeon), None, "{target}");
+            assert_eq!(unmet(target, &xeon), None, "{target}");
         }
-        assert_eq!(lacks("node:2", &cxl), None);
+        assert_eq!(unmet("node:2", &cxl), None);
         for (target, why) in [
             ("dax:/mnt/pmem0", "no file system is mounted with DAX at /mnt/pmem0"),
             ("devdax:/dev/dax1.0", "there is no device /dev/dax1.0"),
             ("node:1", "this machine has no NUMA node 1"),
         ] {
-            assert_eq!(lacks(target, &vm).as_deref(), Some(why));
+            assert_eq!(unmet(target, &vm).as_deref(), Some(why));
         }
-        assert!(lacks("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
+        assert!(unmet("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
     }
 
     #[test]
@@ -193,8 +206,8 @@ mod tests {
             ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
         };
         // What is there is tried; whether it is a region is known then.
-        assert_eq!(lacks(&task("/dev/null"), &vm, &|_| true), None);
-        let why = lacks(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
+        assert_eq!(unmet_requirement(&task("/dev/null"), &vm, &|_| true), None);
+        let why = unmet_requirement(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
         assert!(why.contains("lock"), "{why}");
     }
 
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_lacking_is_not_run_unless_it_is_all_there_was() {
-        let text = "schema = 1\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = ['w']\n";
+        let text = "schema = 2\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = ['w']\n";
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let plan = |targets: &str| {
             let experiment = Experiment::parse(&text.replace("TARGETS", targets)).unwrap();

@@ -144,7 +144,7 @@ struct Groups {
 
 impl Groups {
     // A program with a quota runs in a group that has it, where one can be made. Programs have a worker
-    // each. The group of the life before may still be there.
+    // each. The group of the trial before may still be there.
     fn limit(&mut self, spec: &mut Spec) {
         let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
             Task::Command(_) => assigned.quota,

@@ -1,4 +1,4 @@
-//! What runs a plan: an engine starts lives, pauses and resumes tasks, and measures windows.
+//! What runs a plan: an engine starts trials, pauses and resumes tasks, and measures windows.
 //!
 //! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
@@ -23,8 +23,8 @@ use ringfence_machine::cpulist::CpuId;
 
 pub use used::Used;
 
-use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Active;
+use ringfence_experiment::sample::Sample;
 use ringfence_experiment::start::Start;
 
 /// What one task did in one window.
@@ -32,33 +32,9 @@ use ringfence_experiment::start::Start;
 pub struct Measured {
     /// The role's index.
     pub role: usize,
-    /// The instance, from 0.
-    pub instance: u32,
-    /// The CPU it is pinned to.
-    pub cpu: u32,
-    /// Start of the window, ns since the engine's start.
-    pub start_ns: u64,
-    /// Length of the window, ns.
-    pub length_ns: u64,
-    /// The part of it that counts as work, ns.
-    pub busy_ns: u64,
-    /// Units of work done.
-    pub units: u64,
-    /// Hardware counters, where there are any.
-    pub counts: Option<Counts>,
-    /// Latencies of single units, where the task counts them and there were any: as many as `units`.
-    pub latencies: Option<Histogram>,
-}
-
-/// Hardware counters of one window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Core cycles.
-    pub cycles: Option<u64>,
-    /// Instructions retired.
-    pub instructions: Option<u64>,
-    /// Last-level cache misses.
-    pub llc_misses: Option<u64>,
+    /// All that the engine knows of it, its start in ns since the engine's. What the window's place in the plan says,
+    /// and the ping-pongs, the runner adds.
+    pub sample: Sample,
 }
 
 /// Why an engine cannot go on.
@@ -106,7 +82,7 @@ pub trait Engine {
     ///
     /// # Errors
     /// Where a task cannot be started.
-    fn begin_life(&mut self, life: u32) -> Result<(), EngineError>;
+    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError>;
 
     /// What the victims that have just been started measured of themselves meanwhile; each is told once.
     fn starts(&mut self) -> Vec<Start> {

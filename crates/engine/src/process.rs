@@ -104,7 +104,7 @@ pub fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
-/// Sends a signal; a process that is gone already is no error.
+/// Sends a signal; a process that is gone already is not an error.
 pub fn signal(pid: i32, signal: Signal) {
     // Process 0 and 1 and groups (negative ids) are never meant.
     if let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 1) {

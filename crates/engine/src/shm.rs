@@ -266,7 +266,7 @@ pub struct Shared {
     file: File,
 }
 
-// SAFETY: the memory holds atomics only and stays mapped as long as the value lives.
+// SAFETY: the memory holds atomics only and stays mapped as long as the value trials.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -355,7 +355,7 @@ fn wait_until(word: &AtomicU32, limit: Duration, done: impl Fn(u32) -> bool) -> 
 
 fn wait(word: &AtomicU32, seen: u32, limit: Option<Duration>) {
     let timeout = limit.map(|limit| libc::timespec {
-        tv_sec: limit.as_secs() as libc::time_t,
+        tv_sec: limit.as_secs() as _,
         tv_nsec: libc::c_long::from(limit.subsec_nanos() as i32),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

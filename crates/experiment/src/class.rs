@@ -29,7 +29,7 @@ pub enum Class {
     Unclear,
     /// The two probes disagree: it changed during the pair.
     Mixed,
-    /// A probe is missing, or was no number.
+    /// A probe is missing, or was not a number.
     #[default]
     Unprobed,
 }

@@ -14,8 +14,27 @@ pub fn improve(message: &str) -> String {
     }
 }
 
+/// What others call it.
+const SYNONYMS: [(&str, &str); 6] = [
+    ("nontemporal", "nt"),
+    ("ntstore", "nt"),
+    ("movnti", "nt"),
+    ("movntdq", "nt"),
+    ("store", "none"),
+    ("plainstore", "none"),
+];
+
 /// The known word most like `word`, where one is like it at all.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let letters: String =
+        word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let other = SYNONYMS.iter().find(|(synonym, _)| *synonym == letters).map(|(_, word)| *word);
+    // Hyphens, underscores and capitals make no difference.
+    if let Some(same) =
+        known.iter().find(|known| Some(**known) == other || (known.replace(['-', '_'], "") == letters))
+    {
+        return Some(same);
+    }
     known
         .iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))
@@ -35,5 +54,16 @@ mod tests {
         let message = "unknown field `zzz`, expected `block` or `batch`";
         assert_eq!(improve(message), message);
         assert_eq!(improve("two\n  lines"), "two lines");
+        let known = ["clflush", "clflushopt", "clwb", "nt", "none", "cpu-time"];
+        for (word, meant) in [
+            ("clflush_opt", "clflushopt"),
+            ("clflush-opt", "clflushopt"),
+            ("CLWB", "clwb"),
+            ("clwbb", "clwb"),
+            ("non-temporal", "nt"),
+            ("cpu_time", "cpu-time"),
+        ] {
+            assert_eq!(nearest(word, &known), Some(meant), "{word}");
+        }
     }
 }

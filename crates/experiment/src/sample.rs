@@ -8,17 +8,17 @@ use crate::class::Class;
 use crate::histogram::Histogram;
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
-/// `life`, `block`, `step` and `position`.
+/// `trial`, `round`, `step` and `position`.
 ///
-/// The engine names every field when it makes one, so that none is forgotten; others take the rest from
-/// the default, so that a new field changes nothing for them.
+/// The engine fills in what it measures, the runner the window's place in the plan; both take the rest from the
+/// default, so that a new field changes nothing for them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Which start of the metric's role, from 0.
-    pub life: u32,
-    /// Which block of the life, from 0.
-    pub block: u32,
-    /// Which step of the block, from 0: a pair of windows, or a single one.
+    pub trial: u32,
+    /// Which round of the trial, from 0.
+    pub round: u32,
+    /// Which step of the round, from 0: a pair of windows, or a single one.
     pub step: u32,
     /// 0 for the first window of the step, 1 for the second.
     pub position: u32,
@@ -32,7 +32,7 @@ pub struct Sample {
     pub instance: u32,
     /// The CPU it was pinned to.
     pub cpu: u32,
-    /// How the CPUs in use lay to each other, by ping-pong before and after the step.
+    /// How far apart the CPUs in use were, by ping-pong before and after the step.
     pub class: Class,
     /// Ping-pong round trip before the step, ns.
     pub ping_before_ns: Option<f64>,
@@ -56,6 +56,12 @@ pub struct Sample {
     /// a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Histogram>,
+}
+
+/// The steps of samples that are in their order.
+pub fn steps(samples: &[Sample]) -> impl Iterator<Item = &[Sample]> {
+    let place = |sample: &Sample| (sample.trial, sample.round, sample.step);
+    samples.chunk_by(move |one, other| place(one) == place(other))
 }
 
 impl Sample {

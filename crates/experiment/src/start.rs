@@ -9,8 +9,9 @@ use crate::task::Task;
 /// One start of one variant of the victim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The life that began with it. A life that was cut short and begun again has two starts.
-    pub life: u32,
+    /// The trial that began with it. A trial that was cut short and begun again has two starts.
+    #[serde(alias = "life")]
+    pub trial: u32,
     /// The instance, from 0.
     pub instance: u32,
     /// Which of its role's tasks, from 0.
@@ -24,7 +25,7 @@ const UNLIKE: f64 = 1.5;
 /// Starts of one variant below which none is called unlike the others.
 const FEWEST: usize = 4;
 
-/// Starts that are unlike the others of the same task, one sentence a task: in those lives the victim
+/// Starts that are unlike the others of the same task, one sentence a task: in those trials the victim
 /// waited for another level of memory, or somebody else disturbed it already.
 pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
     let variants = plan.variants.get(plan.metric).map_or(0, Vec::len);
@@ -39,7 +40,7 @@ pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
             let Task::Chase(chase) = &plan.variants[plan.metric][variant].task else { return None };
             (!outside.is_empty()).then(|| {
                 format!(
-                    "The chase of {} took {median:.1} ns a load alone at its start in the median, but {}: {} of {} lives \
+                    "The chase of {} took {median:.1} ns a load alone at its start in the median, but {}: {} of {} trials \
                      began unlike the others",
                     chase.footprint,
                     listed(&outside),
@@ -51,11 +52,14 @@ pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
         .collect()
 }
 
-/// Such as `95.0 ns in life 3 and 110.2 ns in life 7`, the first few.
+/// Such as `95.0 ns in trial 3 and 110.2 ns in trial 7`, the first few.
 pub fn listed(starts: &[&Start]) -> String {
     const SHOWN: usize = 3;
-    let some: Vec<String> =
-        starts.iter().take(SHOWN).map(|start| format!("{:.1} ns in life {}", start.ns, start.life)).collect();
+    let some: Vec<String> = starts
+        .iter()
+        .take(SHOWN)
+        .map(|start| format!("{:.1} ns in trial {}", start.ns, start.trial))
+        .collect();
     match starts.len().checked_sub(SHOWN) {
         Some(more) if more > 0 => format!("{} and {more} more", some.join(", ")),
         _ => some.join(", "),
@@ -70,19 +74,19 @@ mod tests {
     use ringfence_machine::topology::Topology;
 
     #[test]
-    fn lives_that_begin_unlike_the_others_are_told() {
-        let text = "schema = 1\nname = 'a'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
+    fn trials_that_begin_unlike_the_others_are_told() {
+        let text = "schema = 2\nname = 'a'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
                     task = { workload = 'chase', footprint = '4MiB' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n";
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let plan = Plan::new(&Experiment::parse(text).unwrap(), &topology, None).unwrap();
-        let start = |life: u32, ns: f64| Start { life, instance: 0, variant: 0, ns };
-        let alike: Vec<Start> = (0..10).map(|life| start(life, 35.0 + f64::from(life))).collect();
+        let start = |trial: u32, ns: f64| Start { trial, instance: 0, variant: 0, ns };
+        let alike: Vec<Start> = (0..10).map(|trial| start(trial, 35.0 + f64::from(trial))).collect();
         assert!(unlike_the_others(&plan, &alike).is_empty());
         let mut one = alike.clone();
         one[3].ns = 120.0;
         let told = unlike_the_others(&plan, &one);
         assert!(
-            told.len() == 1 && told[0].contains("4MiB") && told[0].contains("120.0 ns in life 3"),
+            told.len() == 1 && told[0].contains("4MiB") && told[0].contains("120.0 ns in trial 3"),
             "{told:?}"
         );
         assert!(

@@ -8,10 +8,12 @@ use ringfence_machine::units::Bytes;
 
 /// Why a text is no such quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not {what}")]
+#[error("'{text}' is not {what}, such as {example}")]
 pub struct ParseUnitError {
     text: String,
     what: &'static str,
+    // Of what was probably meant, where that can be told.
+    example: String,
 }
 
 /// Serialises a quantity as its text, and reads it back from there.
@@ -67,8 +69,11 @@ impl FromStr for Span {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let what = "a duration: write a number with ns, us, ms, s or min, such as 20ms";
-        let bad = || ParseUnitError { text: text.into(), what };
+        let what = "a duration: write a number with ns, us, ms, s or min";
+        let bad = || {
+            let example = text.parse::<u32>().map_or("20ms".into(), |number| format!("{number}ms"));
+            ParseUnitError { text: text.into(), what, example }
+        };
         let (number, unit) = split_number(text);
         let one = SPANS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?.1;
         let ns = number.parse::<f64>().map_err(|_| bad())? * one;
@@ -95,8 +100,14 @@ impl FromStr for Share {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let what = "a share: write a percentage between 0% and 100%, such as 0.5%";
-        let bad = || ParseUnitError { text: text.into(), what };
+        let what = "a share: write a percentage between 0% and 100%";
+        let bad = || {
+            // 0.05 is a share in most other places.
+            let number = text.parse::<f64>().ok();
+            let number = number.map(|number| if number < 1.0 { number } else { number / 100.0 });
+            let meant = number.filter(|number| *number > 0.0 && *number <= 1.0).map_or(Share(0.005), Share);
+            ParseUnitError { text: text.into(), what, example: meant.to_string() }
+        };
         let number = text.trim().strip_suffix('%').ok_or_else(bad)?;
         let percent = number.trim().parse::<f64>().map_err(|_| bad())?;
         if (0.0..=100.0).contains(&percent) { Ok(Self(percent / 100.0)) } else { Err(bad()) }
@@ -121,8 +132,12 @@ impl FromStr for Rate {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let what = "a rate: write a size per second, such as 500MiB/s";
-        let bad = || ParseUnitError { text: text.into(), what };
+        let what = "a rate: write a size per second";
+        let bad = || {
+            let size = text.trim().parse::<Bytes>().ok().filter(|size| size.0 > 0).map(Rate);
+            let example = size.map_or("500MiB/s".into(), |rate| rate.to_string());
+            ParseUnitError { text: text.into(), what, example }
+        };
         let size = text.trim().strip_suffix("/s").ok_or_else(bad)?;
         match size.parse::<Bytes>() {
             Ok(bytes) if bytes.0 > 0 => Ok(Self(bytes)),
@@ -168,5 +183,20 @@ mod tests {
         for text in ["", "5", "5MiB", "0MiB/s", "x/s"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_advised_is_what_was_probably_meant() {
+        fn advised<T: FromStr<Err = ParseUnitError>>(text: &str) -> String {
+            let error = text.parse::<T>().err().map(|error| error.to_string()).unwrap_or_default();
+            error.rsplit_once("such as ").unwrap().1.to_string()
+        }
+        assert_eq!(advised::<Span>("20"), "20ms");
+        assert_eq!(advised::<Span>("soon"), "20ms");
+        for (text, meant) in [("5", "5%"), ("0.05", "5%"), ("x", "0.5%"), ("500", "0.5%"), ("0", "0.5%")] {
+            assert_eq!(advised::<Share>(text), meant, "{text}");
+        }
+        assert_eq!(advised::<Rate>("5MiB"), "5MiB/s");
+        assert_eq!(advised::<Rate>("fast"), "500MiB/s");
     }
 }

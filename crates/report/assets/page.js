@@ -1,6 +1,8 @@
 // Draws the page's figures from the JSON beside them. Texts come formatted; only axis ticks are made here.
 (() => {
   "use strict";
+  const root = document.documentElement;
+  root.dataset.script = "";
   // Texts are measured in it, so it is named, not inherited.
   const family = getComputedStyle(document.body).fontFamily;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -125,13 +127,17 @@
         if (data.scale === "more") return mix(css("pale"), css("dark"), high > low ? 0.04 + 0.92 * (log - low) / (high - low) : 0);
         return mix(css("none"), css(log > 0 ? "slower" : "faster"), Math.min(1, 0.2 + 0.75 * Math.abs(log) / high));
       };
-      const readable = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171b" : "#ffffff");
-      const names = Math.min(110, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
+      // Whichever has the greater contrast, by the relative luminance of WCAG; that is 4.5 at least on any colour.
+      const readable = (rgb) => {
+        const [r, g, b] = rgb.map((v) => (v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+      };
+      const names = Math.min(width * 0.3, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
       const cells = data.cells.map((cell) => ({ value: [cell.column, cell.row], tip: cell.tip }));
       return {
         grid: { left: names, right: 4, top: 30, bottom: 6 },
-        xAxis: axis({ type: "category", data: data.columns, position: "top", splitLine: { show: false }, axisLabel: { ...text(), interval: 0, width: (width - names) / data.columns.length - 4, overflow: "truncate" } }),
-        yAxis: axis({ type: "category", data: data.rows, inverse: true, splitLine: { show: false }, axisLabel: { ...text(), color: css("ink"), interval: 0, width: names - 8, overflow: "truncate" } }),
+        xAxis: axis({ type: "category", data: data.columns, position: "top", splitLine: { show: false }, axisLabel: { ...text(), interval: 0, width: (width - names) / data.columns.length - 4, overflow: "break", lineHeight: 14 } }),
+        yAxis: axis({ type: "category", data: data.rows, inverse: true, splitLine: { show: false }, axisLabel: { ...text(), color: css("ink"), interval: 0, width: names - 8, overflow: "break", lineHeight: 14 } }),
         series: [{ type: "custom", data: cells, encode: { x: 0, y: 1 }, renderItem: (params, api) => {
           const cell = data.cells[params.dataIndex];
           const [x, y] = api.coord([cell.column, cell.row]);
@@ -158,7 +164,7 @@
         const one = p[6] === 1;
         const lines = one ? [["time per unit", factor(p[2])]] : [["median", factor(p[2])], ["least, greatest", factor(p[1]) + ", " + factor(p[3])], ["windows", String(p[6])]];
         if (one && p[7] >= 0) lines.unshift(["case", data.cases[p[7]]]);
-        lines.push(["life", String(p[5])], ["class", name]);
+        lines.push(["trial", String(p[5])], ["class", name]);
         if (p[8] >= 0) lines.push(["round trip", time(p[8])]);
         return ["at " + digits(p[0]) + " s", lines];
       };
@@ -179,12 +185,23 @@
       };
     },
 
-    histogram(data) {
+    histogram(data, width) {
       const [from] = extent(data.bars.map((bar) => bar[0]));
       const [, to] = extent(data.bars.map((bar) => bar[1]));
       const [, most] = extent(data.bars.map((bar) => bar[2]));
+      // Marks too near to each other for their names have one label, at the first of them.
+      const place = (at) => Math.log(at / from) / Math.log(to / from);
+      const near = ([names, a], b) => (place(b) - place(a)) * (width - 80) < 10 + 6.5 * names.length;
+      const side = (at) => (place(at) < 0.3 ? "left" : place(at) > 0.7 ? "right" : "center");
+      const marks = [];
+      for (const [name, at] of [...data.marks].sort((a, b) => a[1] - b[1])) {
+        const first = marks.findLast((mark) => mark[2]);
+        const joined = first && near(first, at);
+        if (joined) first[0] += ", " + name;
+        marks.push([name, at, !joined]);
+      }
       return {
-        grid: { left: 56, right: 18, top: 26, bottom: 30 },
+        grid: { left: 56, right: 24, top: 26, bottom: 30 },
         xAxis: axis({ type: "log", logBase: 2, min: from, max: to, splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: time } }),
         yAxis: axis({ type: "log", min: 0.5, max: most * 1.5, axisLabel: { ...text(), formatter: (n) => (n < 1 ? "" : n >= 1e6 ? digits(n / 1e6) + " M" : n >= 1e3 ? digits(n / 1e3) + " k" : digits(n)), showMaxLabel: false } }),
         series: [{ type: "custom", data: data.bars.map(([a, b, n, name]) => ({ value: [a, b, n], tip: [name, []] })), encode: { x: [0, 1], y: 2 },
@@ -194,7 +211,7 @@
             const { coordSys: c } = params;
             return { type: "rect", shape: { x, y, width: Math.max(end - x - 1, 1), height: c.y + c.height - y }, style: { fill: css("clwb") } };
           },
-          markLine: { silent: true, symbol: "none", lineStyle: { color: css("ink"), type: [3, 3], width: 1 }, data: data.marks.map(([name, at]) => ({ xAxis: at, name })),
+          markLine: { silent: true, symbol: "none", lineStyle: { color: css("ink"), type: [3, 3], width: 1 }, data: marks.map(([name, at, shown]) => ({ xAxis: at, name: shown ? name : "", label: { align: side(at) } })),
             label: { formatter: (mark) => mark.name, ...text(), color: css("ink") } } }],
       };
     },
@@ -208,8 +225,18 @@
       const slowdown = data.unit === "slowdown";
       const [low, high] = extent(slowdown ? bounds.concat(1, data.mark ? data.mark[0] : 1) : bounds.length ? bounds : [1]);
       const longest = Math.max(...rows.map((row) => row.name.length));
-      const names = Math.min(Math.max(60, 14 + 7 * longest), width * (width < 520 ? 0.42 : 0.36));
-      const across = { name: data.axis, nameLocation: "middle", nameGap: 28 };
+      const narrow = width < 520;
+      // Where there is little room, names stand above their bars.
+      const names = narrow ? 8 : Math.min(Math.max(60, 14 + 7 * longest), width * 0.44);
+      const drop = narrow ? 8 : 0;
+      const budget = data.mark && { type: "custom", silent: true, z: 0, data: [[data.mark[0], 0]], encode: { x: 0, y: 1 },
+        renderItem: (params, api) => {
+          const { coordSys: c } = params;
+          const [end] = inside(params, api.coord([data.mark[0], 0])[0], c.y);
+          return { type: "rect", silent: true, shape: { x: c.x, y: c.y, width: end - c.x, height: c.height }, style: { fill: css("good"), opacity: 0.09 } };
+        } };
+      const across = { name: data.axis, nameLocation: "middle", nameGap: 28, nameTruncate: { maxWidth: width - names - 20 } };
+      const from = data.mark ? Math.log(data.mark[0] / low) / Math.log(high / low) : 0;
       const faint = (row) => (row.faint ? 0.55 : 1);
       // A word in place of a figure has room; a reason has it in the table.
       const told = (row) => row.text.length > 1 && row.text.length < 14;
@@ -219,24 +246,29 @@
           : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
           : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
         yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
-          axisLabel: { ...text(), color: css("ink"), interval: 0, width: names - 12, overflow: "truncate" } }),
+          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "truncate" } }),
         series: [
+          ...(budget ? [budget] : []),
           { type: "custom", silent: true, data: shown.map(({ row, number }) => ({ value: [row.figure[1], row.figure[2], number] })), encode: { x: [0, 1], y: 2 },
             renderItem: (params, api) => {
               const { row, number } = shown[params.dataIndex];
-              const [x, y] = api.coord([api.value(0), number]);
-              return line([inside(params, x, y), inside(params, api.coord([api.value(1), number])[0], y)], { stroke: css(row.color), lineWidth: 3, opacity: 0.45 * faint(row) });
+              const [x, middle] = api.coord([api.value(0), number]);
+              const y = middle + drop;
+              return line([inside(params, x, y), inside(params, api.coord([api.value(1), number])[0], y)], { stroke: css(row.color), lineWidth: 3, opacity: 0.55 * faint(row) });
             } },
-          { type: "scatter", symbolSize: 10, data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
+          { type: "scatter", symbolSize: 10, symbolOffset: [0, drop], data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
             markLine: slowdown ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
-              data: [{ xAxis: 1 }, ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1], ...text() } }] : [])] } : undefined },
+              data: [{ xAxis: 1 }, ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1] + " " + percent(data.mark[0]), ...text(), color: css("ink"), align: from < 0.2 ? "left" : from > 0.8 ? "right" : "center" } }] : [])] } : undefined },
           // A row without a figure has nothing else that a pointer could rest on.
           { type: "custom", data: rows.map((row, number) => ({ value: [low, number], tip: row.tip })), encode: { x: 0, y: 1 },
             renderItem: (params, api) => {
               const { coordSys: c } = params;
               const row = rows[params.dataIndex];
               const [, y] = api.coord([low, params.dataIndex]);
-              return { type: "text", style: { x: c.x + c.width + 8, y, text: row.figure || told(row) ? row.text : "no figure", verticalAlign: "middle", fontSize: 12, fontFamily: family, fill: row.faint ? css("soft") : css("ink") } };
+              const style = { verticalAlign: "middle", fontSize: 12, fontFamily: family };
+              const figure = { type: "text", style: { ...style, x: c.x + c.width + 8, y: y + drop, text: row.figure || told(row) ? row.text : "no figure", fill: row.faint ? css("soft") : css("ink") } };
+              const name = { type: "text", style: { ...style, x: c.x + 2, y: y - 11, text: row.name, width: c.width + 64, overflow: "truncate", ellipsis: "…", fill: css("ink"), stroke: css("panel"), lineWidth: 3 } };
+              return { type: "group", children: narrow ? [figure, name] : [figure] };
             } },
         ],
       };
@@ -290,6 +322,8 @@
 
   const draw = (chart, width, paper) => {
     if (chart.drawn) chart.drawn.dispose();
+    // Rows with their names above them are higher.
+    if (chart.data.kind === "ranges") chart.box.style.height = chart.height + (width < 520 ? 18 * chart.data.rows.length : 0) + "px";
     const height = chart.box.clientHeight;
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
     const option = kinds[chart.data.kind](chart.data, width);
@@ -305,10 +339,10 @@
     const host = document.createElement("div");
     host.style.width = host.style.height = "100%";
     box.append(host);
-    charts.push({ box, host, data });
+    charts.push({ box, host, data, height: box.clientHeight });
   }
   drawAll();
-  document.documentElement.dataset.drawn = String(charts.length);
+  root.dataset.drawn = String(charts.length);
 
   let waiting;
   window.addEventListener("resize", () => {
@@ -319,7 +353,6 @@
   });
 
   // The system's choice until somebody makes one; that one is kept where the browser lets a file keep it.
-  const root = document.documentElement;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const choose = (theme) => {
     if (theme) root.dataset.theme = theme;
@@ -355,19 +388,18 @@
 
   for (const button of document.querySelectorAll(".copy")) {
     button.addEventListener("click", async () => {
-      const text = button.parentElement.querySelector("pre").textContent;
+      const pre = button.parentElement.querySelector("pre");
       let done = false;
-      try { await navigator.clipboard.writeText(text); done = true; } catch { /* the old way, below */ }
+      try { await navigator.clipboard.writeText(pre.textContent); done = true; } catch { /* by selection, below */ }
       if (!done) {
-        const area = document.createElement("textarea");
-        area.value = text;
-        document.body.append(area);
-        area.select();
-        done = document.execCommand("copy");
-        area.remove();
+        // It stays selected: where the browser does not copy, a key does.
+        getSelection().selectAllChildren(pre);
+        try { done = document.execCommand("copy"); } catch { /* by hand */ }
       }
-      button.textContent = done ? "Copied" : "Select and copy by hand";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+      const [word, what] = button.childNodes;
+      const say = (text, whole) => { word.nodeValue = text; what.hidden = !whole; };
+      say(done ? "Copied" : "Selected: press Ctrl+C", false);
+      setTimeout(() => say("Copy", true), done ? 2000 : 6000);
     });
   }
 })();

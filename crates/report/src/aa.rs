@@ -1,6 +1,6 @@
 //! What an A/A experiment says of the machine's noise.
 
-use ringfence_analysis::estimate::{AaSummary, FEWEST_LIVES};
+use ringfence_analysis::estimate::{AaSummary, FEWEST_TRIALS};
 
 use crate::numbers;
 use crate::style::Style;
@@ -41,12 +41,12 @@ pub(crate) fn sentences(summary: &AaSummary) -> Vec<String> {
         let how_many =
             if of > 0 { format!("{} more have none: ", summary.not_estimable) } else { String::new() };
         say(format!(
-            "{how_many}a figure takes at least {FEWEST_LIVES} lives in each experiment, which must not differ too much"
+            "{how_many}a figure needs at least {FEWEST_TRIALS} trials in each experiment, which must not differ too much"
         ));
     }
     if let Some(effect) = summary.smallest_detectable {
         say(format!(
-            "an effect of {} is found by four experiments in five of this size; to see smaller ones, give more lives",
+            "experiments of this size find an effect of {} four times out of five; more trials find smaller ones",
             numbers::percent(effect)
         ));
     }

@@ -1,11 +1,11 @@
-//! What spoils a measurement: in full for `doctor`, a line each for the survey.
+//! Sources of noise: in full for `doctor`, a line each for the survey.
 
 use ringfence_machine::doctor::{Finding, Severity};
 
 use crate::style::{Paint, Style};
 use crate::text::{clean, ellipsize, hanging, plural};
 
-const NOTHING: &str = "nothing found that spoils a measurement";
+const NOTHING: &str = "no source of noise found";
 
 /// Every finding, the worst first, with its cause, consequence and remedy.
 pub fn doctor(findings: &[Finding], style: &Style) -> String {

@@ -106,7 +106,7 @@ pub(crate) fn interval(share: &MissShare) -> String {
 pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
     let mut notes = vec![
-        "counted one by one in buckets of which there are eight in every power of two; a figure is the lower end of its bucket".to_string(),
+        "latencies are counted in buckets, eight to each power of two; a figure is the lower end of its bucket".to_string(),
     ];
     if let Some(scale) = scale {
         notes.push(format!(
@@ -115,13 +115,15 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         ));
         notes.push(told_apart(scale, all));
     } else {
-        notes.push("hits and misses are not told apart, because what they take here was not measured".into());
+        notes.push(
+            "hits and misses are not told apart, because how long they take here was not measured".into(),
+        );
     }
     if let Some(share) = all.iter().find_map(|one| one.misses.filter(|share| share.low.is_some())) {
         let level = percent(share.level);
         notes.push(format!(
-            "[lo, hi]: {level} interval over {} lives, and no narrower than so many {} allow",
-            share.lives, first.unit
+            "[lo, hi]: {level} interval over {} trials, and no narrower than that many {} allow",
+            share.trials, first.unit
         ));
     }
     notes.push(match all.iter().any(|one| one.counted_misses.is_some()) {

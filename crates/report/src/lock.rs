@@ -18,21 +18,21 @@ pub fn lock_created(plan: &RegionPlan, tried_out: bool, style: &Style) -> String
     let name = plan.group.name();
     let bytes = Bytes(plan.bytes);
     if tried_out {
-        heading(&mut out, &format!("A region of {bytes} would be locked so:"), style);
+        heading(&mut out, &format!("These steps would lock a region of {bytes}:"), style);
         plan.steps.iter().for_each(|step| paragraph(&mut out, 2, &step.to_string(), style));
         return out;
     }
     heading(&mut out, &format!("{name}: {bytes} are locked into ways {}", plan.mask), style);
     let cpus = if plan.cpus.is_empty() { "its cache".into() } else { plan.cpus.to_string() };
     let use_it = format!(
-        "map /dev/pseudo_lock/{name} shared, from a process that may run on CPUs {cpus} alone; each mapping \
+        "map /dev/pseudo_lock/{name} shared, from a process that may run on CPUs {cpus} only; each mapping \
          fills it with zeros"
     );
     for (lead, text) in [
         ("to use it", use_it),
         (
-            "mind",
-            "flush instructions take lines out of it for good: 'ringfence lock measure' shows how far".into(),
+            "caution",
+            "flush instructions evict its lines for good: 'ringfence lock measure' shows how many".into(),
         ),
         ("to undo it", format!("ringfence lock remove {name}")),
     ] {
@@ -72,7 +72,7 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
     }
     let mut out = table.render(style);
     if let Some(why) = regions.iter().find_map(|region| region.unseen.as_ref()) {
-        faint(&mut out, &format!("There may be users that are not seen: {why}."), style);
+        faint(&mut out, &format!("There may be users that cannot be seen: {why}."), style);
     }
     out
 }

@@ -26,10 +26,10 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
     if let Some(interval) = outcome.pairs.iter().find_map(|pair| pair.first.slowdown) {
         let text = format!(
             "first, second: how much longer each takes per unit of work beside the other than alone; [lo, hi]: \
-             {} intervals over {} lives; progress: what both keep of their rates alone, 2 where neither \
-             disturbs the other, and not more unless they help each other: intervals are cut there",
+             {} intervals over {} trials; progress: what both keep of their rates alone, 2 where neither \
+             disturbs the other, and more only if they help each other, so intervals end there",
             percent(interval.level),
-            interval.lives,
+            interval.trials,
         );
         paragraph(&mut out, 0, &text, style);
     }
@@ -121,14 +121,14 @@ pub(crate) fn undecided(outcome: &Outcome) -> Option<&Interval> {
 
 /// What it would take to decide.
 pub(crate) fn takes(verdict: &Verdict) -> String {
-    let Verdict::NotShown { lives_needed, seconds } = verdict else { return String::new() };
-    match (lives_needed, seconds) {
-        (Some(lives), Some(seconds)) if seconds.is_finite() => {
+    let Verdict::NotShown { trials_needed, seconds } = verdict else { return String::new() };
+    match (trials_needed, seconds) {
+        (Some(trials), Some(seconds)) if seconds.is_finite() => {
             // A second more or less is not known.
             let time = Duration::from_secs(seconds.clamp(1.0, 1e9).round() as u64);
-            format!("it would take about {lives} lives, {}", duration(time))
+            format!("it would take about {trials} trials, {}", duration(time))
         }
-        (Some(lives), _) => format!("it would take about {lives} lives"),
+        (Some(trials), _) => format!("it would take about {trials} trials"),
         (None, _) => WouldSettle(None).to_string(),
     }
 }
@@ -145,7 +145,7 @@ pub(crate) fn answer(outcome: &Outcome) -> String {
             format!("Nothing to gain: no other assignment gains more than {margin}")
         }
         Verdict::NoGainByIt => {
-            format!("Nothing to gain by what looked best: on fresh lives it gains no more than {margin}")
+            format!("Nothing to gain by what looked best: on fresh trials it gains no more than {margin}")
         }
         verdict @ Verdict::NotShown { .. } => {
             let gain = undecided(outcome).map_or(String::new(), |gain| {
@@ -180,7 +180,9 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
             Err(reason) => reason.told(),
         };
         let named = named(&next.assignment, outcome);
-        lines.push(format!("the one that leaves most room: {named}; total progress against now {gain}"));
+        lines.push(format!(
+            "the alternative with the most room: {named}; total progress compared with now {gain}"
+        ));
         return lines;
     }
     lines.push(format!(
@@ -193,8 +195,8 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
     ));
     match outcome.confirmed.as_ref().map(|confirmed| &confirmed.gain) {
         Some(Ok(gain)) => lines.push(format!(
-            "on {} fresh lives: total progress against now {}",
-            gain.lives,
+            "on {} fresh trials: total progress compared with now {}",
+            gain.trials,
             slowdown_figure(gain),
         )),
         Some(Err(reason)) => lines.push(format!("not confirmed: {}", reason.told())),
@@ -217,14 +219,14 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
 /// Why it is the one that is named: without an interval its total is no more than what it looked like.
 pub(crate) fn picked_by(advice: &Advice) -> &'static str {
     match advice.total {
-        Ok(_) => "largest by the first measurement",
+        Ok(_) => "best in the first measurement",
         Err(_) => "looked best in the first measurement",
     }
 }
 
 fn beats(advice: &Advice) -> String {
     probability(advice).map_or_else(String::new, |probability| {
-        format!("; it beats the present one with a probability of {probability}, by these lives")
+        format!("; by these trials the chance that it beats the present one is {probability}")
     })
 }
 

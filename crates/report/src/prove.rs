@@ -11,7 +11,7 @@ use ringfence_studies::prove::{
     started_in_group,
 };
 
-use crate::numbers::{NO_FIGURE, percent, slowdown_estimate, slowdown_figure};
+use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
@@ -41,9 +41,9 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         paragraph(&mut out, 0, &sentence, style);
     }
     let beside = format!(
-        "As it is, beside the aggressor: {}{}{}",
+        "Beside the unchanged aggressor: {}{}{}",
         slowdown_estimate(&proof.beside),
-        lives(&proof.beside),
+        trials(&proof.beside),
         if proof.verdict == Verdict::NothingHappened { "" } else { side(&proof.beside, question.budget.0) }
     );
     // Where the control has refused a verdict, nothing was measured beside the aggressor.
@@ -102,9 +102,9 @@ pub fn kept(kept: Result<&Option<Kept>, String>, question: &Question, style: &St
     out
 }
 
-pub(crate) fn lives(estimate: &Estimate) -> String {
+pub(crate) fn trials(estimate: &Estimate) -> String {
     estimate.as_ref().map_or(String::new(), |interval| {
-        format!(", {} % interval over {} lives", trimmed(interval.level * 100.0), interval.lives)
+        format!(", {} % interval over {} trials", trimmed(interval.level * 100.0), interval.trials)
     })
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn side(estimate: &Estimate, budget: f64) -> &'static str {
     match estimate {
         Ok(interval) if interval.high <= 1.0 + budget => ": within the budget",
         Ok(interval) if interval.low > 1.0 + budget => ": over the budget",
-        Ok(_) => ": on either side of the budget",
+        Ok(_) => ": may be on either side of the budget",
         Err(_) => "",
     }
 }
@@ -145,7 +145,7 @@ fn table(proof: &Proof, style: &Style) -> String {
             Price::Unseen(_) => ("not seen".into(), String::new()),
         };
         table.row(vec![
-            Cell::new(&tried.offer.arm.name),
+            Cell::new(&tried.candidate.arm.name),
             Cell::new(value),
             Cell::new(interval),
             Cell::painted(word, paint),
@@ -154,8 +154,9 @@ fn table(proof: &Proof, style: &Style) -> String {
         ]);
     }
     let mut out = table.render(style);
-    let what = "victim: against alone; aggressor: what it pays, against beside as it is; both as time per unit \
-                of work. Figures of many tried at once: the one that is chosen is measured again.";
+    let what = "victim: compared with running alone; aggressor: what the lever costs it, compared with running \
+                unchanged; both as time per unit of work. The best of many tried at once looks better than it is: \
+                the one that is chosen is measured again.";
     paragraph(&mut out, 0, what, style);
     let unseen = proof.tried.iter().find_map(|tried| match &tried.price {
         Price::Unseen(why) => Some(why),
@@ -163,7 +164,7 @@ fn table(proof: &Proof, style: &Style) -> String {
     });
     if let Some(why) = unseen {
         let text = format!(
-            "not seen: what the aggressor pays, because {why}; --aggressor-progress lines or counter shows it"
+            "not seen: what the lever costs the aggressor, because {why}; --aggressor-progress lines or counter shows it"
         );
         paragraph(&mut out, 0, &text, style);
     }
@@ -181,27 +182,44 @@ fn figure(estimate: &Estimate) -> (String, String) {
 }
 
 fn confirmed(out: &mut String, confirmation: &Confirmation, budget: f64, style: &Style) {
-    let Tried { offer, victim, .. } = &confirmation.tried;
+    let Tried { candidate, victim, .. } = &confirmation.tried;
     let text = format!(
-        "Again on fresh lives, '{}': {}{}{}",
-        clean(&offer.arm.name),
+        "Measured again on fresh trials, '{}': {}{}{}",
+        clean(&candidate.arm.name),
         slowdown_estimate(victim),
-        lives(victim),
+        trials(victim),
         side(victim, budget)
     );
     paragraph(out, 0, &text, style);
-    let beside = format!("the same lives without it: {}", slowdown_estimate(&confirmation.beside));
+    let beside = format!("without it, on the same trials: {}", slowdown_estimate(&confirmation.beside));
     paragraph(out, 2, &beside, style);
 }
 
 fn verdict(out: &mut String, proof: &Proof, style: &Style) {
-    heading(out, "Verdict", style);
+    let (word, how) = word(proof.verdict);
+    let how = if how.is_empty() { String::new() } else { format!(", {how}") };
+    heading(out, &format!("Verdict: {word}{how}"), style);
     let said = conclusion(proof);
-    hanging(out, "  ", None, &said.verdict, style);
-    for (label, text) in &said.more {
-        hanging(out, &format!("  {label}: "), None, text, style);
+    let answer = std::iter::once(said.answer).chain(said.besides).collect::<Vec<_>>();
+    hanging(out, "  ", None, &answer.join(" "), style);
+    if let Some(keep) = &said.keep {
+        hanging(out, "  keep it: ", None, keep, style);
+        said.commands.iter().for_each(|line| command(out, 4, line));
     }
-    said.commands.iter().for_each(|line| command(out, 4, line));
+    for note in &said.notes {
+        hanging(out, "  note: ", None, note, style);
+    }
+}
+
+/// A verdict in a word, and what else belongs to it.
+pub(crate) fn word(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::NothingNeeded => ("MET", "no lever needed"),
+        Verdict::Met => ("MET", "with a lever"),
+        Verdict::Missed => ("NOT MET", ""),
+        Verdict::Undecided => ("UNDECIDED", ""),
+        Verdict::NothingHappened => ("NO VERDICT", "nothing happened"),
+    }
 }
 
 /// What tells whether the measurement means anything, in sentences: the control of the victim, and what the
@@ -213,7 +231,7 @@ pub(crate) fn checks(proof: &Proof) -> Vec<String> {
             if ratio >= LEAST_RATIO { "." } else { ", which should be about 2." }
         ),
         None => format!(
-            "Control: not told, because the victim's {} are too short or too few to stop them half of the time.",
+            "Control: not possible, because the victim's {} are too short or too few to be stopped half of the time.",
             clean(&control.unit)
         ),
     });
@@ -221,11 +239,11 @@ pub(crate) fn checks(proof: &Proof) -> Vec<String> {
         let share = worked.cpu_share()? * 100.0;
         let mut text = format!("The aggressor used {} % of a CPU beside the victim", two_digits(share));
         if let Some(bytes) = worked.bytes_per_s().filter(|bytes| *bytes >= LEAST_BYTES_PER_S) {
-            text += &format!(", and read or wrote {} MiB/s", two_digits(bytes / (1 << 20) as f64));
+            text += &format!(", and read or wrote {}", bytes_per_s(bytes));
         }
         if let Some(units) = worked.units.filter(|units| *units > 0) {
             let per_s = units as f64 / worked.used.windows_ns as f64 * 1e9;
-            text += &format!(", at {} units of its work a second", two_digits(per_s));
+            text += &format!(", at {}", units_per_s(per_s, "units of its work"));
         }
         if let Some(starts) = worked.restarts_per_s().filter(|_| worked.used.restarts > 0) {
             text += &format!("; it had ended and was started again {} times a second", two_digits(starts));
@@ -247,28 +265,36 @@ fn trimmed_zeros(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-// Why there is no verdict.
-fn nothing(proof: &Proof) -> String {
-    if let Some(control) = proof.record.control.as_ref().filter(|control| control.depends().is_none()) {
-        let more = if control.whole_runs {
-            "let a run take 20 ms or more (do its work several times over)"
+// Why there is no verdict, and what to do about it.
+fn nothing(proof: &Proof) -> [String; 2] {
+    let control = proof.record.control.as_ref();
+    if let Some(control) = control.filter(|control| control.depends().is_none()) {
+        let advice = if control.whole_runs {
+            "Let a run take 20 ms or more (do its work several times over)."
         } else {
-            "let it show its work in smaller units, or give longer windows (--window) that hold several"
+            "Let it show its work in smaller units, or give longer windows (--window) that hold several."
         };
-        return format!(
-            "Nothing can be said: the victim's {} are too short or too few to stop them half of the time, so that it cannot be \
-             told whether its figure depends on its being let work; {more}.",
-            clean(&control.unit)
-        );
+        return [
+            format!(
+                "Nothing can be said: the victim's {} are too short or too few to be stopped half of the time, which would \
+                 show whether its figure depends on how much it may run.",
+                clean(&control.unit)
+            ),
+            advice.into(),
+        ];
     }
-    if let Some(control) = proof.record.control.as_ref().filter(|control| control.depends() == Some(false)) {
+    if let Some(control) = control.filter(|control| control.depends() == Some(false)) {
         let what = if control.whole_runs { "a run" } else { "a unit of its work" };
-        return format!(
-            "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} times as long instead of \
-             about twice. It ends after a fixed time, makes up for what it missed, or waits for others: whatever slows it down \
-             would not be seen. Give it a fixed amount of work (pgbench -t, fio --size, ab -n).",
-            control.ratio().unwrap_or(1.0)
-        );
+        return [
+            format!(
+                "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} times as long instead of \
+                 about twice.",
+                control.ratio().unwrap_or(1.0)
+            ),
+            "It ends after a fixed time, catches up on what it missed, or waits for others, so a slowdown would not show. Give \
+             it a fixed amount of work (pgbench -t, fio --size, ab -n)."
+                .into(),
+        ];
     }
     let ended = proof.record.worked.is_some_and(|worked| worked.used.restarts > 0);
     let why = if ended {
@@ -276,66 +302,69 @@ fn nothing(proof: &Proof) -> String {
     } else {
         "it used less than 1 % of a CPU, and neither counted nor moved anything"
     };
-    format!(
-        "Nothing happened: the aggressor did next to nothing beside the victim ({why}), so nothing is proved. Give a \
-         command that works for as long as it is measured."
-    )
+    [
+        format!("Nothing happened: the aggressor did next to nothing beside the victim ({why})."),
+        "So nothing is proved: give a command that works for as long as it is measured.".into(),
+    ]
 }
 
 /// The verdict in words.
+#[derive(Default)]
 pub(crate) struct Conclusion {
-    /// In a sentence or two.
-    pub verdict: String,
-    /// How to keep it and what to know, each with a label.
-    pub more: Vec<(&'static str, String)>,
+    /// In one sentence.
+    pub answer: String,
+    /// What else belongs to it, in sentences.
+    pub besides: Vec<String>,
+    /// How the lever is kept.
+    pub keep: Option<String>,
     /// The commands that keep it, each a line for a shell.
     pub commands: Vec<String>,
+    /// What to know of it.
+    pub notes: Vec<String>,
 }
 
 /// What follows from a proof.
 pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
-    let budget = percent(proof.record.question.budget.0);
-    let within = |estimate: &Estimate| {
-        estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= 1.0 + proof.record.question.budget.0)
-    };
-    let (mut more, mut commands) = (Vec::new(), Vec::new());
-    let verdict = match (proof.verdict, proof.confirmations.last()) {
+    let share = proof.record.question.budget.0;
+    let budget = percent(share);
+    let mut said = Conclusion::default();
+    said.answer = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(
-            "Nothing is needed: beside the aggressor as it is, the victim stays within the budget of {budget}, {}.",
+            "Nothing is needed: beside the unchanged aggressor the victim's slowdown is {}, within the budget of {budget}.",
             slowdown_estimate(&proof.beside)
         ),
-        (Verdict::NothingHappened, _) => nothing(proof),
+        (Verdict::NothingHappened, _) => {
+            let [what, advice] = nothing(proof);
+            said.besides.push(advice);
+            what
+        }
         (Verdict::Met, Some(confirmation)) => {
             let tried = &confirmation.tried;
-            more.push(("keep it", clean(&tried.offer.keep)));
-            commands.clone_from(&tried.offer.commands);
-            more.extend(tried.offer.caveat.as_ref().map(|caveat| ("note", clean(caveat))));
-            if within(&confirmation.beside) {
-                more.push((
-                    "note",
-                    format!(
-                        "on the same lives the aggressor as it is was within the budget too, {}: what the look saw was not \
-                         there again",
-                        slowdown_estimate(&confirmation.beside)
-                    ),
+            if !proof.baseline_is_decided() {
+                said.besides.push(format!(
+                    "Perhaps nothing is needed: without it the victim's slowdown of {} may be on either side of the budget.",
+                    slowdown_estimate(&proof.beside)
                 ));
             }
-            let perhaps_none = match proof.look_is_decided() {
-                true => String::new(),
-                false => format!(
-                    "Perhaps nothing is needed: as it is, the victim's slowdown of {} lies on either side of the budget. ",
-                    slowdown_estimate(&proof.beside)
-                ),
-            };
+            said.besides.push(price(&tried.price));
+            said.keep = Some(clean(&tried.candidate.keep));
+            said.commands.clone_from(&tried.candidate.commands);
+            said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
+            if confirmation.beside.as_ref().is_ok_and(|beside| beside.high <= 1.0 + share) {
+                said.notes.push(format!(
+                    "on the same trials the unchanged aggressor was within the budget too, {}: what the baseline showed did not \
+                     happen again",
+                    slowdown_estimate(&confirmation.beside)
+                ));
+            }
             format!(
-                "{perhaps_none}'{}' keeps the victim within the budget of {budget}: {} against alone. The aggressor {}.",
-                clean(&tried.offer.arm.name),
-                slowdown_estimate(&tried.victim),
-                price(&tried.price)
+                "'{}' keeps the victim within the budget of {budget}: its slowdown is {}.",
+                clean(&tried.candidate.arm.name),
+                slowdown_estimate(&tried.victim)
             )
         }
         (Verdict::Missed, None) if proof.tried.iter().all(|tried| tried.victim.is_err()) => format!(
-            "Over the budget of {budget}: beside the aggressor as it is, the victim's slowdown is {}; {}.",
+            "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}, and {}.",
             slowdown_estimate(&proof.beside),
             if proof.tried.is_empty() {
                 "no lever was tried"
@@ -343,56 +372,58 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 "no lever could be measured in the time"
             }
         ),
-        (Verdict::Missed, None) => format!("No lever meets the budget of {budget}{}.", closest(proof)),
+        (Verdict::Missed, None) => {
+            format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
+        }
         (Verdict::Missed, Some(_)) => {
-            let tries = proof.confirmations.len();
-            let again = if tries == 1 { "it was".to_string() } else { format!("{tries} were") };
+            said.besides.push(format!("At most {ATTEMPTS} levers are measured again."));
+            let which = match proof.confirmations.len() {
+                1 => "the one that seemed to was".to_string(),
+                tries => format!("the {tries} that seemed to were"),
+            };
             format!(
-                "No lever is shown to meet the budget of {budget}: what seemed to was measured again ({again} over it; \
-                 at most {ATTEMPTS} are){}.",
-                closest(proof)
+                "No lever is shown to meet the budget of {budget}: {which} over it when measured again{}.",
+                closest(proof, "; at first the closest was")
             )
         }
         (Verdict::Met | Verdict::Undecided, last) => {
-            let estimate = last.map_or(&proof.beside, |last| &last.tried.victim);
-            let what = last.map_or("the aggressor as it is".to_string(), |last| {
-                format!("'{}'", clean(&last.tried.offer.arm.name))
+            let with = last.map_or("Beside the unchanged aggressor".to_string(), |last| {
+                format!("With '{}'", clean(&last.tried.candidate.arm.name))
             });
-            format!(
-                "Undecided: with {what} the victim's slowdown of {} lies on either side of the budget of {budget}. More \
-                 time (--time), more lives (--lives) or a quieter machine would tell ('ringfence doctor').",
-                slowdown_estimate(estimate)
-            )
+            said.besides.push(
+                "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell.".into(),
+            );
+            match last.map_or(&proof.beside, |last| &last.tried.victim) {
+                Err(reason) => format!("{with}, the victim's slowdown is not known: {reason}."),
+                known => format!(
+                    "{with}, the victim's slowdown of {} may be on either side of the budget of {budget}.",
+                    slowdown_estimate(known)
+                ),
+            }
         }
     };
-    Conclusion { verdict, more, commands }
+    said
 }
 
-fn closest(proof: &Proof) -> String {
+fn closest(proof: &Proof, lead: &str) -> String {
     let known = proof.tried.iter().filter_map(|tried| Some((tried, tried.victim.as_ref().ok()?)));
     let best = known.min_by(|a, b| a.1.value.total_cmp(&b.1.value));
     best.map_or(String::new(), |(tried, slowdown)| {
-        format!(
-            "; the closest is '{}', with {}",
-            clean(&tried.offer.arm.name),
-            slowdown_estimate(&Ok(*slowdown))
-        )
+        format!("{lead} '{}', with {}", clean(&tried.candidate.arm.name), slowdown_estimate(&Ok(*slowdown)))
     })
 }
 
 fn price(price: &Price) -> String {
     match price {
-        Price::Unseen(why) => format!("may pay, which is not seen because {why}"),
-        Price::Slowdown(Err(reason)) => format!("pays what is not known ({reason})"),
+        Price::Unseen(why) => format!("What it costs the aggressor cannot be seen, because {why}."),
+        Price::Slowdown(Err(reason)) => format!("What it costs the aggressor is not known: {reason}."),
         Price::Slowdown(Ok(slowdown)) => {
-            let text = slowdown_estimate(&Ok(*slowdown));
-            if slowdown.low > 1.0 {
-                format!("pays {text} of time per unit of work")
-            } else if slowdown.high < 1.0 {
-                format!("pays nothing, it gains: {text} of time per unit of work")
-            } else {
-                format!("pays nothing that is seen: {text} of time per unit of work")
-            }
+            let what = match slowdown {
+                slowdown if slowdown.low > 1.0 => "What it costs the aggressor",
+                slowdown if slowdown.high < 1.0 => "The aggressor gains by it",
+                _ => "No cost to the aggressor was seen",
+            };
+            format!("{what}: {} time per unit of its work.", slowdown_estimate(&Ok(*slowdown)))
         }
     }
 }

@@ -156,7 +156,7 @@ pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
     let mut out = String::new();
     paragraph(&mut out, 0, &text, style);
     let text = format!(
-        "published: time / time of the case that it is set against. change: 100 (time / time against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the same within the experiment's margin. magnitude agrees where the interval holds an effect between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. Intervals hold each by itself"
+        "published: time / time of the case that it is compared with. change: 100 (time / time against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the same within the experiment's margin. magnitude agrees where the interval holds an effect between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. Each interval holds by itself"
     );
     paragraph(&mut out, 0, &text, style);
     out

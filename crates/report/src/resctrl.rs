@@ -71,7 +71,7 @@ pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
         restored.waiting.clone(),
     );
     if none && restored.waiting.is_empty() {
-        let text = format!("Of what '{purpose}' had changed nothing is left to put back.");
+        let text = format!("Nothing that '{purpose}' had changed is left to put back.");
         paragraph(&mut out, 0, &text, style);
     }
     out

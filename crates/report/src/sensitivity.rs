@@ -6,8 +6,9 @@ use ringfence_studies::sensitivity::{Curve, Point, Ranking, Sensitivity};
 
 use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
 use crate::style::{Paint, Style};
+use crate::survey::CHANCE;
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph};
+use crate::text::{heading, listed, paragraph};
 
 /// The longest bar, columns.
 const BAR: usize = 24;
@@ -31,7 +32,7 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     let level = percent(found.confidence);
     let text = format!(
         "slowdown: how much longer the victim takes per unit of work than alone; [lo, hi]: {level} intervals over \
-         lives, the full part of a bar reaching up to lo; the sentences rest on wider ones, which hold all together"
+         trials; the full part of a bar ends at lo; the sentences rest on wider intervals, which hold for all at once"
     );
     out.push('\n');
     paragraph(&mut out, 0, &text, style);
@@ -46,17 +47,17 @@ pub(crate) fn conclusion(found: &Sensitivity) -> Option<String> {
             change(*at_least),
             change(*others_at_most)
         ),
-        Ranking::NotKnown { among, at_most, lives_needed } => {
-            let which = format!("Which of these is the most sensitive is not known: {}", or(among));
+        Ranking::NotKnown { among, at_most, trials_needed } => {
+            let which = format!("Which of these is the most sensitive is not known: {}", listed(among, "or"));
             match at_most {
                 Some(most) => {
-                    format!("{which} may be, by up to {}; {}.", change(*most), WouldSettle(*lives_needed))
+                    format!("{which} may be, by up to {}; {}.", change(*most), WouldSettle(*trials_needed))
                 }
                 None => format!("{which} may be, and not every footprint has a figure{}.", why(found)),
             }
         }
         Ranking::NoneSeen { at_most: Some(most) } => {
-            format!("None of these was seen to be sensitive; {} at most is left possible.", change(*most))
+            format!("None of these was seen to be sensitive; up to {} cannot be ruled out.", change(*most))
         }
         Ranking::NoneSeen { at_most: None } => {
             format!(
@@ -71,14 +72,6 @@ pub(crate) fn conclusion(found: &Sensitivity) -> Option<String> {
 fn why(found: &Sensitivity) -> String {
     let missing = found.curves.iter().find_map(Curve::missing);
     missing.map_or_else(String::new, |(_, reason)| format!(" ({})", reason.told()))
-}
-
-fn or(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-    }
 }
 
 /// The polluter in words.
@@ -143,14 +136,14 @@ fn bar(point: &Point, most: f64, style: &Style) -> String {
 pub(crate) fn sentence(curve: &Curve) -> String {
     let subject = format!("{} beside {}", curve.victim, polluter(curve));
     if let Some(point) = curve.points.iter().find(|point| stalled(point)) {
-        return format!("{subject}: it stands still at {}, for whole lives.", point.footprint);
+        return format!("{subject}: it came to a standstill at {}, for whole trials.", point.footprint);
     }
     let worst = curve.worst_point().and_then(|point| Some((point.footprint, point.finding.slowdown?)));
     let at = |footprint: Bytes, slowdown: &Interval| {
         if curve.from == Some(footprint) || curve.points.len() == 1 {
             format!("there by {}", slowdown_figure(slowdown))
         } else {
-            format!("its largest figure at {footprint}, {}", slowdown_figure(slowdown))
+            format!("most at {footprint}, by {}", slowdown_figure(slowdown))
         }
     };
     let mut said = match (worst, curve.from) {
@@ -158,36 +151,27 @@ pub(crate) fn sentence(curve: &Curve) -> String {
             format!("slower from {from} on, {}.", at(footprint, &slowdown))
         }
         (Some((footprint, slowdown)), None) => format!(
-            "slower at some footprints, {}; not seen for certain at the largest.",
+            "slower at some footprints, {}; not for certain at the largest.",
             at(footprint, &slowdown)
         ),
         (None, _) => match (curve.at_most(), &curve.perhaps[..]) {
             (Some(most), []) => {
-                format!(
-                    "no footprint was seen to slow it down; these figures leave {} possible.",
-                    change(most)
-                )
+                format!("no footprint was seen to slow it down; up to {} cannot be ruled out.", change(most))
             }
             (Some(most), _) => {
-                format!(
-                    "no footprint slows it down for certain; these figures leave {} possible.",
-                    change(most)
-                )
+                format!("no footprint slows it down for certain; up to {} cannot be ruled out.", change(most))
             }
             (None, _) => "whether it is slowed down is not known.".into(),
         },
     };
     if !curve.perhaps.is_empty() {
         let sizes: Vec<String> = curve.perhaps.iter().map(ToString::to_string).collect();
-        said += &format!(
-            " Perhaps slower at {}: by that interval alone, not once all are taken together.",
-            sizes.join(", ")
-        );
+        said += &format!(" Perhaps slower at {}, {CHANCE}.", sizes.join(", "));
     }
     if let Some((footprint, reason)) = curve.missing() {
         let alone =
             curve.points.iter().any(|point| point.footprint == footprint && point.finding.slowdown.is_some());
-        let what = if alone { "No figure that holds together with the others" } else { "No figure" };
+        let what = if alone { "No figure once all are taken into account" } else { "No figure" };
         said += &format!(" {what} at {footprint}: {}.", reason.told());
     }
     format!("{subject}: {said}")

@@ -40,8 +40,8 @@ pub fn sentence(finding: &Finding) -> String {
             let margin = (finding.margin * 1e5).round() / 1e3;
             format!("no change larger than {margin} % {}", signed(interval))
         }
-        Verdict::Undecided { lives_needed } => {
-            format!("undecided: {} %; {}", signed(interval), WouldSettle(lives_needed))
+        Verdict::Undecided { trials_needed } => {
+            format!("undecided: {} %; {}", signed(interval), WouldSettle(trials_needed))
         }
         Verdict::NotEstimable(reason) => reason.told(),
     }

@@ -3,6 +3,7 @@
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::numbers::{NO_BREAK, unbroken};
 use crate::style::{Paint, Style};
 
 /// A text from outside, made harmless to a terminal and to [`crate::table`]: one line, without
@@ -66,10 +67,9 @@ pub(crate) fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: 
 /// Appends a paragraph, every line indented by `indent` spaces and those after the first by two
 /// more.
 pub(crate) fn paragraph(out: &mut String, indent: usize, text: &str, style: &Style) {
-    let options = options(style);
     let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
-    for line in textwrap::wrap(&clean(text), options.initial_indent(&first).subsequent_indent(&rest)) {
-        out.push_str(line.trim_end());
+    for line in lines(text, options(style).initial_indent(&first).subsequent_indent(&rest)) {
+        out.push_str(&line);
         out.push('\n');
     }
 }
@@ -84,16 +84,16 @@ pub(crate) fn command(out: &mut String, indent: usize, command: &str) {
 
 /// Appends a painted heading line.
 pub(crate) fn heading(out: &mut String, text: &str, style: &Style) {
-    for line in textwrap::wrap(&clean(text), options(style)) {
-        out.push_str(&style.paint(Paint::Strong, line.trim_end()));
+    for line in lines(text, options(style)) {
+        out.push_str(&style.paint(Paint::Strong, &line));
         out.push('\n');
     }
 }
 
 /// Appends a paragraph of secondary interest.
 pub(crate) fn faint(out: &mut String, text: &str, style: &Style) {
-    for line in textwrap::wrap(&clean(text), options(style)) {
-        out.push_str(&style.paint(Paint::Faint, line.trim_end()));
+    for line in lines(text, options(style)) {
+        out.push_str(&style.paint(Paint::Faint, &line));
         out.push('\n');
     }
 }
@@ -121,12 +121,31 @@ pub(crate) fn plural(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// `a, b or c`.
+pub(crate) fn listed<T: AsRef<str>>(names: &[T], last: &str) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names[..] {
+        [] => String::new(),
+        [one] => one.into(),
+        [ref first @ .., end] => format!("{} {last} {end}", first.join(", ")),
+    }
+}
+
+/// With a capital at its start.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
 fn wrap(text: &str, indent: &str, style: &Style) -> Vec<String> {
-    let text = clean(text);
-    let options = options(style).initial_indent(indent).subsequent_indent(indent);
-    let lines: Vec<String> =
-        textwrap::wrap(&text, options).into_iter().map(|line| line.into_owned()).collect();
+    let lines = lines(text, options(style).initial_indent(indent).subsequent_indent(indent));
     if lines.is_empty() { vec![indent.to_string()] } else { lines }
+}
+
+// A line does not end within a figure either.
+fn lines(text: &str, options: Options) -> Vec<String> {
+    let text = unbroken(&clean(text));
+    textwrap::wrap(&text, options).iter().map(|line| line.trim_end().replace(NO_BREAK, " ")).collect()
 }
 
 // Words are broken only where a single one is wider than the line: commands and paths stay whole.

@@ -15,14 +15,14 @@ use crate::text::{heading, paragraph};
 /// Renders what was found; the policy comes last.
 pub fn tune(tuned: &Tuned, style: &Style) -> String {
     let mut out = String::new();
-    heading(&mut out, "What each way costs", style);
+    heading(&mut out, "What each method costs", style);
     out.push_str(&costs(&tuned.costs, style));
     out.push('\n');
     paragraph(&mut out, 0, &format!("smallest figures over all sizes: {}", words(&tuned.choice)), style);
     paragraph(&mut out, 0, &format!("PMDK's fixed rule here: {}", words(&tuned.pmdk)), style);
     if !tuned.confirmed.is_empty() {
         out.push('\n');
-        heading(&mut out, "The choice against PMDK's rule, on fresh lives", style);
+        heading(&mut out, "The choice against PMDK's rule, on fresh trials", style);
         let compared = tuned.confirmed.iter().filter_map(|result| Some((result, result.effect.as_ref()?)));
         for (result, effect) in compared {
             let block = result.arm.strip_prefix("policy ").unwrap_or(&result.arm);
@@ -35,12 +35,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
         }
         paragraph(&mut out, 0, confirmed(tuned), style);
     } else if tuned.ended_early.is_none() {
-        paragraph(
-            &mut out,
-            0,
-            "The two rules agree at every size: by these figures no other was chosen over PMDK's.",
-            style,
-        );
+        paragraph(&mut out, 0, "The two rules agree at every size: nothing was chosen over PMDK's.", style);
     }
     if let Some(proof) = &tuned.proof {
         out.push('\n');
@@ -60,7 +55,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     out
 }
 
-// What the fresh lives say of the choice.
+// What the fresh trials say of the choice.
 fn confirmed(tuned: &Tuned) -> &'static str {
     let any = |verdict: Verdict| {
         let findings = tuned.confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding));
@@ -72,16 +67,16 @@ fn confirmed(tuned: &Tuned) -> &'static str {
     };
     let all_same = tuned.confirmed.iter().all(same);
     match (tuned.fell_back, any(Verdict::Faster), any(Verdict::Slower)) {
-        (true, ..) => "The fresh lives speak against the choice: the policy is PMDK's rule.",
-        (_, true, false) => "The fresh lives confirm that the choice is cheaper where they differ.",
+        (true, ..) => "The fresh trials speak against the choice, so the policy is PMDK's rule.",
+        (_, true, false) => "The fresh trials confirm that the choice is cheaper where they differ.",
         (_, true, true) => {
-            "The fresh lives confirm that the choice is cheaper at some sizes, and dearer at others."
+            "The fresh trials confirm that the choice is cheaper at some sizes, and dearer at others."
         }
         _ if all_same => {
-            "The fresh lives show no difference from PMDK's rule that is larger than the margin."
+            "The fresh trials show no difference from PMDK's rule that is larger than the margin."
         }
         (_, false, _) => {
-            "The fresh lives do not show that the choice is cheaper than PMDK's rule, nor dearer: undecided."
+            "The fresh trials show neither that the choice is cheaper than PMDK's rule nor that it is dearer: undecided."
         }
     }
 }
@@ -106,19 +101,20 @@ fn costs(results: &[CaseResult], style: &Style) -> String {
         let found = result.params.iter().find(|(name, _)| name.ends_with(key));
         found.map(|(_, value)| value.clone()).unwrap_or_default()
     };
-    let mut ways: Vec<String> = Vec::new();
+    let mut methods: Vec<String> = Vec::new();
     let mut rows: Vec<(String, String)> = Vec::new();
     for result in results {
-        let (way, row) = (value(result, ".instruction"), (value(result, ".block"), value(result, ".batch")));
-        if !ways.contains(&way) {
-            ways.push(way);
+        let (method, row) =
+            (value(result, ".instruction"), (value(result, ".block"), value(result, ".batch")));
+        if !methods.contains(&method) {
+            methods.push(method);
         }
         if !rows.contains(&row) {
             rows.push(row);
         }
     }
     let mut columns = vec![Column::left("ns per line")];
-    columns.extend(ways.iter().map(Column::right));
+    columns.extend(methods.iter().map(Column::right));
     let mut table = Table::new(columns);
     for (block, batch) in &rows {
         let name = match batch.as_str() {
@@ -126,9 +122,9 @@ fn costs(results: &[CaseResult], style: &Style) -> String {
             batch => format!("{block} blocks, a fence each {batch}"),
         };
         let mut row = vec![Cell::new(name)];
-        for way in &ways {
+        for method in &methods {
             let is_it = |result: &&CaseResult| {
-                value(result, ".instruction") == *way
+                value(result, ".instruction") == *method
                     && value(result, ".block") == *block
                     && value(result, ".batch") == *batch
             };

@@ -8,7 +8,7 @@ use ringfence_experiment::ExperimentError;
 use ringfence_studies::StudyError;
 use ringfence_studies::prove::Verdict;
 
-/// How the program ends; the number is the exit code. The one table of them: help and errors follow it.
+/// How the program ends; the number is the exit code. This is the only table of them: help and errors follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -16,13 +16,13 @@ pub enum Exit {
     Done = 0,
     /// It failed, or was interrupted.
     Failed = 1,
-    /// It was asked for something that makes no sense or is not to be had here.
+    /// What was asked for cannot be done, or not here.
     Usage = 2,
     /// The budget is missed.
     BudgetMissed = 3,
-    /// Neither met nor missed is known.
+    /// It is not known whether the budget is met.
     Undecided = 4,
-    /// Nothing happened that a verdict could rest on.
+    /// Nothing happened that a verdict could be based on.
     NothingHappened = 5,
     /// Everything holds, but only on a described machine.
     SimulatedOnly = 6,
@@ -45,12 +45,25 @@ impl Exit {
     const fn meaning(self) -> &'static str {
         match self {
             Exit::Done => "done; the budget is met",
-            Exit::Failed => "failed, or interrupted",
-            Exit::Usage => "makes no sense, or is not to be had here",
+            Exit::Failed => "failed or interrupted",
+            Exit::Usage => "cannot be done as asked, or not on this machine",
             Exit::BudgetMissed => "the budget is missed",
-            Exit::Undecided => "undecided: neither met nor missed is known",
-            Exit::NothingHappened => "nothing happened that a verdict could rest on",
-            Exit::SimulatedOnly => "met, but only simulated",
+            Exit::Undecided => "undecided: it is not known whether the budget is met",
+            Exit::NothingHappened => "nothing happened that a verdict could be based on",
+            Exit::SimulatedOnly => "met, but only on a simulated machine",
+        }
+    }
+
+    /// The same in two or three words.
+    const fn brief(self) -> &'static str {
+        match self {
+            Exit::Done => "done or met",
+            Exit::Failed => "failed",
+            Exit::Usage => "cannot be done",
+            Exit::BudgetMissed => "budget missed",
+            Exit::Undecided => "undecided",
+            Exit::NothingHappened => "nothing happened",
+            Exit::SimulatedOnly => "met on a simulated machine only",
         }
     }
 
@@ -64,9 +77,17 @@ impl Exit {
         }
     }
 
-    /// The whole table, for the program's help.
+    /// The whole table, for the program's manual page.
     pub fn table() -> String {
         lines(&Self::ALL)
+    }
+
+    /// All of them in two lines, for the front page.
+    pub fn in_brief() -> String {
+        let one = |exit: &Exit| format!("{} {}", *exit as u8, exit.brief());
+        let line = |exits: &[Exit]| exits.iter().map(one).collect::<Vec<_>>().join(", ");
+        let (first, second) = Self::ALL.split_at(4);
+        format!("Exit codes: {},\n{}", line(first), line(second))
     }
 
     /// The table of a verb that gives verdicts, followed by the rest of its help.
@@ -84,7 +105,7 @@ fn lines(exits: &[Exit]) -> String {
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for something that makes no sense or is not to be had here.
+    /// What was asked for cannot be done, or not here.
     Usage(String),
     /// A verdict other than met, which has been said.
     Verdict(Exit),

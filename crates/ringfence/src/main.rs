@@ -10,8 +10,6 @@ mod verbs;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 // As much as Linux gives the first thread unless told otherwise; what is not touched costs nothing.
 const STACK: usize = 8 << 20;
 
@@ -27,7 +25,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(
                 std::io::stderr(),
-                "ringfence: a thread cannot be started: {error}; raise ulimit -u or -v"
+                "ringfence: no thread can be started: {error}; raise 'ulimit -u' or 'ulimit -v'"
             );
             ExitCode::FAILURE
         }
@@ -35,8 +33,11 @@ fn main() -> ExitCode {
 }
 
 fn verb_of_the_command_line() -> ExitCode {
-    let args = args::Args::parse();
-    match verbs::run(args) {
+    let done = match args::parse() {
+        Ok(args) => verbs::run(args),
+        Err(slip) => Err(failure::Failure::Usage(slip)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Where nobody reads it, the exit code still says so; `eprintln!` would panic.

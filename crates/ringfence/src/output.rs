@@ -25,7 +25,7 @@ pub fn style() -> Style {
     }
 }
 
-/// Prints text; a reader that has gone (`| head`) is no failure.
+/// Prints text; a reader that has gone (`| head`) is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out

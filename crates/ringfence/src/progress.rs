@@ -45,7 +45,7 @@ impl Show {
 
     fn write_line(&mut self) {
         if let Some(line) = self.line.take() {
-            // A reader that has gone is no failure.
+            // A reader that has gone is not a failure.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }

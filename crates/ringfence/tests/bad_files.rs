@@ -79,7 +79,7 @@ fn texts_that_are_no_toml() {
 #[test]
 fn words_and_values_that_make_no_sense() {
     let cases = [
-        ("schema = 1", "schema = 2", "this program reads 1"),
+        ("schema = 1", "schema = 3", "this program reads 1 to 2"),
         ("schema = 1", "schema = \"1\"", "line 1, column"),
         ("schema = 1\n", "", "missing field `schema`"),
         ("schema = 1", "schema = 1\nseeed = 3", "did you mean `seed`"),
@@ -94,7 +94,7 @@ fn words_and_values_that_make_no_sense() {
         ("looks = [2]", "looks = [200000]", "100000"),
         ("looks = [2]", "looks = [2]\nwindow = 20", "line 6, column"),
         ("looks = [2]", "looks = [2]\nwindow = \"20\"", "is not a duration"),
-        ("looks = [2]", "looks = [2]\nblocks = 0", "measures nothing"),
+        ("looks = [2]", "looks = [2]\nrounds = 0", "measures nothing"),
         ("kind = \"auto\"", "kind = \"lcc\"", "did you mean `llc`"),
         ("workload = \"chase\"", "workload = \"chse\"", "did you mean `chase`"),
         ("workload = \"chase\", ", "", "workload is missing"),

@@ -38,21 +38,30 @@ fn command_lines() {
         ),
         (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
         (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
-        (&["neighbours", "--victim", "read memory=newlock"], "is no memory to read"),
+        (&["neighbours", "--victim", "read memory=newlock"], "is not memory to read"),
         (&["neighbours", "--victim", "read flush=msync"], "expected one of"),
         (&["write", "--cpus", "x"], "--cpus: "),
         (&["write", "--cpus", ""], "names no CPU"),
         (&["write", "--block", "big"], "'big' is not a size"),
-        (&["write", "--size", "4KB"], "'4KB' is not a size"),
+        (
+            &["write", "--size", "4KB"],
+            "'4KB' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as 4KiB",
+        ),
         (&["write", "--block", ""], "'' is not a size"),
         (&["write", "--block", "4KiB,,64B"], "'' is not a size"),
         (&["write", "--block", "65"], "multiple of 64B"),
         (&["write", "--block", "1MiB", "--size", "64KiB"], "smaller than block"),
-        (&["write", "--instruction", "clwbb"], "did you mean `clwb`"),
+        (&["write", "--instruction", "clwbb"], "--instruction: 'clwbb' is not one of clflush, "),
+        (&["write", "--instruction", "clflush_opt"], "did you mean 'clflushopt'?"),
+        (&["write", "--instruction", "clflush-opt"], "did you mean 'clflushopt'?"),
+        (&["write", "--instruction", "non-temporal"], "did you mean 'nt'?"),
         (&["write", "--fence", "sfenec"], "sfence"),
         (&["write", "--batch", "0"], "never fence"),
         (&["write", "--batch", "2", "--fence-at", "line"], "only with fence_at"),
-        (&["write", "--target", "disk"], "is no target"),
+        (&["write", "--target", "disk"], "--target: 'disk' is not a target"),
+        (&["write", "--target", "/dev/shm"], "as in tmpfs:/dev/shm"),
+        (&["write", "--target", "/mnt/pmem0"], "dax:/mnt/pmem0 on a file system mounted with -o dax"),
+        (&["tune", "/dev/shm"], "as in tmpfs:/dev/shm"),
         (&["write", "--instruction", "msync"], "needs a file"),
         (&["write", "--pages", "1GiB"], "2MiB"),
         (&["write", "--pace", "fast"], "is not a rate"),
@@ -61,9 +70,9 @@ fn command_lines() {
         (&["write", "--window", "20"], "--window: '20' is not a duration"),
         (&["write", "--settle=-1ms"], "--settle: "),
         (&["write", "--probe", "1h"], "--probe: "),
-        (&["write", "--lives", "1"], "at least 2"),
-        (&["write", "--lives", "10,5"], "each larger than the one before"),
-        (&["write", "--blocks", "0"], "measures nothing"),
+        (&["write", "--trials", "1"], "at least 2"),
+        (&["write", "--trials", "10,5"], "each larger than the one before"),
+        (&["write", "--rounds", "0"], "measures nothing"),
         (&["write", "--margin", "0%"], "margin = 0%"),
         (&["write", "--margin", "5"], "--margin: '5' is not a share"),
         (&["write", "--confidence", "100%"], "confidence = 100%"),
@@ -71,19 +80,24 @@ fn command_lines() {
         (&["write", "--window", "-1ms"], "--window: '-1ms' is not a duration"),
         (&["write", "--margin", "-1%"], "--margin: '-1%' is not a share"),
         (&["write", "--time", "soon"], "--time: 'soon' is not a duration"),
-        (&["write", "--time", "2%"], "--time: '2%' is a share, and this is how long to measure"),
-        (&["write", "--budget", "2%"], "--time: '2%' is a share, and this is how long to measure"),
+        (&["write", "--time", "2%"], "--time: '2%' is a share, but this is how long to measure"),
+        (&["write", "--budget", "2%"], "--time: '2%' is a share, but this is how long to measure"),
         (
             &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "60s"],
-            "how long to measure is --time",
+            "--time says how long to measure",
         ),
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "-1%"], "'-1%' is negative"),
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "5"],
+            "'5' is not a share: write a percentage between 0% and 100%, such as 5%",
+        ),
+        (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "0.02"], "such as 2%"),
         (&["tune", "--victim", "alu", "--budget", "-1%"], "'-1%' is negative"),
-        (&["tune", "--victim", "alu", "--budget", "60s"], "how long to measure is --time"),
+        (&["tune", "--victim", "alu", "--budget", "60s"], "--time says how long to measure"),
         (&["neighbours", "--victim", ""], "--victim: a task is empty"),
         (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
-        (&["neighbours", "--victim", "chase footprint"], "is no key=value"),
+        (&["neighbours", "--victim", "chase footprint"], "is not key=value"),
         (&["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"], "'footprint' is there twice"),
         (&["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"], "'size' is there twice"),
         (&["neighbours", "--aggressor", "echo a > b"], "write sh -c 'echo a > b'"),
@@ -109,40 +123,40 @@ fn command_lines() {
             "only programs are warmed up",
         ),
         (
-            &["prove", "--victim", "alu", "--aggressor", "alu", "--lives", "1"],
-            "at least 2; a figure takes at least 4",
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--trials", "1"],
+            "at least 2; a figure needs at least 4",
         ),
         (
             &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
             "no slowdown of it would show",
         ),
         (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
-        (&["write", "--threads", "4000"], "nothing of this can be measured here, because"),
-        (&["write", "--threads", "3000,4000"], "nothing of this can be measured here, because"),
-        (&["neighbours", "--aggressors", "4000"], "nothing of this can be measured here, because"),
+        (&["write", "--threads", "4000"], "none of this can be measured here, because"),
+        (&["write", "--threads", "3000,4000"], "none of this can be measured here, because"),
+        (&["neighbours", "--aggressors", "4000"], "none of this can be measured here, because"),
         (
             &["sensitivity", "--victim", "alu", "--placement", "remote"],
-            "nothing of this can be measured here, because",
+            "none of this can be measured here, because",
         ),
-        (&["run", "/dev/zero"], "/dev/zero: this is no ordinary file"),
+        (&["run", "/dev/zero"], "/dev/zero: this is not an ordinary file"),
         (&["neighbours", "--victim", "chase footprnt=4MiB"], "did you mean `footprint`"),
         (&["neighbours", "--victim", "chase footprint=1B"], "too small"),
         (&["neighbours", "--victim", "ring variant=optimized"], "did you mean `optimised`"),
-        (&["neighbours", "--victim", "ring variant"], "is no key=value"),
+        (&["neighbours", "--victim", "ring variant"], "is not key=value"),
         (&["neighbours", "--victim", "ring entry=0B"], "entry = 0B is not between 1B and 2MiB"),
         (&["neighbours", "--victim", "ring entry=1MiB size=1MiB"], "too small for entry = 1MiB"),
         (&["neighbours", "--victim", "ring batch=0"], "would never push"),
         (&["neighbours", "--victim", "ring variant=naive batch=4"], "only with variant"),
-        (&["neighbours", "--victim", "ring target=disk"], "is no target"),
+        (&["neighbours", "--victim", "ring target=disk"], "is not a target"),
         (&["neighbours", "--victim", "ring prefault=false"], "`prefault`"),
         (&["neighbours", "--victim", "rin variant=naive"], "did you mean 'ring'"),
         (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
         (&["neighbours", "--aggressors", "0"], "count must be at least 1"),
         (&["neighbours", "--aggressor-cpus", "4096"], "CPU 4096"),
         (&["aa", "--experiments", "0"], "--experiments: 0 experiments"),
-        (&["aa", "--experiments", "4000000000", "--lives", "10"], "more than 100000 lives"),
-        (&["aa", "--lives", "10,20"], "--lives: give one number"),
-        (&["aa", "--lives", "1"], "at least 2"),
+        (&["aa", "--experiments", "4000000000", "--trials", "10"], "more than 100000 trials"),
+        (&["aa", "--trials", "10,20"], "--trials: give one number"),
+        (&["aa", "--trials", "1"], "at least 2"),
         (&["run", "absent.toml"], "absent.toml"),
         (&["run", "."], "name an experiment file"),
         (&["show", "."], "no dataset here"),
@@ -182,10 +196,10 @@ fn files_that_never_end_are_not_read() {
     fs::write(folder.path().join("manifest.json"), "").unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("proof/question.json")).unwrap();
     for (args, part) in [
-        (&["run", "pipe"][..], "pipe: this is no ordinary file"),
+        (&["run", "pipe"][..], "pipe: this is not an ordinary file"),
         (&["run", "long.toml"], "long.toml: it is longer than 1MiB"),
-        (&["prove", "--resume", "proof"], "question.json: this is no ordinary file"),
-        (&["pair", "--resume", "proof"], "question.json: this is no ordinary file"),
+        (&["prove", "--resume", "proof"], "question.json: this is not an ordinary file"),
+        (&["pair", "--resume", "proof"], "question.json: this is not an ordinary file"),
     ] {
         refused_in_a_line(&folder, args, part);
     }
@@ -195,24 +209,132 @@ fn files_that_never_end_are_not_read() {
 fn what_the_parser_of_flags_refuses() {
     let folder = Folder::new();
     let cases: &[(&[&str], &str)] = &[
-        (&["frobnicate"], "unrecognized subcommand"),
-        (&["writ"], "'write'"),
-        (&["write", "--blok", "64B"], "'--block'"),
-        (&["write", "--lives", "many"], "many"),
-        (&["write", "--lives", ""], "--lives"),
+        (&["frobnicate"], "'frobnicate' is not a verb; 'ringfence help' lists the verbs"),
+        (&["writ"], "'writ' is not a verb; did you mean 'write'?"),
+        (&["help", "writ"], "'writ' is not a verb; did you mean 'write'?"),
+        (&["lock", "lst"], "'lst' is not a verb of 'ringfence lock'; did you mean 'list'?"),
+        (&["chase"], "it is a workload, to be measured by 'ringfence neighbours --victim chase'"),
+        (&["some experiment.toml"], "if it is an experiment file: ringfence run 'some experiment.toml'"),
+        (&["."], "if it is a dataset: ringfence show ."),
+        (&["/bin/sh"], "if it is a program: ringfence prove --victim /bin/sh --aggressor TASK"),
+        (&["--survey"], "did you mean 'ringfence survey'?"),
+        (&["write", "--blok", "64B"], "'--blok' is not a flag of 'ringfence write'; did you mean '--block'?"),
+        (&["write", "--zzz"], "'ringfence write -h' lists its flags"),
+        (&["prove", "--save", "x"], "'ringfence survey' and others have it"),
+        (&["pair", "--experiments", "3"], "'ringfence aa' has it"),
+        (&["neighbours", "--cpus", "1"], "set by --victim-cpu and --aggressor-cpus"),
+        (&["prove", "--cpus", "1"], "set by --victim-cpu and --aggressor-cpus"),
+        (&["prove", "--victim", "./bench", "-n", "5"], "inside the quotes, as in --victim './program -n'"),
+        (&["prove", "--aggressor", "write"], "needs --victim, the task that must not be slowed down"),
+        (&["prove", "--aggressor", "write"], "for example: ringfence prove --victim mcf --aggressor 'write"),
+        (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
+        (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
+        (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),
+        (&["prove", "x"], "name tasks by flags, as in --victim 'chase footprint=4MiB'"),
+        (
+            &["neighbours", "--victim", "chase", "footprint=4MiB", "--aggressor", "alu"],
+            "quote a task of several words, as in --victim 'chase footprint=4MiB'",
+        ),
+        (
+            &["prove", "--victim-run", "./sort", "input", "file", "--aggressor", "alu"],
+            "quote a task of several words, as in --victim-run './sort input file'",
+        ),
+        (&["write", "clwb"], "write --instruction clwb"),
+        (&["write", "x"], "'ringfence write' takes only flags"),
+        (&["show", "a", "b"], "'b' is one word too many: 'ringfence show' takes DATASET"),
+        (&["survey", "--json=yes"], "--json takes no value: leave out 'yes'"),
+        (&["write", "--trials", "many"], "--trials: 'many' is not a whole number"),
+        (
+            &["lock", "create", "x", "--size", "1MiB", "--level", "9"],
+            "--level: '9' cannot be used: 9 is not in 2..=3",
+        ),
+        (&["write", "--trials", ""], "--trials"),
         (&["write", "--threads", "-1"], "-1"),
-        (&["write", "--time", "1s", "--budget", "1s"], "--time"),
-        (&["write", "--out"], "--out"),
+        (&["write", "--time", "1s", "--budget", "1s"], "--time is there twice: give it once"),
+        (
+            &["prove", "--victim", "alu", "--victim-run", "x", "--aggressor", "alu"],
+            "--victim cannot be combined with --victim-run",
+        ),
+        (&["write", "--out"], "--out needs a value: folder for the results"),
         (&["write", "--out", ""], "--out"),
-        (&["neighbours", "--placement", "moon"], "moon"),
+        (&["neighbours", "--placement", "moon"], "'moon' is not one of auto, smt, llc, node, remote"),
+        (&["neighbours", "--placement", "LLC"], "did you mean 'llc'?"),
+        (&["completions", "tcsh"], "'tcsh' is not one of bash, zsh, fish"),
         (&["aa", "--experiments", "-3"], "-3"),
         (&["run"], "FILE.toml"),
-        (&["show"], "DATASET"),
+        (&["show"], "'ringfence show' needs DATASET, the folder of a dataset"),
         (&["survey", "--seed", "x"], "--seed"),
     ];
     for (args, part) in cases {
-        refused(&folder, args, part);
+        refused_in_a_line(&folder, args, part);
     }
+}
+
+// Trials were once called lives, and rounds blocks.
+#[test]
+fn hints_fit_what_was_typed() {
+    let folder = Folder::new();
+    for name in ["afile", "script"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let prove = ["prove", "--victim", "mcf", "--aggressor", "alu"];
+    let of_prove = |rest: &[&'static str]| [&prove[..], rest].concat();
+    let cases: &[(&[&str], &str)] = &[
+        (&["--json", "prove"], "flags come after the verb: ringfence prove --json"),
+        (&["write", "--instruction", "clwb", "nt"], "give several as a list: --instruction clwb,nt"),
+        (
+            &["write", "--blocks", "64B"],
+            "--blocks (the old name of --rounds; block sizes are --block): '64B'",
+        ),
+        (&["write", "--time", "20"], "such as 20s"),
+        (&["write", "--time", "soon"], "such as 60s"),
+        (&["write", "--confidence", "200%"], "such as 95%"),
+        (&of_prove(&["--budget", "150%"]), "such as 5%"),
+        (
+            &of_prove(&["--out", "afile"]),
+            "afile is a file: --out takes a folder that is empty or does not exist",
+        ),
+        (&of_prove(&["--victim-cpu", "0", "--placement", "llc"]), "--victim-cpu cannot be combined with"),
+        (&["help", "prove", "foo"], "'ringfence prove' has no sub-verbs; see ringfence help prove"),
+        (&["tune", "--policy", "missing/policy.toml"], "missing/policy.toml cannot be written: No such file"),
+        (&["prove", "--victim-run", "./script", "--aggressor", "alu"], "chmod +x ./script"),
+    ];
+    for (args, part) in cases {
+        refused_in_a_line(&folder, args, part);
+    }
+}
+
+#[test]
+fn old_names_of_flags_are_read() {
+    let folder = Folder::new();
+    let args = ["write", "--lives", "3", "--blocks", "2", "--save", "saved.toml"];
+    ringfence_in(folder.path(), &args).ok();
+    let saved = fs::read_to_string(folder.path().join("saved.toml")).unwrap();
+    assert!(saved.contains("looks = [3]") && saved.contains("rounds = 2"), "{saved}");
+    assert!(!support::ringfence(&["help", "write"]).ok().contains("--lives"));
+}
+
+// What is named is something else, with which something else can be done.
+#[test]
+fn experiments_and_datasets_are_told_apart() {
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("an experiment.toml"), "").unwrap();
+    fs::create_dir(at("data")).unwrap();
+    fs::write(at("data/manifest.json"), "").unwrap();
+    fs::write(at("data/samples.parquet"), "").unwrap();
+    fs::write(at("stray"), "").unwrap();
+    for (args, part) in [
+        (&["show", "an experiment.toml"][..], "run it: ringfence run 'an experiment.toml'"),
+        (&["report", "an experiment.toml"], "run it: ringfence run 'an experiment.toml'"),
+        (&["show", "data/samples.parquet"], "show the folder that it is in: ringfence show data"),
+        (&["show", "stray"], "this is a file and not a folder; name the folder of a dataset"),
+        (&["run", "data"], "not an experiment file; print its results: ringfence show data"),
+    ] {
+        refused_in_a_line(&folder, args, part);
+    }
+    fs::write(at("data/experiment.toml"), "").unwrap();
+    refused_in_a_line(&folder, &["run", "data"], "measure it again: ringfence run data/experiment.toml");
 }
 
 #[test]
@@ -226,7 +348,7 @@ fn targets_and_programs_that_this_machine_does_not_have() {
     let mut cases: Vec<(Vec<&str>, &str)> = vec![
         (vec!["--target", "file:/nowhere/x"], "/nowhere/x: no file can be made there"),
         (vec!["--target", "tmpfs:/nowhere"], "/nowhere: No such file"),
-        (vec!["--target", "tmpfs:/proc"], "this is no tmpfs"),
+        (vec!["--target", "tmpfs:/proc"], "this is not a tmpfs"),
         (vec!["--target", &mine], "exists already"),
         (vec!["--target", &file, "--size", "1TiB"], "bytes free"),
         (vec!["--size", "64TiB"], "bytes free"),
@@ -255,7 +377,7 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         return skip("neighbours need two CPUs");
     }
     for (aggressor, part) in [
-        ("ring target=tmpfs:/proc", "this is no tmpfs"),
+        ("ring target=tmpfs:/proc", "this is not a tmpfs"),
         ("ring target=file:/nowhere/x", "/nowhere/x: no file can be made there"),
         ("ring size=64TiB", "bytes free"),
         ("no-such-program-xyz", "'no-such-program-xyz' cannot be started"),
@@ -288,7 +410,7 @@ fn paths_that_cannot_be_explained() {
     for (args, part) in cases {
         refused_in_a_line(&files, args, part);
     }
-    refused(&files, &["explain"], "<PATH>");
+    refused_in_a_line(&files, &["explain"], "'ringfence explain' needs PATH, a file, a folder or a device");
 }
 
 #[test]
@@ -299,14 +421,14 @@ fn places_that_cannot_be_written() {
     fs::write(files.path().join("full/file"), "mine").unwrap();
     let cases: &[(&[&str], &str)] = &[
         (&["write", "--out", "full"], "not empty"),
-        (&["write", "--out", "file"], "no folder"),
+        (&["write", "--out", "file"], "file is a file: --out takes a folder"),
         (&["write", "--out", "file/below"], "file/below"),
-        (&["write", "--save", "file"], "exists already"),
+        (&["write", "--save", "file"], "already exists"),
         (&["write", "--save", "absent/file"], "cannot be written"),
         (&["write", "--save", "full"], "full"),
         (&["survey", "--quick", "--out", "full"], "not empty"),
         (&["survey", "--save", "full"], "not empty"),
-        (&["show", "file"], "no folder"),
+        (&["show", "file"], "not a folder"),
         (&["show", "full"], "no dataset here"),
         (&["neighbours", "--aggressors", "4000", "--out", "full"], "not empty"),
     ];

@@ -20,9 +20,9 @@ const WRITE: [&str; 13] = [
     "4KiB",
     "--size",
     "1MiB",
-    "--lives",
+    "--trials",
     "4",
-    "--blocks",
+    "--rounds",
     "1",
     "--probe",
     "0ms",
@@ -39,7 +39,7 @@ fn two_datasets_are_compared_and_the_page_asks_for_nothing() {
     measure(&folder, "one", &["--window", "2ms"]);
     measure(&folder, "two", &["--window", "2ms", "--seed", "2"]);
     let text = ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]);
-    let text = text.ok();
+    let text = text.said();
     assert!(text.contains("before: one") && text.contains("Of 2 cells"), "{text}");
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("write clflush"), "{page}");
@@ -49,7 +49,7 @@ fn two_datasets_are_compared_and_the_page_asks_for_nothing() {
     ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]).ok();
     fs::write(folder.path().join("notes.html"), "<p>mine</p>").unwrap();
     let foreign = ringfence_in(folder.path(), &["compare", "one", "two", "--html", "notes.html"]);
-    refused(&foreign, "is no report");
+    refused(&foreign, "is not a report");
     assert_eq!(fs::read_to_string(folder.path().join("notes.html")).unwrap(), "<p>mine</p>");
     let json = ringfence_in(folder.path(), &["compare", "one", "two", "--json"]).json();
     let cells = json["compared"][0]["comparison"]["cells"].as_array().unwrap();
@@ -75,11 +75,11 @@ fn surveys_are_compared_dataset_by_dataset_and_the_rest_is_named() {
         measure(&folder, &format!("{dir}/only-{dir}"), &["--window", "2ms"]);
     }
     let text = ringfence_in(folder.path(), &["compare", "a", "b"]);
-    let text = text.ok();
+    let text = text.said();
     assert!(text.contains("before: a/same"), "{text}");
     assert!(text.contains("not compared: longer: these cannot be compared: their windows differ"), "{text}");
-    assert!(text.contains("not compared: only-a, because there is none after"), "{text}");
-    assert!(text.contains("not compared: only-b, because there is none before"), "{text}");
+    assert!(text.contains("not compared: only-a, which only BEFORE contains"), "{text}");
+    assert!(text.contains("not compared: only-b, which only AFTER contains"), "{text}");
     refused(&ringfence_in(folder.path(), &["compare", "a", "b/same"]), "one dataset");
     refused(&ringfence_in(folder.path(), &["compare", "a/same", "b/longer"]), "windows differ");
     refused(&ringfence_in(folder.path(), &["compare", "a/same", "nowhere"]), "nowhere");

@@ -24,7 +24,7 @@ fn a_file_on_a_disk_is_durable_after_msync() {
     fs::remove_file(&file).unwrap();
     assert_eq!((&of_file["durability"], &of_file["reasons"]), (&of_dir["durability"], &of_dir["reasons"]));
     if of_file["durability"] != "page-cache" {
-        return skip(&format!("{} is no disk's: {of_file}", dir.display()));
+        return skip(&format!("{} is not a disk's: {of_file}", dir.display()));
     }
     assert_eq!(of_file["path"], file.to_str().unwrap());
     assert_eq!(of_file["elides_flushes"], false);

@@ -1,13 +1,17 @@
-//! The house: which crate may use which, no circles between files, no file and no crate too large, and unsafe code
-//! only where a README says so.
+//! The house: which crate may use which, no circles between files, no file and no crate too large, unsafe code
+//! only where a README says so, and documentation whose links lead somewhere.
 //!
 //! Files are read as text, with comments, strings and tests left out; what is found are paths such as `crate::a::B`,
 //! `super::B` and `ringfence_x::B`.
 
+#[path = "house/links.rs"]
+mod links;
 #[path = "house/modules.rs"]
 mod modules;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/words.rs"]
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,6 +70,9 @@ const ARROWS: [(&str, &[&str]); 15] = [
 const LONGEST_FILE: usize = 500;
 const LARGEST_CRATE: usize = 9_000;
 
+/// Bytes in the README.
+const LONGEST_README: usize = 10_240;
+
 /// Source files that may hold unsafe code.
 const MOST_UNSAFE: usize = 15;
 
@@ -102,19 +109,51 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The crates of this workspace in a section of a manifest.
-fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
-    let mut here = false;
-    let mut found = BTreeSet::new();
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            here = line.trim() == section;
-        }
-        if let Some(name) = line.strip_prefix("ringfence-").filter(|_| here) {
-            found.insert(name.split(['.', ' ']).next().unwrap().to_string());
-        }
-    }
-    found
+/// The crate of this workspace that a package is.
+fn own(package: &str) -> Option<&str> {
+    package.strip_prefix("ringfence-").or_else(|| (package == "ringfence").then_some(package))
+}
+
+/// What a manifest, or a part of it for some platforms, has a crate built with, tests and benches aside.
+fn dependencies(manifest: &toml::Table) -> impl Iterator<Item = (&String, &toml::Value)> {
+    let tables =
+        ["dependencies", "build-dependencies"].into_iter().filter_map(|key| manifest.get(key)?.as_table());
+    tables.flatten()
+}
+
+/// The crates of this workspace that a crate is built with, on whatever platform, each by the name that it is given.
+fn uses(manifest: &toml::Table) -> BTreeMap<String, String> {
+    let platforms = manifest.get("target").and_then(toml::Value::as_table);
+    let platforms = platforms.into_iter().flat_map(toml::Table::values).filter_map(toml::Value::as_table);
+    let all = dependencies(manifest).chain(platforms.flat_map(dependencies));
+    all.filter_map(|(name, what)| {
+        let package = what.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+        Some((own(package)?.to_string(), name.clone()))
+    })
+    .collect()
+}
+
+/// The manifest in a folder.
+fn manifest(folder: &Path) -> toml::Table {
+    read(&folder.join("Cargo.toml")).parse().unwrap()
+}
+
+#[test]
+fn every_way_to_depend_on_a_crate_is_seen() {
+    let used = uses(
+        &r#"
+        dependencies.ringfence-a.workspace = true
+        build-dependencies.ringfence-b = { path = "../b" }
+        target."cfg(unix)".dependencies.ringfence-c = "1"
+        target.x86.build-dependencies.d = { package = "ringfence-d", version = "1" }
+        dev-dependencies.ringfence-e.workspace = true
+        dependencies.other = "1"
+        "#
+        .parse()
+        .unwrap(),
+    );
+    let pairs: Vec<(&str, &str)> = used.iter().map(|(own, name)| (&**own, &**name)).collect();
+    assert_eq!(pairs, [("a", "ringfence-a"), ("b", "ringfence-b"), ("c", "ringfence-c"), ("d", "d")]);
 }
 
 #[test]
@@ -126,9 +165,11 @@ fn arrows_point_one_way() {
             wrong.push(format!("{name} is not in the table of arrows"));
             continue;
         };
-        let uses = dependencies(&read(&path.join("Cargo.toml")), "[dependencies]");
+        let uses = uses(&manifest(&path));
+        let renamed = uses.iter().filter(|(used, called)| own(called) != Some(used.as_str()));
+        wrong.extend(renamed.map(|(used, called)| format!("{name} calls {used} {called}")));
         wrong.extend(
-            uses.iter()
+            uses.keys()
                 .filter(|used| !may.contains(&used.as_str()))
                 .map(|used| format!("{name} uses {used}")),
         );
@@ -143,9 +184,19 @@ fn arrows_point_one_way() {
                 }
             }
         }
-        let unused = uses.iter().filter(|used| !named.contains(used.as_str()));
+        let unused = uses.keys().filter(|used| !named.contains(used.as_str()));
         wrong.extend(unused.map(|used| format!("{name} names {used} in its manifest alone")));
     }
+    // What the workspace renames, no crate's own manifest shows.
+    let shared = manifest(&workspace())["workspace"]["dependencies"].as_table().unwrap().clone();
+    let package =
+        |what: &toml::Value| what.get("package").and_then(toml::Value::as_str).and_then(own).is_some();
+    wrong.extend(
+        shared
+            .iter()
+            .filter(|(_, what)| package(what))
+            .map(|(name, _)| format!("the workspace renames {name}")),
+    );
     // The table itself has no circle: each crate uses only crates that stand below it.
     let place = |name: &str| ARROWS.iter().position(|(known, _)| *known == name);
     for (name, may) in ARROWS {
@@ -187,7 +238,7 @@ fn no_circles_between_files() {
 fn modules_with_children_are_folders() {
     let mut wrong = Vec::new();
     for (_, path) in crates() {
-        // A folder of data beside a file is no module.
+        // A folder of data beside a file is not a module.
         let holds_modules = |file: &PathBuf| !files(&file.with_extension("")).is_empty();
         let beside = files(&path.join("src")).into_iter().filter(holds_modules);
         wrong.extend(beside.map(|file| file.display().to_string()));
@@ -244,4 +295,56 @@ fn what_is_pure_reads_no_clock_no_file_and_no_processor() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn words_that_were_given_up_do_not_come_back() {
+    let Some(found) = words::given_up(&workspace()) else {
+        return ringfence_testbed::skip_here(
+            "words that were given up",
+            "this is not a clone that git can list",
+        );
+    };
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn links_in_the_documentation_lead_somewhere() {
+    let pages = links::pages(&workspace());
+    let wrong: Vec<String> = pages.iter().flat_map(|page| links::broken(page, &read(page))).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(pages.len() > 20, "{pages:?}");
+}
+
+#[test]
+fn pages_that_the_code_names_are_there() {
+    let mut wrong = Vec::new();
+    for (_, path) in crates() {
+        for file in files(&path) {
+            let text = read(&file);
+            let named = text.split("docs/").skip(1);
+            let ends = |c: char| !c.is_alphanumeric() && !['-', '_', '/', '.'].contains(&c);
+            let names = named.map(|rest| rest.split(ends).next().unwrap().trim_end_matches('.'));
+            let gone =
+                names.filter(|name| name.ends_with(".md") && !workspace().join("docs").join(name).is_file());
+            wrong.extend(gone.map(|name| format!("{} names docs/{name}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+// The README is where one starts, and the index where one finds the rest.
+#[test]
+fn the_readme_is_short_and_the_index_complete() {
+    let readme = read(&workspace().join("README.md")).len();
+    assert!(
+        readme <= LONGEST_README,
+        "README.md has {readme} bytes: move what is not for a first visit to docs/"
+    );
+    let docs = workspace().join("docs");
+    let listed = links::links(&read(&docs.join("README.md")));
+    for page in links::pages(&docs) {
+        let name = page.strip_prefix(&docs).unwrap().display().to_string();
+        assert!(name == "README.md" || listed.contains(&name), "docs/README.md does not list {name}");
+    }
 }

@@ -16,9 +16,9 @@ const ARGS: [&str; 17] = [
     "chase footprint=256KiB",
     "--aggressor",
     "write size=1MiB",
-    "--lives",
+    "--trials",
     "1000",
-    "--blocks",
+    "--rounds",
     "2",
     "--window",
     "5ms",
@@ -53,7 +53,7 @@ fn assert_whole_pairs(dataset: &Dataset) {
     assert!(!dataset.samples.is_empty());
     let mut steps: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for sample in &dataset.samples {
-        steps.entry((sample.life, sample.block, sample.step)).or_default().push(sample);
+        steps.entry((sample.trial, sample.round, sample.step)).or_default().push(sample);
     }
     for (step, samples) in steps {
         for position in [0, 1] {
@@ -78,7 +78,7 @@ fn ctrl_c_keeps_the_data_and_says_where() {
         assert_eq!(dataset.manifest.ended, Some(Ended::Interrupted));
         assert_whole_pairs(&dataset);
         let shown = ringfence_in(folder.path(), &["show", "data"]);
-        assert!(!shown.ok().contains("was killed"), "{}", shown.stdout);
+        assert!(!shown.said().contains("was killed"), "{}", shown.stdout);
         let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
         let printed = output.json_of_any();
         assert_eq!(shown["datasets"][0]["results"], printed["results"]);
@@ -88,7 +88,7 @@ fn ctrl_c_keeps_the_data_and_says_where() {
 // Its windows are so long that it measures nothing before it is interrupted.
 fn long_run(folder: &Path, window: &str) -> Running {
     let write = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--quiet"];
-    let run = Running::start(folder, &[&write[..], &["--lives", "2", "--window", window]].concat());
+    let run = Running::start(folder, &[&write[..], &["--trials", "2", "--window", window]].concat());
     // It is started once the signals are watched.
     wait_for("the guardian", || {
         marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian")
@@ -135,7 +135,7 @@ fn a_killed_run_leaves_an_unfinished_dataset_that_opens() {
     assert!(dataset.unfinished());
     assert_whole_pairs(&dataset);
     let shown = ringfence_in(folder.path(), &["show", "data"]);
-    assert!(shown.ok().contains("was killed"), "{}", shown.stdout);
+    assert!(shown.said().contains("was killed"), "{}", shown.stdout);
     let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
     assert_eq!(shown["datasets"][0]["unfinished"], true);
 }

@@ -32,7 +32,10 @@ fn documents_that_are_wrong_are_refused() {
         problems(&document)
     };
     for (change, part) in [
-        (&(|d: &mut Value| d["schema"] = "ringfence/lock-misses/1".into()) as &dyn Fn(&mut Value), "no kind"),
+        (
+            &(|d: &mut Value| d["schema"] = "ringfence/lock-misses/1".into()) as &dyn Fn(&mut Value),
+            "not a kind",
+        ),
         (&|d| d["more"] = 1.into(), "/more: nothing may stand here"),
         (&|d| d["misses"][0]["more"] = 1.into(), "/misses/0/more: nothing may stand here"),
         (&|d| _ = d["misses"][0].as_object_mut().unwrap().remove("lines"), "'lines' is missing"),

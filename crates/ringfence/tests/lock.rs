@@ -34,7 +34,7 @@ fn the_plan_of_a_region_is_told() {
     let said = run(&tree, &["create", "hot", "--size", "300KiB", "--cpu", "1", "--dry-run"]).ok().to_owned();
     assert_eq!(
         said,
-        "A region of 1MiB would be locked so:\n  set L3:1=ffffe in default group\n  make group hot\n  \
+        "These steps would lock a region of 1MiB:\n  set L3:1=ffffe in default group\n  make group hot\n  \
          make hot pseudo-locksetup\n  set L3:1=1 in hot\n"
     );
     let there = run(&tree, &["create", "hot", "--size", "2MiB", "--cache", "0", "--dry-run"]).ok().to_owned();
@@ -112,7 +112,7 @@ fn without_resctrl_the_malloc_rows_run_and_the_rest_says_why_not() {
     }
     let folder = Folder::new();
     let args =
-        ["--size", "64KiB", "--interval", "1ms", "--lives", "2", "--window", "80ms", "--settle", "80ms"];
+        ["--size", "64KiB", "--interval", "1ms", "--trials", "2", "--window", "80ms", "--settle", "80ms"];
     let args = [&["lock", "measure", "--probe", "0ms", "--json", "--out", "m"], &args[..]].concat();
     let said = ringfence_in(folder.path(), &args).json();
     assert!(said["notes"][0].as_str().unwrap().contains("does not lock regions"), "{}", said["notes"]);

@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use support::{Folder, Output, Running, command, cpus, ringfence, ringfence_in, skip};
 
-const TINY: [&str; 8] = ["--lives", "2", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const TINY: [&str; 8] = ["--trials", "2", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 const WRITE: [&str; 7] = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB"];
 
 fn tiny_write<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -41,18 +41,18 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
     assert_eq!(printed["results"].as_array().unwrap().len(), 1);
     let some = tiny_write(&["--threads", "1,2"]);
     let text = on_one_cpu(&folder, &[&some[..], &["--out", "text"]].concat());
-    assert!(text.ok().contains("not run"), "{}", text.stdout);
+    assert!(text.said().contains("not run"), "{}", text.stdout);
     let reason = "needs 2 cores of its own";
-    assert!(text.stdout.contains(reason), "{}", text.stdout);
+    assert!(text.said().contains(reason), "{}", text.stdout);
     let printed = on_one_cpu(&folder, &[&some[..], &["--json", "--out", "json"]].concat()).json();
     assert_eq!(printed["results"].as_array().unwrap().len(), 1);
     assert!(printed["not_run"].to_string().contains(reason), "{printed}");
-    assert!(ringfence_in(folder.path(), &["show", "text"]).ok().contains(reason));
-    // Where that is all there was, an empty table would be no answer.
+    assert!(ringfence_in(folder.path(), &["show", "text"]).said().contains(reason));
+    // Where that is all there was, an empty table would not be an answer.
     let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--out", "none"];
     let none = on_one_cpu(&folder, &[&args[..], &TINY].concat());
     assert_eq!((none.code(), none.stdout.as_str()), (Some(2), ""), "{}", none.stderr);
-    assert!(none.stderr.contains("nothing of this can be measured here, because"), "{}", none.stderr);
+    assert!(none.stderr.contains("none of this can be measured here, because"), "{}", none.stderr);
     assert!(none.stderr.contains("needs another core"), "{}", none.stderr);
     assert!(!folder.entries().contains(&"none".into()));
 }
@@ -95,13 +95,13 @@ fn commands_that_are_printed_are_shell() {
     let ran = shell(&run);
     assert!(ran.status.success(), "{run}: {}", String::from_utf8_lossy(&ran.stderr));
     assert!(folder.path().join(odd).join("manifest.json").exists());
-    let long = [&WRITE[..], &["--lives", "1000", "--window", "20ms", "--quiet", "--out", "it's cut short"]];
+    let long = [&WRITE[..], &["--trials", "1000", "--window", "20ms", "--quiet", "--out", "it's cut short"]];
     let run = Running::start(folder.path(), &long.concat());
     support::wait_for_steps(&folder.path().join("it's cut short"), 2);
     run.signal(libc::SIGQUIT);
     let output = run.wait();
     assert_eq!(output.code(), Some(1), "{}", output.stderr);
-    let command = output.stderr.trim().rsplit_once("this goes on: ").unwrap().1.to_owned();
+    let command = output.stderr.trim().rsplit_once("continue with: ").unwrap().1.to_owned();
     let script = format!(
         "ringfence() {{ '{}' \"$@\"; }}; {command} --time 100ms --quiet",
         env!("CARGO_BIN_EXE_ringfence")
@@ -181,7 +181,7 @@ fn a_program_that_ends_well_is_started_again() {
     let program = "sh -c 'echo run >> runs; sleep 0.05'";
     let args =
         ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", program, "--window", "200ms"];
-    ringfence_in(folder.path(), &[&args[..], &["--lives", "3", "--probe", "0ms"]].concat()).ok();
+    ringfence_in(folder.path(), &[&args[..], &["--trials", "3", "--probe", "0ms"]].concat()).ok();
     let runs = fs::read_to_string(folder.path().join("runs")).unwrap().lines().count();
     assert!(runs > 1, "{runs}");
 }
@@ -204,12 +204,23 @@ fn the_callers_affinity_stays_as_it_is() {
     assert_eq!(cpus(), before);
 }
 
-// One table in the program, in its help, in that of the verbs that give verdicts, and in the README.
+// One table in the program, in brief on its front page, and in the help of the verbs that give verdicts, and in
+// the README.
 #[test]
 fn the_exit_codes_are_told() {
     let meanings =
-        ["done", "failed", "makes no sense", "missed", "undecided", "nothing happened", "simulated"];
-    for (args, codes) in [(vec!["--help"], 7), (vec!["prove", "--help"], 6), (vec!["tune", "--help"], 6)] {
+        ["done", "failed", "cannot be done", "missed", "undecided", "nothing happened", "simulated"];
+    let front = ringfence(&["--help"]);
+    let (_, brief) = front.ok().split_once("Exit codes: ").unwrap();
+    let brief: Vec<&str> = brief.trim().split(',').collect();
+    assert_eq!(brief.len(), meanings.len(), "{brief:?}");
+    for (code, meaning) in meanings.iter().enumerate() {
+        assert!(
+            brief[code].trim().starts_with(&format!("{code} ")) && brief[code].contains(meaning),
+            "{brief:?}"
+        );
+    }
+    for (args, codes) in [(vec!["prove", "--help"], 6), (vec!["tune", "--help"], 6)] {
         let help = ringfence(&args);
         for (code, meaning) in meanings.iter().enumerate() {
             let told =
@@ -217,9 +228,9 @@ fn the_exit_codes_are_told() {
             assert_eq!(told, code < codes, "{args:?}, {code}:\n{}", help.stdout);
         }
     }
-    let readme = include_str!("../../../README.md");
+    let page = include_str!("../../../docs/exit-codes.md");
     for (code, meaning) in meanings.iter().enumerate() {
-        let told = readme.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
+        let told = page.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
         assert!(told, "{code}, {meaning}");
     }
 }
@@ -228,20 +239,10 @@ fn the_exit_codes_are_told() {
 #[test]
 fn examples_in_help_can_be_pasted() {
     let folder = Folder::new();
-    let main = ringfence_in(folder.path(), &["--help"]);
-    let verbs: Vec<&str> = main
-        .ok()
-        .lines()
-        .skip_while(|line| !line.starts_with("Commands:"))
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
-        .filter(|verb| !verb.is_empty() && *verb != "help")
-        .collect();
-    assert!(verbs.contains(&"prove") && verbs.len() > 15, "{verbs:?}");
+    let verbs = support::verbs();
     let mut examples = 0;
     for verb in verbs {
-        let help = ringfence_in(folder.path(), &[verb, "--help"]);
+        let help = ringfence_in(folder.path(), &[&verb, "--help"]);
         let after = help.ok().lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
         for line in after.take_while(|line| !line.is_empty()) {
             assert!(line.starts_with("  ringfence ") && line.chars().count() <= 78, "{verb}: {line}");

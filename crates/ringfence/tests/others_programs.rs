@@ -46,7 +46,7 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         &aggressor,
         "--budget",
         "0%",
-        "--lives",
+        "--trials",
         "8",
         "--window",
         "10ms",
@@ -62,7 +62,10 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         .unwrap_or_else(|| panic!("{}", output.stderr))
         .iter()
         .map(|tried| {
-            (tried["offer"]["arm"]["name"].as_str().unwrap(), tried["offer"]["commands"][0].as_str().unwrap())
+            (
+                tried["candidate"]["arm"]["name"].as_str().unwrap(),
+                tried["candidate"]["commands"][0].as_str().unwrap(),
+            )
         })
         .collect();
     for name in ["PMEM_NO_CLWB=1", "PMEM_NO_MOVNT=1", "PMEM_MOVNT_THRESHOLD=0", "quota 50%"] {
@@ -91,7 +94,7 @@ fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
         "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dimacs-solver network.min; done'",
         "--aggressor",
         "write size=16MiB",
-        "--lives",
+        "--trials",
         "4",
     ];
     let more = ["--budget", "100%", "--out", "proof", "--quiet", "--json"];

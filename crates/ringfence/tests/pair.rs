@@ -13,7 +13,7 @@ const ARGS: [&str; 13] = [
     "--task=alu",
     "--task=chase footprint=64KiB",
     "--task= alu",
-    "--lives",
+    "--trials",
     // Enough that a busy machine still leaves figures.
     "6",
     "--window",
@@ -65,10 +65,10 @@ fn pairs_are_measured_and_shown_again() {
 
     assert_eq!(ringfence_in(folder.path(), &["show", "p", "--json"]).json(), printed);
     let shown = ringfence_in(folder.path(), &["show", "p"]);
-    assert!(shown.ok().contains("A beside B"), "{}", shown.stdout);
+    assert!(shown.said().contains("A beside B"), "{}", shown.stdout);
     // A dataset of the folder is one like any other.
     let screen = ringfence_in(folder.path(), &["show", "p/screen"]);
-    assert!(screen.ok().contains("B beside A"), "{}", screen.stdout);
+    assert!(screen.said().contains("B beside A"), "{}", screen.stdout);
     // There is nothing left to measure.
     let again = ringfence_in(folder.path(), &["pair", "--resume", "p", "--quiet", "--json"]).json();
     assert_eq!(again["outcome"], printed["outcome"]);
@@ -87,7 +87,7 @@ fn what_was_cut_short_goes_on() {
         run.signal(signal);
         let output = run.wait();
         if signal == libc::SIGINT && output.code() != Some(0) {
-            one_sentence(&output, 1, "this goes on: ringfence pair --resume p");
+            one_sentence(&output, 1, "continue with: ringfence pair --resume p");
         }
         let before = Dataset::open(&folder.path().join("p/screen")).unwrap().samples;
         assert!(ringfence_in(folder.path(), &["show", "p"]).code() == Some(0));
@@ -105,9 +105,9 @@ fn equal_tasks_have_nothing_to_gain() {
         return;
     }
     let folder = Folder::new();
-    let same = ["pair", "--task=alu", "--task=alu", "--task=alu", "--task=alu", "--lives=2", "--window=1ms"];
+    let same = ["pair", "--task=alu", "--task=alu", "--task=alu", "--task=alu", "--trials=2", "--window=1ms"];
     let output = ringfence_in(folder.path(), &[&same[..], &["--quiet", "--out", "p"]].concat());
-    assert!(output.ok().contains("Nothing to gain: the tasks are all the same"), "{}", output.stdout);
+    assert!(output.said().contains("Nothing to gain: the tasks are all the same"), "{}", output.stdout);
     assert_eq!(measured(folder.path()), ["pair-screen"]);
 }
 
@@ -123,11 +123,11 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     refused(&["--task=alu"], "2 to 10 tasks");
     refused(&["--task=alu", "--task=idle"], "leave it out");
     refused(&["--task=alu", "--task=chase footprint=1MiB,2MiB"], "lists are several tasks");
-    refused(&["--task=alu", "--task=alu", "--present", "1+3"], "is no assignment of 2 tasks");
+    refused(&["--task=alu", "--task=alu", "--present", "1+3"], "is not an assignment of 2 tasks");
     refused(&["--task=alu", "--task=alu", "--window=0ms"], "between 1ms");
-    refused(&["--resume", "absent"], "no folder of 'ringfence pair'");
-    refused(&["--resume", "absent", "--task=alu"], "leave the others out");
-    refused(&["--resume", "absent", "--seed=2"], "--seed cannot be given with --resume");
+    refused(&["--resume", "absent"], "name a folder that 'ringfence pair' wrote");
+    refused(&["--resume", "absent", "--task=alu"], "leave out --task");
+    refused(&["--resume", "absent", "--seed=2"], "--seed cannot be combined with --resume");
     if two_cpus() {
         ringfence_in(folder.path(), &ARGS).ok();
         refused(&["--task=alu", "--task=mcf", "--out", "p"], "holds another question");

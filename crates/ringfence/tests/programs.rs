@@ -16,7 +16,7 @@ fn run(folder: &Folder, measure: &str, victim: &str, aggressor: &str) -> Output 
         ),
     };
     let text = format!(
-        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nblocks = 1\nprobe = '0ms'\n{measure}\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\n{measure}\n\
          [[role]]\nname = 'victim'\ntask = {victim}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n{beside}"
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
@@ -90,7 +90,7 @@ fn a_run_that_fails_is_named() {
 #[test]
 fn a_long_run_is_interrupted() {
     let folder = Folder::new();
-    let text = "schema = 1\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
+    let text = "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
                 task = { workload = 'command', unit = 'whole-run', run = 'sh -c \"sleep 0.01; test -e go || sleep 9999\"' }\n\
                 [[arm]]\nname = 'alone'\nactive = ['victim']\n";
     fs::write(folder.path().join("x.toml"), text).unwrap();
@@ -134,7 +134,7 @@ fn quota(no_groups: &str) {
         return skip("neighbours need two CPUs");
     }
     let text = format!(
-        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nblocks = 1\nprobe = '0ms'\nwindow = '300ms'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\nwindow = '300ms'\n\
          [[role]]\nname = 'victim'\ntask = {victim}\n[[role]]\nname = 'aggressor'\ntask = {aggressor}\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\n"
     );
@@ -178,7 +178,7 @@ fn a_program_may_use_all_cpus_that_its_role_names() {
     let script = "cat /proc/self/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' > allowed; while :; do echo; sleep 0.01; done";
     fs::write(folder.path().join("x.sh"), script).unwrap();
     let text = format!(
-        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nblocks = 1\nprobe = '0ms'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\n\
          [[role]]\nname = 'victim'\ncpus = '{first},{second}'\n\
          task = {{ workload = 'command', unit = 'lines', run = 'sh x.sh' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n"
     );

@@ -53,9 +53,9 @@ impl Planted {
             low: figure("low"),
             high: figure("high"),
         };
-        let (value, lives) = (figure("value"), &beside["lives"]);
+        let (value, trials) = (figure("value"), &beside["trials"]);
         println!(
-            "{victim:?}, seed {seed}: {}, {value:.4} [{:.4}, {:.4}] over {lives} lives",
+            "{victim:?}, seed {seed}: {}, {value:.4} [{:.4}, {:.4}] over {trials} trials",
             proof.verdict, proof.low, proof.high
         );
         proof

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Folder, Output, Running, conflict, cpus, figure, ringfence_in, skip, wait_for_steps};
+use support::{Folder, Output, Running, conflict, cpus, figure, joined, ringfence_in, skip, wait_for_steps};
 
 fn ready(folder: &Folder) -> bool {
     let enough = cpus().len() >= 2;
@@ -30,7 +30,7 @@ const PROGRAMS: [&str; 21] = [
     "lines",
     "--budget",
     "100%",
-    "--lives",
+    "--trials",
     "8",
     "--window",
     "100ms",
@@ -72,18 +72,21 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
             output = attempt();
         }
     }
-    let text = output.ok();
+    let (text, said) = (output.ok(), output.said());
     for part in [
-        "over the budget",
+        ": over the budget",
         "'GENTLE=yes' keeps the victim within the budget",
-        "keep it: start the aggressor with it in its environment\n    env GENTLE=yes ./conflict aggressor beat\n",
+        "keep it: start the aggressor with it in its environment",
     ] {
-        assert!(text.contains(part), "{part}:\n{text}");
+        assert!(said.contains(part), "{part}:\n{text}");
     }
+    // A command is a line of its own, to be copied whole.
+    assert!(text.contains("\n    env GENTLE=yes ./conflict aggressor beat\n"), "{text}");
     // The same again from the folder, figure by figure.
     let shown = ringfence_in(folder.path(), &["show", "proof"]);
-    let verdict =
-        |text: &str| text[text.find("As it is").unwrap()..].split("\n\n").take(4).collect::<String>();
+    let verdict = |text: &str| {
+        text[text.find("Beside the unchanged aggressor").unwrap()..].split("\n\n").take(4).collect::<String>()
+    };
     assert_eq!(
         verdict(shown.ok()).lines().take(8).collect::<Vec<_>>(),
         verdict(text).lines().take(8).collect::<Vec<_>>()
@@ -116,11 +119,11 @@ fn a_proof_goes_on_where_it_was_killed() {
         folder.path(),
         &[&PROGRAMS[..], &["--try-env", "GENTLE=yes", "--levers", "env"]].concat(),
     );
-    wait_for_steps(&folder.path().join("proof/look"), 3);
+    wait_for_steps(&folder.path().join("proof/baseline"), 3);
     run.signal(libc::SIGKILL);
     run.wait();
     let again = ringfence_in(folder.path(), &["prove", "--resume", "proof", "--quiet"]);
-    assert!(again.ok().contains("'GENTLE=yes' keeps the victim"), "{}", again.stdout);
+    assert!(again.said().contains("'GENTLE=yes' keeps the victim"), "{}", again.stdout);
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
         "alu",
         "--budget",
         "90%",
-        "--lives",
+        "--trials",
         "6",
         "--out",
         "a",
@@ -200,11 +203,11 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
         (&["--victim", "alu"], "--aggressor"),
         (&["--victim", "alu", "--aggressor", "alu", "--budget", "2"], "--budget: '2' is not a share"),
         (&["--victim", "alu", "--aggressor", "write block=64B,4KiB"], "one task"),
-        (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is no lever"),
-        (&["--victim", "alu", "--aggressor", "alu", "--try-env", "X"], "no KEY=VALUE"),
+        (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is not a lever"),
+        (&["--victim", "alu", "--aggressor", "alu", "--try-env", "X"], "not of the form KEY=VALUE"),
         (&["--victim", "alu", "--victim-progress", "lines", "--aggressor", "alu"], "built-in"),
         (&["--victim", "alu", "--aggressor", "alu", "--aggressors", "4000"], "because"),
-        (&["--victim", "alu", "--aggressor", "alu", "--lives", "1"], "at least 2"),
+        (&["--victim", "alu", "--aggressor", "alu", "--trials", "1"], "at least 2"),
         (&["--resume", "nothing-here"], "nothing-here"),
     ];
     for (args, part) in cases {
@@ -221,8 +224,7 @@ fn ends_with(args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
     let folder = Folder::new();
     let output = ringfence_in(folder.path(), &[&["prove", "--out=a"], args].concat());
     assert_eq!(output.code(), Some(code), "{args:?}: {}\n{}", output.stdout, output.stderr);
-    let said = output.stdout.split_whitespace().chain(output.stderr.split_whitespace());
-    let said = said.collect::<Vec<_>>().join(" ");
+    let said = joined(&format!("{} {}", output.stdout, output.stderr));
     for part in parts {
         assert!(said.contains(part), "{args:?}: {part}\n{said}");
     }
@@ -240,7 +242,7 @@ fn an_aggressor_that_does_nothing_proves_nothing() {
         ("sleep 1000", "it used less than 1 % of a CPU"),
         ("idle", "it used less than 1 % of a CPU"),
     ] {
-        let args = ["--victim=alu", "--budget=90%", "--lives=4", "--aggressor", aggressor, "--quiet"];
+        let args = ["--victim=alu", "--budget=90%", "--trials=4", "--aggressor", aggressor, "--quiet"];
         let (folder, _) = ends_with(&args, 5, &["Nothing happened: the aggressor did next to nothing", why]);
         // The folder tells the same.
         let shown = ringfence_in(folder.path(), &["show", "a", "--json"]);
@@ -255,7 +257,7 @@ fn an_aggressor_that_works_is_said_to() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let args = ["--victim=alu", "--budget=90%", "--lives=4", "--aggressor", BUSY, "--levers=env"];
+    let args = ["--victim=alu", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--levers=env"];
     let folder = Folder::new();
     let output = ringfence_in(folder.path(), &[&["prove", "--out=a", "--json"], &args[..]].concat());
     let used = &proof(&output)["proof"]["record"]["worked"]["used"];
@@ -263,7 +265,7 @@ fn an_aggressor_that_works_is_said_to() {
     assert!((0.02..1.5).contains(&share), "{used}");
     // What the time allows is said at the start.
     assert!(
-        output.stderr.contains("in 4 lives, a slowdown of 90 % can be told from none"),
+        output.stderr.contains("in 4 trials, a slowdown of 90 % can be told from none"),
         "{}",
         output.stderr
     );
@@ -281,26 +283,27 @@ fn a_weight_divides_a_cpu_that_tasks_share() {
         &cpu,
         "--aggressor-cpus",
         &cpu,
-        "--levers=weight",
+        "--levers=weight,quota",
         // The kernel divides by a new weight within milliseconds.
-        "--fence-settle=200ms",
+        "--isolation-settle=200ms",
         // Long, so that nobody stands still in a window while others use the machine.
         "--window=100ms",
-        "--blocks=1",
+        "--rounds=1",
         "--budget=30%",
-        "--lives=8",
+        "--trials=8",
         "--out=a",
         "--json",
     ];
     let folder = Folder::new();
     let output = ringfence_in(folder.path(), &[&["prove"], &args[..]].concat());
     let proof = &proof(&output)["proof"];
-    if let Some(reason) = proof["record"]["refused"].as_array().and_then(|all| all.first()) {
+    let refused = proof["record"]["refused"].as_array().unwrap();
+    if let Some(reason) = refused.iter().find(|refused| refused[0] == "weight") {
         return skip(&format!("a weight: {}", reason[1]));
     }
     assert!(proof["beside"]["value"].as_f64().unwrap() > 1.5, "{proof}");
     let tried = proof["tried"].as_array().unwrap();
-    let last = tried.iter().find(|tried| tried["offer"]["arm"]["name"] == "cpu weight 1").unwrap();
+    let last = tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
     assert!(last["victim"]["value"].as_f64().unwrap() < 1.3, "{proof}");
     // What it costs the aggressor shows that it is the aggressor who waits now.
     assert!(last["price"]["slowdown"]["value"].as_f64().unwrap() > 3.0, "{proof}");
@@ -318,11 +321,11 @@ fn a_victim_that_ends_by_the_clock_is_refused() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let args = ["--victim-run=sleep 0.6", "--budget=90%", "--lives=4", "--aggressor", BUSY, "--quiet"];
+    let args = ["--victim-run=sleep 0.6", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--quiet"];
     let (folder, _) = ends_with(&args, 5, &["Control: stopped half of the time", "instead of about twice"]);
     assert_eq!(folder.entries(), ["a"]);
     let shown = ringfence_in(folder.path(), &["show", "a"]);
-    assert!(shown.ok().contains("instead of"), "{}", shown.stdout);
+    assert!(shown.said().contains("instead of"), "{}", shown.stdout);
     // It is as refused when it is gone on with.
     let again = ringfence_in(folder.path(), &["prove", "--resume", "a", "--quiet"]);
     assert_eq!(again.code(), Some(5), "{}", again.stderr);
@@ -338,7 +341,7 @@ fn a_victim_that_catches_up_is_refused() {
     }
     let victim = format!("--victim={}/conflict clock", folder.path().display());
     // What it makes up for after a pause between windows weighs little in long ones.
-    let args = [&victim, "--victim-progress=lines", "--window=300ms", "--budget=90%", "--lives=4"];
+    let args = [&victim, "--victim-progress=lines", "--window=300ms", "--budget=90%", "--trials=4"];
     ends_with(&[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(), 5, &["instead of about twice"]);
 }
 
@@ -351,7 +354,7 @@ fn a_victim_without_progress_is_refused_before_anything_is_measured() {
     let sleeps = ["--victim=sleep 100", "--victim-progress=lines", "--aggressor=alu"];
     let (folder, output) =
         ends_with(&sleeps, 2, &["the victim 'sleep 100' showed no progress", "--victim-run"]);
-    assert!(!output.stderr.contains("look") && folder.entries().is_empty(), "{}", output.stderr);
+    assert!(!output.stderr.contains("baseline") && folder.entries().is_empty(), "{}", output.stderr);
     let (folder, _) = ends_with(&["--victim=idle", "--aggressor=alu"], 2, &["'idle' does no work"]);
     assert!(folder.entries().is_empty());
 }

@@ -13,12 +13,12 @@ use support::{Folder, cpus, ringfence_in, skip};
 const READS: u64 = 512;
 
 const EXPERIMENT: &str = "\
-schema = 1
+schema = 2
 name = 'reads'
 metric = 'reader'
 [measure]
 looks = [2]
-blocks = 1
+rounds = 1
 window = '200ms'
 settle = '1ms'
 probe = '0ms'
@@ -47,14 +47,14 @@ fn every_read_is_in_the_histogram_of_its_window() {
     let args = ["run", "reads.toml", "--out", "data", "--quiet", "--json"];
     let printed = ringfence_in(folder.path(), &args).json();
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
-    // Two lives of two pairs.
+    // Two trials of two pairs.
     assert_eq!(dataset.samples.len(), 8);
     for sample in &dataset.samples {
         let counted = sample.latencies.as_ref().map_or(0, |latencies| latencies.total());
         assert_eq!(counted, sample.units, "{sample:?}");
         let round = if sample.case == 2 { READS / 2 } else { READS };
         assert!(sample.units >= round, "a window holds a round: {sample:?}");
-        assert!(sample.busy_ns > 0 && sample.busy_ns < sample.length_ns, "a rest is no work: {sample:?}");
+        assert!(sample.busy_ns > 0 && sample.busy_ns < sample.length_ns, "a rest is not work: {sample:?}");
     }
     let scale = dataset.manifest.scale.expect("what hits and misses take is measured");
     let cases = latency::cases(&dataset.plan, &dataset.samples, Some(&scale), 0.95);
@@ -73,8 +73,8 @@ fn every_read_is_in_the_histogram_of_its_window() {
     assert_eq!(printed["scale"], serde_json::to_value(scale).unwrap());
 
     let shown = ringfence_in(folder.path(), &["show", "data"]);
-    for part in ["Latencies\n", "flushed: latency of reads", "reading the clock, which takes"] {
-        assert!(shown.ok().contains(part), "{part}: {}", shown.stdout);
+    for part in ["Latencies ", "flushed: latency of reads", "reading the clock, which takes"] {
+        assert!(shown.said().contains(part), "{part}: {}", shown.stdout);
     }
     let again = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
     assert_eq!(again["datasets"][0]["latencies"], printed["latencies"]);
@@ -96,8 +96,8 @@ fn a_chase_counts_the_same_way_beside_others() {
         "--victim=chase footprint=16KiB histogram=true",
         "--aggressor=chase footprint=64KiB histogram=true",
         "--aggressor=alu",
-        "--lives=2",
-        "--blocks=1",
+        "--trials=2",
+        "--rounds=1",
         "--window=2ms",
         "--settle=1ms",
         "--probe=0ms",
@@ -113,7 +113,7 @@ fn a_chase_counts_the_same_way_beside_others() {
         assert_eq!(counted, if counts { sample.units } else { 0 }, "{sample:?}");
         counting += u32::from(counts);
     }
-    // Two lives of two pairs, and one aggressor that counts.
+    // Two trials of two pairs, and one aggressor that counts.
     assert_eq!(counting, 2 * (4 + 1));
 }
 

@@ -77,7 +77,7 @@ fn planted(folder: &Path, permille: u32, seed: u32) -> (f64, f64, f64) {
         format!("task = {{ workload = 'command', unit = 'counter', run = '{run}', warm_up = '100ms' }}")
     };
     let text = format!(
-        "schema = 1\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [12]\nblocks = 2\nwindow = '50ms'\n\
+        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [12]\nrounds = 2\nwindow = '50ms'\n\
          settle = '30ms'\nprobe = '0ms'\n[[role]]\nname = 'victim'\n{}\n[[role]]\nname = 'aggressor'\n{}\n\
          [[arm]]\nname = 'alone'\nactive = ['victim']\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
@@ -142,7 +142,7 @@ fn the_bound_is_that_of_the_binomial_distribution() {
 
 // Caches and memory that are shared, or are not: by what two chases do to each other, at least.
 fn conflict_between_chases(chase: &str) -> f64 {
-    let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--lives", "1000", "--blocks", "1"];
+    let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--trials", "1000", "--rounds", "1"];
     let result = run("conflict", &[&args[..], &["--time", "20s"]].concat());
     let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
     let (value, low) = (figure(slowdown, "value"), figure(slowdown, "low"));
@@ -187,7 +187,7 @@ fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
     }
     println!("of {ROUNDS}: the right pairs in {right}, confirmed as a gain above 1 % in {confirmed}");
     assert!(conflict < 1.03 || right == ROUNDS, "the right pairs in {right} of {ROUNDS}");
-    // A smaller conflict leaves too little to gain for the lives of a minute.
+    // A smaller conflict leaves too little to gain for the trials of a minute.
     assert!(conflict < 1.05 || confirmed == ROUNDS, "confirmed in {confirmed} of {ROUNDS}");
     assert_eq!(changed, 0, "a change was advised where there is nothing to gain");
 }

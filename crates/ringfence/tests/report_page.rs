@@ -166,7 +166,7 @@ fn answers_of_other_verbs_open_in_a_browser() {
     }
     let verbs: [(&[&str], &str); 3] = [
         (
-            &["prove", "--victim=alu", "--aggressor=alu", "--budget=100%", "--lives=4", "--window=5ms"],
+            &["prove", "--victim=alu", "--aggressor=alu", "--budget=100%", "--trials=4", "--window=5ms"],
             "Does 'alu' slow 'alu' down by more than 100 %?",
         ),
         (
@@ -175,7 +175,7 @@ fn answers_of_other_verbs_open_in_a_browser() {
                 "--task=alu",
                 "--task=chase footprint=64KiB",
                 "--task=alu",
-                "--lives=4",
+                "--trials=4",
                 "--window=2ms",
             ],
             "Who should run beside whom?",
@@ -187,7 +187,7 @@ fn answers_of_other_verbs_open_in_a_browser() {
                 "--polluter=write,chase",
                 "--footprint=64KiB,256KiB",
                 // Enough that a hiccup of the machine leaves an interval that can be drawn.
-                "--lives=8",
+                "--trials=8",
                 "--window=5ms",
             ],
             "From which footprint on does a polluter slow the victim down",
@@ -196,7 +196,8 @@ fn answers_of_other_verbs_open_in_a_browser() {
     for (args, question) in verbs {
         let folder = Folder::new();
         let page = page_of(&folder, args);
-        assert!(fs::read_to_string(&page).unwrap().contains(question), "{args:?}");
+        let text = fs::read_to_string(&page).unwrap().replace('\u{a0}', " ");
+        assert!(text.contains(question), "{args:?}");
         let Some(browser) = browser() else { return skip("there is no Chromium") };
         assert!(sound(&browser, &page).contains("<div class=\"tip\">"), "{args:?}");
     }
@@ -206,8 +207,8 @@ fn answers_of_other_verbs_open_in_a_browser() {
 fn a_comparison_opens_in_a_browser() {
     let folder = Folder::new();
     for out in ["one", "two"] {
-        let args = ["write", "--instruction=clflush,none", "--block=4KiB", "--size=1MiB", "--lives=4"];
-        let more = ["--blocks=1", "--probe=0ms", "--window=2ms", "--quiet", "--out", out];
+        let args = ["write", "--instruction=clflush,none", "--block=4KiB", "--size=1MiB", "--trials=4"];
+        let more = ["--rounds=1", "--probe=0ms", "--window=2ms", "--quiet", "--out", out];
         ringfence_in(folder.path(), &[&args[..], &more].concat()).ok();
     }
     ringfence_in(folder.path(), &["compare", "one", "two", "--html", "page.html"]).ok();
@@ -232,8 +233,8 @@ fn hostile_names_of_a_real_run_are_inert() {
     let folder = Folder::new();
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let experiment = format!(
-        "schema = 1\nname = 'hostile'\nquestion = {quoted}\nmetric = {quoted}\n\
-        [measure]\nlooks = [2]\nblocks = 1\nwindow = '2ms'\nsettle = '1ms'\n\
+        "schema = 2\nname = 'hostile'\nquestion = {quoted}\nmetric = {quoted}\n\
+        [measure]\nlooks = [2]\nrounds = 1\nwindow = '2ms'\nsettle = '1ms'\n\
         [[role]]\nname = {quoted}\ntask = {{ workload = 'chase', footprint = '64KiB', histogram = true }}\n\
         [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\n\
         run = \"sh -c 'while :; do :; done' '{HOSTILE}'\"\n\
@@ -278,11 +279,11 @@ fn a_report_replaces_reports_alone() {
         ringfence_in(folder.path(), &["report", "survey"]).ok();
     }
     fs::write(&page, "my own notes").unwrap();
-    refused(&["report", "survey"], "no report of Ringfence");
+    refused(&["report", "survey"], "not a report of Ringfence");
     assert_eq!(fs::read_to_string(&page).unwrap(), "my own notes");
-    refused(&["report", "survey", "--out", "survey"], "no ordinary file");
+    refused(&["report", "survey", "--out", "survey"], "not an ordinary file");
     refused(&["report", "survey", "--out", "absent/page.html"], "cannot be written");
-    // One dataset of it, and several that are no survey.
+    // One dataset of it, and several that are not a survey.
     ringfence_in(folder.path(), &["report", "survey/cost", "--out", "one.html"]).ok();
     fs::remove_file(folder.path().join("survey/survey.json")).unwrap();
     ringfence_in(folder.path(), &["report", "survey", "--out", "all.html"]).ok();
@@ -307,7 +308,7 @@ fn a_page_that_cannot_be_written_does_not_hide_the_answer() {
     }
     let folder = Folder::new();
     let args =
-        ["sensitivity", "--victim=alu", "--footprint=64KiB", "--lives=4", "--window=2ms", "--out=data"];
+        ["sensitivity", "--victim=alu", "--footprint=64KiB", "--trials=4", "--window=2ms", "--out=data"];
     let (mut command, mark) = support::command(folder.path(), &args);
     // SAFETY: `signal` and `setrlimit` are bare system calls; the limit lives on the closure's stack.
     unsafe {
@@ -323,7 +324,7 @@ fn a_page_that_cannot_be_written_does_not_hide_the_answer() {
     let output = support::Running::spawn(command, mark).wait();
     assert!(output.ok().contains("dataset: data"), "{}", output.stdout);
     assert!(
-        output.stderr.contains("ringfence: there is no report: data/report.html cannot be written"),
+        output.stderr.contains("ringfence: no report was written: data/report.html cannot be written"),
         "{}",
         output.stderr
     );

@@ -79,7 +79,7 @@ fn the_experiments_with_other_peoples_programs_run() {
         let file = format!("{}/../../experiments/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let folder = Folder::new();
         let args =
-            ["run", &file, "--lives", "2", "--blocks", "1", "--window", "10ms", "--probe", "0ms", "--json"];
+            ["run", &file, "--trials", "2", "--rounds", "1", "--window", "10ms", "--probe", "0ms", "--json"];
         let printed = ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", "d"]].concat()).json();
         let results = printed["results"].as_array().unwrap();
         assert_eq!(results.len(), cases, "{printed}");

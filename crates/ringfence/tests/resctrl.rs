@@ -64,7 +64,7 @@ fn what_was_put_back_by_hand_needs_no_step() {
     ResctrlSpec::default().group(&tree, "", "shareable", "7ff", "0-63", "1\n");
     tree.remove("/sys/fs/resctrl/quiet");
     let text = run(&tree, &["undo"]).ok().to_owned();
-    assert_eq!(text, "Of what 'ringfence prove' had changed nothing is left to put back.\n");
+    assert_eq!(text, "Nothing that 'ringfence prove' had changed is left to put back.\n");
     assert!(!tree.root().exists("/run/ringfence/resctrl.kept"));
 }
 
@@ -93,8 +93,8 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         };
         write();
         assert!(run(&tree, &[]).ok().contains("of an earlier boot"));
-        let sentence = "What 'ringfence prove' had changed was of an earlier boot and is gone with that: nothing is \
-                        to be put back, and its journal ";
+        let sentence = "What 'ringfence prove' had changed belonged to an earlier boot and is gone with it: there is \
+                        nothing to put back, and its journal ";
         assert_eq!(*run(&tree, &[verb, "--dry-run"]).ok(), format!("{sentence}would be removed.\n"));
         assert!(tree.root().exists(&path));
         assert_eq!(*run(&tree, &[verb]).ok(), format!("{sentence}was removed.\n"));
@@ -105,7 +105,7 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         write();
         let flags: Vec<&str> = ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();
         let text = run(&tree, &flags).ok().to_owned();
-        assert_eq!(text, "Forgotten: it was of an earlier boot, and nothing of it is left.\n");
+        assert_eq!(text, "Forgotten: it belonged to an earlier boot, and nothing of it is left.\n");
         assert!(!tree.root().exists(&path));
     }
 }
@@ -120,7 +120,7 @@ fn a_journal_of_another_user_is_not_acted_upon_unasked() {
         // The rest takes root.
         return;
     }
-    let said = run(&tree, &[]).ok().split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = run(&tree, &[]).said();
     assert!(said.contains("which user 4711 ran"), "{said}");
     for verb in ["recover", "forget"] {
         let output = run(&tree, &[verb]);

@@ -51,7 +51,7 @@ fn what_somebody_else_has_set_meanwhile_stays() {
     tree.write(SYSCTL, "33\n");
     let text = restore(&tree, &[]).ok().to_owned();
     assert!(
-        text.contains("Somebody else has changed since") && text.contains("is 33 by now, was 20"),
+        text.contains("Changed by somebody else since") && text.contains("is 33 by now, was 20"),
         "{text}"
     );
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "33");
@@ -94,7 +94,7 @@ fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
         "{{ workload = 'command', unit = 'lines', {table} run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }}"
     );
     let text = format!(
-        "schema = 1\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [50]\nblocks = 50\nprobe = '0ms'\nwindow = '20ms'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [50]\nrounds = 50\nprobe = '0ms'\nwindow = '20ms'\n\
          [[role]]\nname = 'victim'\ncpus = '{cpu}'\ntask = {busy}\n\
          [[role]]\nname = 'other'\ncpus = '{cpu}'\ntask = {busy}\n\
          [[arm]]\nname = 'both'\nactive = ['victim', 'other']\n{arm}\n"

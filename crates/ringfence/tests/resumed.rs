@@ -10,6 +10,7 @@ use ringfence_analysis::results;
 use ringfence_dataset::{Dataset, State};
 use ringfence_engine::runner::Earlier;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::sample;
 
 use support::{Folder, Running, cpus, ringfence_in, skip, wait_for};
 
@@ -18,9 +19,9 @@ const BEGIN: [&str; 16] = [
     "--victim=chase footprint=64KiB histogram=true",
     "--aggressor=write size=256KiB instruction=nt,none",
     "--aggressor=alu",
-    "--lives",
+    "--trials",
     "4",
-    "--blocks",
+    "--rounds",
     "2",
     "--window",
     "4ms",
@@ -32,7 +33,7 @@ const BEGIN: [&str; 16] = [
     "data",
 ];
 const RESUME: [&str; 5] = ["run", "--resume", "data", "--quiet", "--json"];
-// 4 lives of 2 blocks of 3 cases.
+// 4 trials of 2 rounds of 3 cases.
 const STEPS: u64 = 24;
 // About what the whole takes.
 const WHOLE: Duration = Duration::from_millis(500);
@@ -80,7 +81,7 @@ fn assert_complete(dataset: &Dataset, round: u64) {
     // Later steps were measured later, also across the cuts.
     let starts: Vec<u64> = dataset.samples.iter().map(|sample| sample.start_ns).collect();
     let ends = dataset.samples.iter().map(|sample| sample.start_ns + sample.length_ns);
-    let steps = dataset.samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step));
+    let steps = sample::steps(&dataset.samples);
     let mut latest = 0;
     for step in steps {
         assert!(step.iter().all(|sample| sample.start_ns >= latest), "round {round}: {starts:?}");
@@ -90,7 +91,7 @@ fn assert_complete(dataset: &Dataset, round: u64) {
     // An uninterrupted run records the same samples in the plan's order.
     let mut in_order = dataset.samples.clone();
     in_order.reverse();
-    in_order.sort_by_key(|sample| (sample.life, sample.block, sample.step, sample.position));
+    in_order.sort_by_key(|sample| (sample.trial, sample.round, sample.step, sample.position));
     let figures = |samples| serde_json::to_value(results::results(&dataset.plan, samples, 0.95)).unwrap();
     assert_eq!(figures(&dataset.samples), figures(&in_order), "round {round}");
 }
@@ -129,7 +130,7 @@ fn interrupted_again_and_again(rounds: u64, seed: u64) {
                 break;
             }
             if signal == libc::SIGINT && output.code() == Some(1) {
-                // A signal that arrives before it is watched for kills, and is no cut in good order.
+                // A signal that arrives before it is watched for kills, and is not a cut in good order.
                 assert!(output.stderr.contains("run --resume data"), "{}", output.stderr);
                 assert_eq!(dataset.manifest.ended, Some(Ended::Interrupted), "round {round}");
             }
@@ -177,28 +178,28 @@ const WRITE: [&str; 8] = ["write", "--instruction", "nt", "--block", "4KiB", "--
 #[test]
 fn what_is_complete_is_shown() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "2", "--window", "1ms", "--out", "data"]].concat();
+    let args = [&WRITE[..], &["--trials", "2", "--window", "1ms", "--out", "data"]].concat();
     ringfence_in(folder.path(), &args).ok();
     let before = std::fs::read(folder.path().join("data/manifest.json")).unwrap();
     let output = resumed(&folder, &[]);
-    assert!(output.ok().contains("nothing to continue: it is complete"), "{}", output.stdout);
+    assert!(output.said().contains("nothing to continue: it is complete"), "{}", output.stdout);
     assert!(resumed(&folder, &["--json"]).json()["datasets"][0]["results"].is_array());
     // More time makes no more of what is not short of it.
-    assert!(resumed(&folder, &["--time", "1s"]).ok().contains("it is complete"));
+    assert!(resumed(&folder, &["--time", "1s"]).said().contains("it is complete"));
     assert_eq!(std::fs::read(folder.path().join("data/manifest.json")).unwrap(), before);
 }
 
 #[test]
 fn a_time_that_is_spent_goes_on_with_a_new_one() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
+    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     assert_eq!(before.manifest.ended, Some(Ended::Time));
-    assert!(resumed(&folder, &[]).ok().contains("--time TIME goes on"));
+    assert!(resumed(&folder, &[]).said().contains("--time TIME continues"));
     assert_eq!(open(folder.path(), 0), before);
     let output = resumed(&folder, &["--time", "10min"]);
-    assert!(output.ok().contains("steps measured before"), "{}", output.stdout);
+    assert!(output.said().contains("steps measured before"), "{}", output.stdout);
     let now = open(folder.path(), 0);
     assert_goes_on_from(&before, &now, 0);
     assert_eq!(now.manifest.ended, Some(Ended::Complete));
@@ -210,7 +211,7 @@ fn a_time_that_is_spent_goes_on_with_a_new_one() {
 #[test]
 fn what_was_written_while_times_were_called_budgets_goes_on() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--budget", "2s", "--out", "data"]];
+    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--budget", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     for (name, new, old) in [
@@ -223,23 +224,23 @@ fn what_was_written_while_times_were_called_budgets_goes_on() {
         std::fs::write(&path, text.replace(new, old)).unwrap();
     }
     assert_eq!(open(folder.path(), 0), before);
-    assert!(resumed(&folder, &["--budget", "10min"]).ok().contains("steps measured before"));
+    assert!(resumed(&folder, &["--budget", "10min"]).said().contains("steps measured before"));
     assert_eq!(open(folder.path(), 0).manifest.ended, Some(Ended::Complete));
 }
 
 #[test]
 fn what_cannot_go_on_is_refused_in_a_sentence() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
+    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let whole = open(folder.path(), 0);
-    assert_refused(&resumed(&folder, &["--lives", "3"]), "--lives cannot be given with --resume");
-    assert_refused(&resumed(&folder, &["--out", "x"]), "--out cannot be given with --resume");
+    assert_refused(&resumed(&folder, &["--trials", "3"]), "--trials cannot be combined with --resume");
+    assert_refused(&resumed(&folder, &["--out", "x"]), "--out cannot be combined with --resume");
     assert_refused(&resumed(&folder, &["data/experiment.toml"]), "not both");
     assert_refused(&resumed(&folder, &["--time", "soon"]), "--time: ");
-    assert_refused(&ringfence_in(folder.path(), &["run"]), "give --resume with a dataset");
+    assert_refused(&ringfence_in(folder.path(), &["run"]), "or a dataset with --resume");
     assert_refused(&ringfence_in(folder.path(), &["run", "--resume", "absent"]), "absent");
-    assert_refused(&ringfence_in(folder.path(), &["run", "--resume", "."]), "is no dataset");
+    assert_refused(&ringfence_in(folder.path(), &["run", "--resume", "."]), "is not a dataset");
 
     // A dataset of another machine, or of another version.
     let replace = |name: &str, old: &str, new: &str| {
@@ -270,7 +271,7 @@ fn what_cannot_go_on_is_refused_in_a_sentence() {
 #[test]
 fn what_is_still_being_measured_is_left_alone() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--lives", "1000", "--window", "20ms", "--out", "data"]].concat();
+    let args = [&WRITE[..], &["--trials", "1000", "--window", "20ms", "--out", "data"]].concat();
     let run = Running::start(folder.path(), &args);
     support::wait_for_steps(&folder.path().join("data"), 1);
     assert_refused(&resumed(&folder, &[]), "still being measured");

@@ -6,9 +6,9 @@ use std::fs;
 
 use support::{Folder, cpus, ringfence_in, skip};
 
-const TINY: [&str; 8] = ["--lives", "4", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const TINY: [&str; 8] = ["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 
-const FILE: &str = "schema = 1
+const FILE: &str = "schema = 2
 name = 'ring'
 metric = 'ring'
 
@@ -46,7 +46,7 @@ fn every_ring_is_measured_in_entries_and_bytes() {
     for result in results {
         assert_eq!(result["unit"], "entries", "{result}");
         if let Some("no_work" | "too_wide") = result["ns_per_unit"]["reason"].as_str() {
-            // The machine gave the task no CPU in a whole life, or so unevenly that no figure is told.
+            // The machine gave the task no CPU in a whole trial, or so unevenly that no figure is told.
             continue;
         }
         assert!(result["ns_per_unit"]["value"].as_f64().is_some_and(|ns| ns > 0.0), "{result}");

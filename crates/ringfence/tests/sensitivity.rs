@@ -16,7 +16,7 @@ fn curves_are_measured_and_shown_again() {
         "--victim=chase footprint=64KiB",
         "--polluter=write,chase",
         "--footprint=128KiB,64KiB",
-        "--lives=2",
+        "--trials=2",
         "--window=2ms",
         "--settle=0ms",
         "--probe=0ms",
@@ -37,7 +37,7 @@ fn curves_are_measured_and_shown_again() {
         assert_eq!(sizes, ["64KiB", "128KiB"]);
     }
     let shown = ringfence_in(folder.path(), &["show", "data"]);
-    assert!(shown.ok().contains("chase footprint=64KiB beside plain stores"), "{}", shown.stdout);
+    assert!(shown.said().contains("chase footprint=64KiB beside plain stores"), "{}", shown.stdout);
     let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
     assert_eq!(shown["datasets"][0]["results"], printed["results"]);
 }
@@ -51,7 +51,7 @@ fn what_makes_no_sense_is_refused() {
         (&["sensitivity", "--victim=alu", "--footprint=big"], "--footprint: 'big' is not a size"),
         (&["sensitivity", "--victim=alu", "--footprint=1KiB"], "smaller than block"),
         (&["sensitivity", "--victim=alu", "--polluter=stream"], "--polluter"),
-        (&["sensitivity", "--victim=alu", "--lives=1"], "at least 2"),
+        (&["sensitivity", "--victim=alu", "--trials=1"], "at least 2"),
     ] {
         let output = ringfence_in(folder.path(), args);
         assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);

@@ -11,7 +11,7 @@ use support::{Folder, Running, cpus, gone, kill, marked, skip, wait_for};
 const STUBBORN: &str = r#"sh -c "trap '' TERM; (setsid sleep 600 &); sleep 600 & wait""#;
 
 // Long enough that only a kill ends them.
-const MEASURE: [&str; 7] = ["--lives", "1000", "--window", "20ms", "--blocks", "1", "--quiet"];
+const MEASURE: [&str; 7] = ["--trials", "1000", "--window", "20ms", "--rounds", "1", "--quiet"];
 
 fn neighbours<'a>(victim: &'a str, aggressor: &'a str) -> Vec<&'a str> {
     [&["neighbours", "--victim", victim, "--aggressor", aggressor], &MEASURE[..]].concat()
@@ -21,7 +21,7 @@ fn neighbours<'a>(victim: &'a str, aggressor: &'a str) -> Vec<&'a str> {
 fn experiment(victim: &str, aggressor: &str) -> String {
     format!(
         r#"
-schema = 1
+schema = 2
 name = "programs"
 metric = "victim"
 [measure]

@@ -7,7 +7,7 @@ use std::fs;
 use ringfence_persist::policy::Policy;
 use support::{Folder, ringfence_in};
 
-const QUICK: [&str; 6] = ["tune", "dram", "--lives=2", "--size=2MiB", "--quiet", "--out=data"];
+const QUICK: [&str; 6] = ["tune", "dram", "--trials=2", "--size=2MiB", "--quiet", "--out=data"];
 
 #[test]
 fn a_policy_is_written_that_the_library_reads() {
@@ -18,7 +18,7 @@ fn a_policy_is_written_that_the_library_reads() {
     let policy = Policy::parse(&text).unwrap();
     assert!(policy.is_for_here());
     assert_eq!(policy.target, "dram");
-    // What was chosen is what is written, unless fresh lives spoke against it.
+    // What was chosen is what is written, unless fresh trials spoke against it.
     let chosen = if tuned["fell_back"].as_bool().unwrap() { &tuned["pmdk"] } else { &tuned["choice"] };
     assert_eq!(chosen["instruction"].as_str().unwrap(), policy.instruction.to_string());
     assert_eq!(chosen["nt_threshold"].as_u64(), policy.nt_threshold);
@@ -30,9 +30,9 @@ fn a_policy_is_written_that_the_library_reads() {
     assert!(text.parse::<toml::Table>().is_ok());
 
     let again =
-        ringfence_in(folder.path(), &["tune", "dram", "--lives=2", "--size=2MiB", "--quiet", "--out=more"]);
+        ringfence_in(folder.path(), &["tune", "dram", "--trials=2", "--size=2MiB", "--quiet", "--out=more"]);
     assert_eq!(again.code(), Some(2), "{}", again.stderr);
-    assert!(again.stderr.contains("exists: name another file"), "{}", again.stderr);
+    assert!(again.stderr.contains("already exists: name another file"), "{}", again.stderr);
 }
 
 #[test]
@@ -53,12 +53,12 @@ fn a_victim_decides_whether_there_is_a_policy() {
 fn slips_are_refused_in_a_sentence_and_nothing_is_written() {
     let folder = Folder::new();
     let cases: [(&[&str], &str); 6] = [
-        (&["tune", "disk"], "no target"),
-        (&["tune", "--budget", "2%"], "whose? name a --victim"),
+        (&["tune", "disk"], "is not a target"),
+        (&["tune", "--budget", "2%"], "name the task with --victim"),
         (&["tune", "--size", "64KiB"], "smaller than the largest block"),
         (&["tune", "--victim", "wrte block=1KiB"], "did you mean 'write'"),
         (&["tune", "--victim", "mcf", "--budget", "many"], "is not a share"),
-        (&["tune", "--lives", "none"], "--lives"),
+        (&["tune", "--trials", "none"], "--trials"),
     ];
     for (args, part) in cases {
         let output = ringfence_in(folder.path(), args);

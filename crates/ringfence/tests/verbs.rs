@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use support::{Folder, cpus, ringfence, ringfence_in, skip};
 
-const TINY: [&str; 8] = ["--lives", "4", "--blocks", "1", "--window", "2ms", "--probe", "0ms"];
+const TINY: [&str; 8] = ["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 
 fn tiny<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &TINY[..]].concat()
@@ -29,7 +29,7 @@ fn list(value: &Value) -> &Vec<Value> {
 }
 
 // Every case is there, with a positive cost, or listed as not run with a reason. On a machine that gave
-// the task no CPU in a whole life, or so unevenly that the interval says nothing, the cost is the word that
+// the task no CPU in a whole trial, or so unevenly that the interval says nothing, the cost is the word that
 // says so.
 fn assert_cases(printed: &Value, cases: usize) {
     for result in list(&printed["results"]) {
@@ -50,7 +50,7 @@ fn write_measures_every_combination() {
     let args =
         ["write", "--json", "--instruction", "clflush,clwb,nt,none", "--block", "64B,4KiB", "--size", "1MiB"];
     let printed = ringfence(&tiny(&args)).json();
-    assert_eq!(printed["schema"], "ringfence/experiment/2");
+    assert_eq!(printed["schema"], "ringfence/experiment/3");
     assert_cases(&printed, 8);
     let labels: Vec<&str> =
         list(&printed["results"]).iter().map(|result| result["label"].as_str().unwrap()).collect();
@@ -142,7 +142,7 @@ fn neighbours_compares_workloads_and_programs() {
 // What ran, in order.
 fn sequence(dir: &Path) -> Vec<(u32, u32, u32, u32, u32)> {
     let samples = Dataset::open(dir).unwrap().samples;
-    samples.iter().map(|s| (s.life, s.block, s.step, s.step_case, s.case)).collect()
+    samples.iter().map(|s| (s.trial, s.round, s.step, s.step_case, s.case)).collect()
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
         "alu",
         "--aggressor",
         "idle",
-        "--lives",
+        "--trials",
         "3",
-        "--blocks",
+        "--rounds",
         "4",
         "--window",
         "2ms",
@@ -186,7 +186,7 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
 
 #[test]
 fn aa_reports_how_often_it_saw_what_is_not_there() {
-    let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--lives", "4", "--blocks", "1"];
+    let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--trials", "4", "--rounds", "1"];
     let printed = ringfence(&[&args[..], &["--window", "2ms", "--probe", "0ms"]].concat()).json();
     // Each has a figure, or is counted as one that has none.
     let count = |of: &str| printed["aa"][of].as_u64().unwrap();

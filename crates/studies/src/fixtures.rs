@@ -161,13 +161,13 @@ fn samples(plan: &Plan, victim: &str, paced: bool, harm: Harm) -> Vec<Sample> {
     let mut all = Vec::new();
     // Windows of 10 ms, a third more between them.
     let mut start_ns = 0;
-    let lives = plan.experiment.measure.looks.last().copied().unwrap_or(0);
-    for life in 0..lives {
-        let blocks = plan::life(plan, life).blocks;
-        for (block, steps) in blocks.into_iter().enumerate() {
+    let trials = plan.experiment.measure.looks.last().copied().unwrap_or(0);
+    for trial in 0..trials {
+        let rounds = plan::trial(plan, trial).rounds;
+        for (round, steps) in rounds.into_iter().enumerate() {
             for (number, step) in steps.into_iter().enumerate() {
                 for (position, &case) in step.windows.iter().enumerate() {
-                    let place = (life, block as u32, number as u32, position as u32);
+                    let place = (trial, round as u32, number as u32, position as u32);
                     let window = window(plan, case, victim, paced, harm, place);
                     all.extend(window.into_iter().map(|sample| Sample {
                         step_case: step.case as u32,
@@ -188,7 +188,7 @@ fn window(
     victim: &str,
     paced: bool,
     harm: Harm,
-    (life, block, step, position): (u32, u32, u32, u32),
+    (trial, round, step, position): (u32, u32, u32, u32),
 ) -> Vec<Sample> {
     let active = &plan.cases[case].active;
     let task = |role: usize, variant: usize| &plan.variants[role][variant].task;
@@ -198,7 +198,7 @@ fn window(
         _ => 1.0,
     };
     // A fixed pattern of about 0.2 %, other for every window.
-    let seed = life * 7919 + block * 104_729 + step * 1_299_709 + position * 15_485_863;
+    let seed = trial * 7919 + round * 104_729 + step * 1_299_709 + position * 15_485_863;
     let noise = 1.0 + f64::from(seed.wrapping_mul(2_654_435_761) % 2001) / 5e5 - 0.002;
     let sample = |role: usize, variant: usize| {
         let is_metric = role == plan.metric;
@@ -209,8 +209,8 @@ fn window(
         };
         let ns_per_unit = ns_per_unit * if is_metric { factor * noise } else { 1.0 };
         Sample {
-            life,
-            block,
+            trial,
+            round,
             step,
             position,
             case: case as u32,

@@ -1,6 +1,7 @@
 //! Questions that take several experiments, or one and a conclusion of its own.
 
 pub mod compare;
+pub mod digest;
 mod engines;
 mod error;
 pub mod findings;

@@ -5,7 +5,7 @@
 //! cache-sensitive victims by this curve. The experiment is one like any other, its cases made by the
 //! polluter's lists; [`Sensitivity`] reads the curves from its samples.
 
-use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Verdict, lives_needed};
+use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Verdict, trials_needed};
 use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
@@ -131,8 +131,8 @@ pub enum Ranking {
         among: Vec<String>,
         /// The largest factor that is left possible for one of them; none where one has no figure.
         at_most: Option<f64>,
-        /// Lives that would tell the first two apart; none where absurdly many would, or a figure is missing.
-        lives_needed: Option<u32>,
+        /// Trials that would tell the first two apart; none where absurdly many would, or a figure is missing.
+        trials_needed: Option<u32>,
     },
     /// None was seen to be slowed down.
     NoneSeen {
@@ -279,11 +279,11 @@ fn ranking(curves: &[Curve]) -> Option<Ranking> {
     let among: Vec<&Reach> =
         victims.iter().filter(|one| one.at_most.is_none_or(|most| most >= first.at_least)).collect();
     // Until the halves of both intervals fit between the two largest figures.
-    let lives_needed = match among[..] {
+    let trials_needed = match among[..] {
         [Reach { largest: Some(one), .. }, Reach { largest: Some(other), .. }, ..] => {
             let between = (one.value.ln() - other.value.ln()).abs();
-            let needed = lives_needed(one.spread.max(other.spread), one.level, between / 2.0);
-            needed.map(|lives| lives.max(one.lives.min(other.lives) + 1))
+            let needed = trials_needed(one.spread.max(other.spread), one.level, between / 2.0);
+            needed.map(|trials| trials.max(one.trials.min(other.trials) + 1))
         }
         _ => None,
     };
@@ -291,7 +291,7 @@ fn ranking(curves: &[Curve]) -> Option<Ranking> {
     Some(Ranking::NotKnown {
         at_most: at_most(&among),
         among: among.iter().map(|one| one.victim.to_owned()).collect(),
-        lives_needed: lives_needed.filter(|_| complete),
+        trials_needed: trials_needed.filter(|_| complete),
     })
 }
 

@@ -33,12 +33,12 @@ pub struct AaSummary {
     /// Intervals that leave out 1.
     pub false_alarms: u32,
     /// False alarms over estimates. Its interval takes the comparisons for independent: those that share
-    /// lives are not.
+    /// trials are not.
     pub false_alarm_rate: Option<Proportion>,
     /// The error that the intervals allow on average: what the rate should not exceed.
     pub allowed_rate: Option<f64>,
     /// The relative change of time per unit that is found with a chance of [`POWER`], by the median estimate,
-    /// at its own level and number of lives.
+    /// at its own level and number of trials.
     pub smallest_detectable: Option<f64>,
 }
 
@@ -68,16 +68,16 @@ impl AaSummary {
 /// The log effect that an interval like this one leaves out 1 for with a chance of [`POWER`]: standard error
 /// times the sum of the two quantiles of t (Bloom, "Minimum detectable effects", Evaluation Review 19, 1995).
 fn detectable(interval: &Interval) -> f64 {
-    let standard_error = interval.spread / f64::from(interval.lives).sqrt();
-    standard_error * (t_two_sided(interval.level, interval.lives) + t_quantile(POWER, interval.lives))
+    let standard_error = interval.spread / f64::from(interval.trials).sqrt();
+    standard_error * (t_two_sided(interval.level, interval.trials) + t_quantile(POWER, interval.trials))
 }
 
-/// The largest spread of lives, as a standard deviation of the logarithm, at which a log effect is still
-/// found with a chance of [`POWER`] by so many lives at this level: the inverse of what a summary calls the
-/// smallest detectable effect. `None` for fewer than two lives or no valid level.
-pub fn most_spread(log_effect: f64, level: f64, lives: u32) -> Option<f64> {
-    (lives >= 2 && level > 0.0 && level < 1.0).then(|| {
-        log_effect * f64::from(lives).sqrt() / (t_two_sided(level, lives) + t_quantile(POWER, lives))
+/// The largest spread of trials, as a standard deviation of the logarithm, at which a log effect is still
+/// found with a chance of [`POWER`] by so many trials at this level: the inverse of what a summary calls the
+/// smallest detectable effect. `None` for fewer than two trials or no valid level.
+pub fn most_spread(log_effect: f64, level: f64, trials: u32) -> Option<f64> {
+    (trials >= 2 && level > 0.0 && level < 1.0).then(|| {
+        log_effect * f64::from(trials).sqrt() / (t_two_sided(level, trials) + t_quantile(POWER, trials))
     })
 }
 
@@ -127,11 +127,11 @@ mod tests {
         assert!((found.low - 0.0409).abs() < 1e-4 && (found.high - 0.0605).abs() < 1e-4);
     }
 
-    // 10 lives, spread 0.02, 95 %: 0.02 / sqrt 10 * (2.2622 + 0.8834) = 0.019895.
+    // 10 trials, spread 0.02, 95 %: 0.02 / sqrt 10 * (2.2622 + 0.8834) = 0.019895.
     #[test]
     fn a_summary_by_hand() {
         let interval =
-            |low, high| Ok(Interval { value: 1.0, low, high, level: 0.95, lives: 10, spread: 0.02 });
+            |low, high| Ok(Interval { value: 1.0, low, high, level: 0.95, trials: 10, spread: 0.02 });
         let estimates =
             [interval(0.9, 1.1), interval(1.01, 1.1), interval(0.9, 0.99), Err(NotEstimable::OutOfRange)];
         let summary = AaSummary::new(&estimates, 0.95);
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_spread_that_is_allowed_makes_the_effect_just_detectable() {
         let spread = most_spread(0.02, 0.975, 20).unwrap();
-        let interval = Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, lives: 20, spread };
+        let interval = Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, trials: 20, spread };
         assert!((detectable(&interval) - 0.02).abs() < 1e-12);
         assert_eq!((most_spread(0.02, 0.95, 1), most_spread(0.02, 1.0, 9)), (None, None));
     }

@@ -1,24 +1,24 @@
-//! One figure in two groups of lives that have nothing to do with each other: two machines, kernels, days.
+//! One figure in two groups of trials that have nothing to do with each other: two machines, kernels, days.
 
 use super::student::t_quantile_at;
 use super::{Estimate, Interval, NotEstimable, told};
 
-/// The figure of the group `after` over that of the group `before`, from the log figures of their lives,
+/// The figure of the group `after` over that of the group `before`, from the log figures of their trials,
 /// with Welch's t-interval at the confidence `level` (B. L. Welch, Biometrika 34, 1947): the groups may
 /// differ in size and in spread.
 ///
-/// [`Interval::lives`] is the number of lives of the smaller group, and [`Interval::spread`] the standard
-/// deviation that would give the same interval with so many lives in both: what
-/// [`super::lives_needed`] tells from them is a number of lives in *each* group.
+/// [`Interval::trials`] is the number of trials of the smaller group, and [`Interval::spread`] the standard
+/// deviation that would give the same interval with so many trials in both: what
+/// [`super::trials_needed`] tells from them is a number of trials in *each* group.
 ///
 /// # Limits
-/// The interval knows how lives of one group differ from one another. What is common to all lives of a
+/// The interval knows how trials of one group differ from one another. What is common to all trials of a
 /// group, such as a machine that is slower today, is part of the difference that it is about. Where the
 /// figure is a slowdown it cancels, since both sides of that ratio were measured next to each other.
 ///
 /// # Errors
-/// A group of fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES); an interval wider than
-/// [`WIDEST`](super::WIDEST); a level outside of 0..1; lives too far apart to be expressed.
+/// A group of fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS); an interval wider than
+/// [`WIDEST`](super::WIDEST); a level outside of 0..1; trials too far apart to be expressed.
 pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     if !(level > 0.0 && level < 1.0) {
         return Err(NotEstimable::InvalidLevel);
@@ -28,7 +28,7 @@ pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     told::told(welch(before, after, level, fewest)?)
 }
 
-// Of two lives on, however wide.
+// Of two trials on, however wide.
 fn welch(before: &[f64], after: &[f64], level: f64, fewest: u32) -> Estimate {
     let (a, b) = (squared_error(before), squared_error(after));
     let freedom = |n: usize| n as f64 - 1.0;
@@ -45,7 +45,7 @@ fn welch(before: &[f64], after: &[f64], level: f64, fewest: u32) -> Estimate {
         return Err(NotEstimable::OutOfRange);
     }
     let [low, value, high] = bounds;
-    Ok(Interval { value, low, high, level, lives: fewest, spread })
+    Ok(Interval { value, low, high, level, trials: fewest, spread })
 }
 
 fn log_mean(logs: &[f64]) -> f64 {
@@ -74,7 +74,7 @@ mod tests {
         assert!((found.log_half_width() - t * 0.208_166_6).abs() < 1e-4, "{found:?}");
         // Between the table's values for one and two degrees of freedom.
         assert!((4.303..12.706).contains(&t), "{t}");
-        assert_eq!(found.lives, 2);
+        assert_eq!(found.trials, 2);
         assert!((found.spread - 0.208_166_6 * 2f64.sqrt()).abs() < 1e-6);
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn a_group_that_cannot_be_estimated_is_a_reason() {
         let fine = [0.1, 0.2, 0.1, 0.2];
         assert_eq!(ratio_between(&[], &fine, 0.95), Err(NotEstimable::NothingMeasured));
-        assert_eq!(ratio_between(&fine, &[0.1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
+        assert_eq!(ratio_between(&fine, &[0.1], 0.95), Err(NotEstimable::TooFewTrials { trials: 1 }));
         assert_eq!(ratio_between(&fine, &fine, 1.0), Err(NotEstimable::InvalidLevel));
         assert_eq!(
             ratio_between(&[-700.0, 700.0, -700.0, 700.0], &fine, 0.95),

@@ -24,9 +24,9 @@ pub struct ByClass {
 pub struct ClassEstimate {
     /// Pairs that it rests on.
     pub pairs: u32,
-    /// Lives with at least one such pair.
-    pub lives: u32,
-    /// The slowdown over those lives, from those pairs alone.
+    /// Trials with at least one such pair.
+    pub trials: u32,
+    /// The slowdown over those trials, from those pairs alone.
     #[serde(serialize_with = "serialize_estimate")]
     pub slowdown: Estimate,
 }
@@ -44,7 +44,7 @@ fn over(pairs: &[Pair], level: f64, keep: impl Fn(&Pair) -> bool) -> ClassEstima
     let kept = || pairs.iter().filter(|pair| keep(pair));
     ClassEstimate {
         pairs: kept().count() as u32,
-        lives: kept().map(|pair| pair.life).collect::<BTreeSet<_>>().len() as u32,
+        trials: kept().map(|pair| pair.trial).collect::<BTreeSet<_>>().len() as u32,
         slowdown: slowdown_of(kept(), level),
     }
 }
@@ -54,25 +54,25 @@ mod tests {
     use super::*;
     use crate::estimate::{NotEstimable, Window};
 
-    fn pair(life: u32, class: Class, slowdown: f64) -> Pair {
+    fn pair(trial: u32, class: Class, slowdown: f64) -> Pair {
         let window = |ns| Window { units: 1.0, ns };
-        Pair { life, class, baseline: window(1.0), arm: window(slowdown) }
+        Pair { trial, class, baseline: window(1.0), arm: window(slowdown) }
     }
 
     #[test]
     fn every_pair_counts_in_its_class_and_over_all() {
         let mut pairs = vec![pair(7, Class::Mixed, 5.0)];
-        for life in 0..4 {
-            pairs.push(pair(life, Class::Sharing, 12.0));
-            pairs.push(pair(life + 2, Class::Apart, 1.0));
+        for trial in 0..4 {
+            pairs.push(pair(trial, Class::Sharing, 12.0));
+            pairs.push(pair(trial + 2, Class::Apart, 1.0));
         }
         let estimates = by_class(&pairs, 0.95);
         let found = |class| &estimates.classes[&class];
-        assert_eq!((found(Class::Sharing).pairs, found(Class::Sharing).lives), (4, 4));
+        assert_eq!((found(Class::Sharing).pairs, found(Class::Sharing).trials), (4, 4));
         assert!((found(Class::Sharing).slowdown.unwrap().value - 12.0).abs() < 1e-12);
         assert!((found(Class::Apart).slowdown.unwrap().value - 1.0).abs() < 1e-12);
-        assert_eq!(found(Class::Mixed).slowdown, Err(NotEstimable::TooFewLives { lives: 1 }));
-        assert_eq!((estimates.all.pairs, estimates.all.lives), (9, 7));
+        assert_eq!(found(Class::Mixed).slowdown, Err(NotEstimable::TooFewTrials { trials: 1 }));
+        assert_eq!((estimates.all.pairs, estimates.all.trials), (9, 7));
         assert!(!estimates.classes.contains_key(&Class::Unclear));
         assert_eq!(estimates.classes.values().map(|class| class.pairs).sum::<u32>(), estimates.all.pairs);
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn json_names_classes_and_reasons() {
         let json = serde_json::to_value(by_class(&[pair(1, Class::Apart, 1.0)], 0.95)).unwrap();
-        assert_eq!(json["classes"]["apart"]["slowdown"]["reason"], "too_few_lives");
-        assert_eq!(json["classes"]["apart"]["slowdown"]["lives"], 1);
+        assert_eq!(json["classes"]["apart"]["slowdown"]["reason"], "too_few_trials");
+        assert_eq!(json["classes"]["apart"]["slowdown"]["trials"], 1);
     }
 }

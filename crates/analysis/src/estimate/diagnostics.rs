@@ -1,4 +1,4 @@
-//! Figures beside the primary one, over pairs instead of lives: what the total hides. They carry no interval.
+//! Figures beside the primary one, over pairs instead of trials: what the total hides. They carry no interval.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct Diagnostics {
     /// Pairs in which one window or both did no work. They have no ratio and are in none of the figures
     /// below.
     pub stalled: u32,
-    /// Pairs with a window that is no measurement; likewise.
+    /// Pairs with a window that is not a measurement; likewise.
     pub invalid: u32,
     /// Slowdown from the mean log-ratio of the middle pairs, [`TRIMMED_SHARE`] left out at each end. Where it
     /// differs from the slowdown of the totals, the harm is in rare stalls.
@@ -77,7 +77,7 @@ mod tests {
 
     fn pair(arm_units: f64, slowdown: f64) -> Pair {
         Pair {
-            life: 1,
+            trial: 1,
             class: Class::Unprobed,
             baseline: Window { units: 1.0, ns: 1.0 },
             arm: Window { units: arm_units, ns: slowdown },

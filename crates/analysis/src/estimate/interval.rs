@@ -1,12 +1,12 @@
-//! Student's t over lives on the log scale, and the reasons for which there is none.
+//! Student's t over trials on the log scale, and the reasons for which there is none.
 
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::student::t_two_sided;
 
-/// No figure is told of fewer lives.
-pub const FEWEST_LIVES: u32 = 4;
+/// No figure is told of fewer trials.
+pub const FEWEST_TRIALS: u32 = 4;
 
 /// No figure is told whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;
@@ -16,7 +16,7 @@ pub type Estimate = Result<Interval, NotEstimable>;
 
 /// A positive figure with the interval that holds it at the stated level.
 ///
-/// The figure is a geometric mean over lives, the interval symmetric on the log scale. All fields are finite,
+/// The figure is a geometric mean over trials, the interval symmetric on the log scale. All fields are finite,
 /// and `0 < low <= value <= high`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -28,9 +28,9 @@ pub struct Interval {
     pub high: f64,
     /// Confidence level of the two bounds, such as 0.95.
     pub level: f64,
-    /// Lives that it rests on.
-    pub lives: u32,
-    /// Standard deviation of the log figure from life to life.
+    /// Trials that it rests on.
+    pub trials: u32,
+    /// Standard deviation of the log figure from trial to trial.
     pub spread: f64,
 }
 
@@ -41,52 +41,54 @@ pub enum NotEstimable {
     /// There are no samples.
     #[error("nothing was measured")]
     NothingMeasured,
-    /// Fewer than [`FEWEST_LIVES`].
-    #[error("too few lives: {lives}, and a figure takes at least {}", FEWEST_LIVES)]
-    TooFewLives {
-        /// Lives there were.
-        lives: u32,
+    /// Fewer than [`FEWEST_TRIALS`].
+    #[error("too few trials: {trials}, and a figure takes at least {}", FEWEST_TRIALS)]
+    TooFewTrials {
+        /// Trials there were.
+        trials: u32,
     },
     /// The interval reaches beyond a factor of [`WIDEST`].
     #[error(
-        "not known: the {lives} lives differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
+        "not known: the {trials} trials differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
         WIDEST,
-        needed.map_or("no sensible number of lives".into(), |needed| format!("about {needed} lives"))
+        needed.map_or("no sensible number of trials".into(), |needed| format!("about {needed} trials"))
     )]
     TooWide {
-        /// Lives there were.
-        lives: u32,
-        /// Lives, in all, that would bring it within that factor if they keep differing as they do; none when
+        /// Trials there were.
+        trials: u32,
+        /// Trials, in all, that would bring it within that factor if they keep differing as they do; none when
         /// absurdly many.
         #[serde(skip_serializing_if = "Option::is_none")]
         needed: Option<u32>,
     },
-    /// Whole lives without any work on one side: their ratio is zero, unbounded or undefined.
-    #[error("no work was done in whole lives: baseline stalled in {baseline}, arm in {arm} of {of} lives")]
+    /// Whole trials without any work on one side: their ratio is zero, unbounded or undefined.
+    #[error("no work was done in whole trials: baseline stalled in {baseline}, arm in {arm} of {of} trials")]
     Stalled {
-        /// Lives in which the baseline did no work.
+        /// Trials in which the baseline did no work.
         baseline: u32,
-        /// Lives in which the arm did no work.
+        /// Trials in which the arm did no work.
         arm: u32,
-        /// All lives.
+        /// All trials.
         of: u32,
     },
-    /// Whole lives without any work, where there is only one side.
-    #[error("no work was done in {lives} of {of} lives")]
+    /// Whole trials without any work, where there is only one side.
+    #[error("no work was done in {trials} of {of} trials")]
     NoWork {
-        /// Lives without work.
-        lives: u32,
-        /// All lives.
+        /// Trials without work.
+        trials: u32,
+        /// All trials.
         of: u32,
     },
     /// A window has no length, negative work, or a number that is none.
-    #[error("life {life} holds a window that is no measurement (no length, negative work, or not a number)")]
+    #[error(
+        "trial {trial} holds a window that is not a measurement (no length, negative work, or not a number)"
+    )]
     InvalidWindow {
-        /// The first such life.
-        life: u32,
+        /// The first such trial.
+        trial: u32,
     },
     /// The figure or a bound of it exceeds what a 64-bit number holds.
-    #[error("the lives differ too much for the interval to be expressed")]
+    #[error("the trials differ too much for the interval to be expressed")]
     OutOfRange,
     /// The confidence level is not strictly between 0 and 1.
     #[error("the confidence level must lie strictly between 0 and 1")]
@@ -99,30 +101,30 @@ impl Interval {
         Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 
-    /// From two lives on, however wide.
+    /// From two trials on, however wide.
     pub(super) fn student(logs: &[f64], level: f64) -> Estimate {
         if !(level > 0.0 && level < 1.0) {
             return Err(NotEstimable::InvalidLevel);
         }
-        let lives = u32::try_from(logs.len()).map_err(|_| NotEstimable::OutOfRange)?;
-        match lives {
+        let trials = u32::try_from(logs.len()).map_err(|_| NotEstimable::OutOfRange)?;
+        match trials {
             0 => return Err(NotEstimable::NothingMeasured),
-            1 => return Err(NotEstimable::TooFewLives { lives }),
+            1 => return Err(NotEstimable::TooFewTrials { trials }),
             _ => {}
         }
-        let n = f64::from(lives);
+        let n = f64::from(trials);
         let mean = logs.iter().sum::<f64>() / n;
         let spread = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-        let half = t_two_sided(level, lives) * spread / n.sqrt();
+        let half = t_two_sided(level, trials) * spread / n.sqrt();
         let bounds = [mean - half, mean, mean + half].map(f64::exp);
         if bounds.iter().any(|x| !x.is_normal()) || !spread.is_finite() {
             return Err(NotEstimable::OutOfRange);
         }
         let [low, value, high] = bounds;
-        Ok(Self { value, low, high, level, lives, spread })
+        Ok(Self { value, low, high, level, trials, spread })
     }
 
-    /// The probability that the figure is above 1, given these lives: Student's t of the log figure, which is
+    /// The probability that the figure is above 1, given these trials: Student's t of the log figure, which is
     /// its posterior where nothing is known beforehand of mean and spread (Jeffreys' prior).
     pub fn probability_above_one(&self) -> f64 {
         if self.spread <= 0.0 {
@@ -134,7 +136,7 @@ impl Interval {
                 0.5
             };
         }
-        let n = f64::from(self.lives);
+        let n = f64::from(self.trials);
         let t = self.value.ln() / (self.spread / n.sqrt());
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
     }
@@ -209,7 +211,7 @@ mod tests {
     // Two-sided critical values as printed in any t table (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
     #[test]
     fn quantiles_match_the_printed_table() {
-        for (level, lives, t) in [
+        for (level, trials, t) in [
             (0.95, 2, 12.706),
             (0.95, 3, 4.303),
             (0.95, 10, 2.262),
@@ -220,9 +222,9 @@ mod tests {
             (0.998, 101, 3.174),
         ] {
             assert!(
-                close(t_two_sided(level, lives), t, 6e-4),
-                "{level} {lives} {}",
-                t_two_sided(level, lives)
+                close(t_two_sided(level, trials), t, 6e-4),
+                "{level} {trials} {}",
+                t_two_sided(level, trials)
             );
         }
     }
@@ -241,14 +243,14 @@ mod tests {
 
     // Logs 0.1, 0.2, 0.3: mean 0.2, sd 0.1, half-width 4.302653 * 0.1 / sqrt(3) = 0.2484138.
     #[test]
-    fn three_lives_by_hand() {
+    fn three_trials_by_hand() {
         let interval = Interval::student(&[0.1, 0.2, 0.3], 0.95).unwrap();
         assert!(close(interval.value, 0.2f64.exp(), 1e-12));
         assert!(close(interval.low, (-0.048_413_8f64).exp(), 1e-6));
         assert!(close(interval.high, 0.448_413_8f64.exp(), 1e-6));
         assert!(close(interval.spread, 0.1, 1e-12));
         assert!(close(interval.log_half_width(), 0.248_413_8, 1e-6));
-        assert_eq!(interval.lives, 3);
+        assert_eq!(interval.trials, 3);
     }
 
     // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t = 1.
@@ -266,17 +268,20 @@ mod tests {
 
     #[test]
     fn too_little_is_a_reason() {
-        assert_eq!(Interval::over_lives(&[], 0.95), Err(NotEstimable::NothingMeasured));
-        assert_eq!(Interval::over_lives(&[0.1], 0.95), Err(NotEstimable::TooFewLives { lives: 1 }));
+        assert_eq!(Interval::over_trials(&[], 0.95), Err(NotEstimable::NothingMeasured));
+        assert_eq!(Interval::over_trials(&[0.1], 0.95), Err(NotEstimable::TooFewTrials { trials: 1 }));
         for level in [0.0, 1.0, -1.0, f64::NAN] {
-            assert_eq!(Interval::over_lives(&[0.1, 0.2], level), Err(NotEstimable::InvalidLevel));
+            assert_eq!(Interval::over_trials(&[0.1, 0.2], level), Err(NotEstimable::InvalidLevel));
         }
-        assert_eq!(Interval::over_lives(&[-700.0, 700.0, 700.0, 700.0], 0.95), Err(NotEstimable::OutOfRange));
+        assert_eq!(
+            Interval::over_trials(&[-700.0, 700.0, 700.0, 700.0], 0.95),
+            Err(NotEstimable::OutOfRange)
+        );
     }
 
     #[test]
-    fn equal_lives_give_a_point() {
-        let interval = Interval::over_lives(&[0.0; 4], 0.95).unwrap();
+    fn equal_trials_give_a_point() {
+        let interval = Interval::over_trials(&[0.0; 4], 0.95).unwrap();
         assert_eq!((interval.low, interval.value, interval.high), (1.0, 1.0, 1.0));
     }
 }

@@ -18,10 +18,10 @@ use super::{Estimate, Finding, NotEstimable, Verdict};
 /// A large effect need be known only to this share of itself (both on the log scale).
 pub const SHARE_OF_EFFECT: f64 = 0.05;
 
-/// After how many lives one looks at the data, and the level at which all looks together hold.
+/// After how many trials one looks at the data, and the level at which all looks together hold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Looks {
-    lives: Vec<u32>,
+    trials: Vec<u32>,
     level: f64,
     /// The share of the permitted error that the last look has; absent: as much as each of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,14 +51,14 @@ impl Default for Goal {
 pub enum Decision {
     /// Measure on.
     Continue {
-        /// Lives, in all, at the next look.
+        /// Trials, in all, at the next look.
         until: u32,
     },
     /// Stop, and report the interval of this look.
     Stop(StopReason),
 }
 
-/// Why no further lives are measured.
+/// Why no further trials are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -68,15 +68,15 @@ pub enum StopReason {
     NoChange,
     /// It was the last look.
     LastLook,
-    /// There is no figure, and more lives will not bring one.
+    /// There is no figure, and more trials will not bring one.
     NotEstimable,
 }
 
 /// A schedule that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadLooks {
-    /// The numbers of lives do not start at 2 or more and rise.
-    #[error("looks must be at rising numbers of lives, the first at 2 or more")]
+    /// The numbers of trials do not start at 2 or more and rise.
+    #[error("looks must be at rising numbers of trials, the first at 2 or more")]
     NotRising,
     /// The level is not strictly between 0 and 1.
     #[error("the confidence level must lie strictly between 0 and 1")]
@@ -87,26 +87,26 @@ pub enum BadLooks {
 }
 
 impl Default for Looks {
-    /// At 10, 20 and 40 lives, at 95 % in all.
+    /// At 10, 20 and 40 trials, at 95 % in all.
     fn default() -> Self {
-        Self { lives: vec![10, 20, 40], level: 0.95, last: None }
+        Self { trials: vec![10, 20, 40], level: 0.95, last: None }
     }
 }
 
 impl Looks {
-    /// Looks after these numbers of lives, which hold together at `level` (such as 0.95).
+    /// Looks after these numbers of trials, which hold together at `level` (such as 0.95).
     ///
     /// # Errors
     ///
-    /// No lives, lives that do not rise or start below 2, or a level outside of 0..1.
-    pub fn new(lives: Vec<u32>, level: f64) -> Result<Self, BadLooks> {
-        if lives.first().is_none_or(|first| *first < 2) || lives.windows(2).any(|two| two[0] >= two[1]) {
+    /// No trials, trials that do not rise or start below 2, or a level outside of 0..1.
+    pub fn new(trials: Vec<u32>, level: f64) -> Result<Self, BadLooks> {
+        if trials.first().is_none_or(|first| *first < 2) || trials.windows(2).any(|two| two[0] >= two[1]) {
             return Err(BadLooks::NotRising);
         }
         if !(level > 0.0 && level < 1.0) {
             return Err(BadLooks::Level);
         }
-        Ok(Self { lives, level, last: None })
+        Ok(Self { trials, level, last: None })
     }
 
     /// The same looks, of which the last has this share of the permitted error and the others the rest.
@@ -132,9 +132,9 @@ impl Looks {
         }
     }
 
-    /// Lives, in all, at each look.
-    pub fn lives(&self) -> &[u32] {
-        &self.lives
+    /// Trials, in all, at each look.
+    pub fn trials(&self) -> &[u32] {
+        &self.trials
     }
 
     /// The level at which all looks together hold.
@@ -145,7 +145,7 @@ impl Looks {
     /// The level of the interval at the look with this index (the first is 0); all together hold at
     /// [`Looks::level`].
     pub fn level_at(&self, look: usize) -> f64 {
-        let count = self.lives.len();
+        let count = self.trials.len();
         let share = match self.last {
             Some(_) if count == 1 => 1.0,
             Some(last) if look + 1 >= count => last,
@@ -155,26 +155,26 @@ impl Looks {
         1.0 - (1.0 - self.level) * share
     }
 
-    /// The level of the interval that is reported after so many lives: that of the look which is due then,
+    /// The level of the interval that is reported after so many trials: that of the look which is due then,
     /// and that of the last where none is, since measuring has ended there.
-    pub fn level_after(&self, lives: u32) -> f64 {
-        let due = self.lives.iter().position(|look| *look == lives);
-        self.level_at(due.unwrap_or(self.lives.len() - 1))
+    pub fn level_after(&self, trials: u32) -> f64 {
+        let due = self.trials.iter().position(|look| *look == trials);
+        self.level_at(due.unwrap_or(self.trials.len() - 1))
     }
 
     /// Whether to measure on after the look with this index (the first is 0), given the slowdown at
     /// [`Looks::level_at`].
     ///
     /// One stops when the verdict is that there is no change larger than the margin, when it is an effect
-    /// known precisely enough, at the last look, and when a stall has left no figure that more lives could
-    /// mend.
+    /// known precisely enough, at the last look, and when a stall has left no figure that more trials could
+    /// fix.
     ///
     /// An interval of a lower level is a mistake of the caller's; debug builds panic at it.
     pub fn decide(&self, look: usize, slowdown: &Estimate, goal: &Goal) -> Decision {
         if let Ok(interval) = slowdown {
             debug_assert!(interval.level >= self.level_at(look) - 1e-9, "an interval of a lower level");
         }
-        match (self.settled(slowdown, goal), self.lives.get(look + 1)) {
+        match (self.settled(slowdown, goal), self.trials.get(look + 1)) {
             (Some(reason), _) => Decision::Stop(reason),
             (None, Some(until)) => Decision::Continue { until: *until },
             (None, None) => Decision::Stop(StopReason::LastLook),
@@ -186,7 +186,7 @@ impl Looks {
             Ok(interval) => interval,
             Err(
                 NotEstimable::NothingMeasured
-                | NotEstimable::TooFewLives { .. }
+                | NotEstimable::TooFewTrials { .. }
                 | NotEstimable::TooWide { .. }
                 | NotEstimable::OutOfRange,
             ) => return None,
@@ -210,7 +210,7 @@ mod tests {
 
     fn around(value: f64, half: f64) -> Estimate {
         let (low, high) = (value / (1.0 + half), value * (1.0 + half));
-        Ok(Interval { value, low, high, level: 0.99, lives: 10, spread: half })
+        Ok(Interval { value, low, high, level: 0.99, trials: 10, spread: half })
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         let close = |level: f64, error: f64| assert!((1.0 - level - error).abs() < 1e-12, "{level}");
         close(looks.level_after(6), 0.0125);
         close(looks.level_after(9), 0.0125);
-        // Time was over between two looks, or there were more lives than ever planned.
+        // Time was over between two looks, or there were more trials than ever planned.
         close(looks.level_after(11), 0.025);
         close(looks.level_after(14), 0.025);
         close(looks.level_after(15), 0.025);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn only_a_hopeless_case_stops_without_a_figure() {
         let (looks, goal) = (Looks::default(), Goal::default());
-        let few = Err(NotEstimable::TooFewLives { lives: 1 });
+        let few = Err(NotEstimable::TooFewTrials { trials: 1 });
         assert_eq!(looks.decide(0, &few, &goal), Decision::Continue { until: 20 });
         assert_eq!(looks.decide(2, &few, &goal), Decision::Stop(StopReason::LastLook));
         let stalled = Err(NotEstimable::Stalled { baseline: 0, arm: 1, of: 10 });

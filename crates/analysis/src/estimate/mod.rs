@@ -2,7 +2,7 @@
 //!
 //! # What is estimated
 //!
-//! An experiment has *lives* (one start of the victim each); a life has pairs of adjacent windows, one alone
+//! An experiment has *trials* (one start of the victim each); a trial has pairs of adjacent windows, one alone
 //! (the *baseline*) and one beside the co-runner (the *arm*), in random order. The primary figure is
 //!
 //! ```text
@@ -15,20 +15,20 @@
 //!
 //! # Where the interval comes from
 //!
-//! Windows of one life share its memory layout and the machine's drift, so they are no independent
-//! observations; lives are. Each life gives one log-ratio of *total* work per time (a trimmed mean would
-//! throw away the stalls in which a neighbour's harm often lies), and Student's t over lives gives the
+//! Windows of one trial share its memory layout and the machine's drift, so they are not independent
+//! observations; trials are. Each trial gives one log-ratio of *total* work per time (a trimmed mean would
+//! throw away the stalls in which a neighbour's harm often lies), and Student's t over trials gives the
 //! interval (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the highest
-//! level that varies). Its target is the geometric mean, over the lives that could have been started, of a
-//! life's slowdown.
+//! level that varies). Its target is the geometric mean, over the trials that could have been started, of a
+//! trial's slowdown.
 //!
 //! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and reports the
-//! interval at [`Looks::level_after`] so many lives, whichever look was the last one.
+//! interval at [`Looks::level_after`] so many trials, whichever look was the last one.
 //!
-//! The same figure of two datasets is compared by [`ratio_between`]: their lives have nothing to do with each
-//! other, so it is Welch's t over both groups of lives.
+//! The same figure of two datasets is compared by [`ratio_between`]: their trials have nothing to do with each
+//! other, so it is Welch's t over both groups of trials.
 //!
-//! A figure that cannot be had, or that says nothing (of fewer than [`FEWEST_LIVES`] lives, or with an interval
+//! A figure that cannot be had, or that says nothing (of fewer than [`FEWEST_TRIALS`] trials, or with an interval
 //! beyond a factor of [`WIDEST`] to either side), is a [`NotEstimable`] with its reason and what it would take;
 //! no function here returns NaN or infinity.
 
@@ -53,14 +53,14 @@ pub use between::ratio_between;
 pub use by_class::{ByClass, ClassEstimate, by_class};
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
-pub use interval::{Estimate, FEWEST_LIVES, Interval, NotEstimable, WIDEST};
+pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub(crate) use student::t_two_sided;
-pub use student::{MOST_LIVES, lives_needed};
+pub use student::{MOST_TRIALS, trials_needed};
 pub use told::WouldSettle;
 pub use verdict::{Finding, Verdict};
 pub use window::{Pair, Window};

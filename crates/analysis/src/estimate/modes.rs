@@ -38,7 +38,7 @@ pub struct Mode {
 /// The split is the one with the smallest sum of squares within two groups (Fisher, JASA 53, 1958; Otsu
 /// 1979), over all splits that leave enough pairs on either side. It counts as two modes when the medians are
 /// [`MODES_APART_BY`] pooled standard deviations (from the MADs) and [`SMALLEST_MODE_GAP`] apart. Three modes
-/// evenly spaced may pass as one: look at the quantiles too. Logs whose slowdown is no finite number are
+/// evenly spaced may pass as one: look at the quantiles too. Logs whose slowdown is not a finite number are
 /// ignored.
 pub fn modes(log_ratios: &[f64]) -> Vec<Mode> {
     let mut logs: Vec<f64> =

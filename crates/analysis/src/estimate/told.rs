@@ -2,25 +2,25 @@
 //!
 //! A figure is told where two things hold; each keeps noise from being read as an answer:
 //!
-//! - it rests on [`FEWEST_LIVES`] lives or more. Two lives know their spread so badly that Student's t asks for
-//!   9 standard deviations to either side (at 95 %); three for 2.5; four for 1.6. And lives that take one of
-//!   two values, which is common (see [`super::modes`]), look all alike in every second experiment of two lives.
+//! - it rests on [`FEWEST_TRIALS`] trials or more. Two trials know their spread so badly that Student's t asks for
+//!   9 standard deviations to either side (at 95 %); three for 2.5; four for 1.6. And trials that take one of
+//!   two values, which is common (see [`super::modes`]), look all alike in every second experiment of two trials.
 //! - its interval reaches no farther than a factor of [`WIDEST`] to either side.
 //!
 //! All estimators of this module keep to it, so that whatever prints, compares or concludes does, too.
 
 use std::fmt;
 
-use super::student::lives_needed;
-use super::{Estimate, FEWEST_LIVES, Interval, NotEstimable, WIDEST};
+use super::student::trials_needed;
+use super::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 
 impl Interval {
-    /// Student's t-interval for the mean of independent log figures, one per life, back-transformed.
+    /// Student's t-interval for the mean of independent log figures, one per trial, back-transformed.
     ///
     /// # Errors
-    /// Fewer than [`FEWEST_LIVES`](super::FEWEST_LIVES) lives, an interval wider than
-    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, lives too far apart to be expressed.
-    pub fn over_lives(logs: &[f64], level: f64) -> Estimate {
+    /// Fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS) trials, an interval wider than
+    /// [`WIDEST`](super::WIDEST), a level outside of 0..1, trials too far apart to be expressed.
+    pub fn over_trials(logs: &[f64], level: f64) -> Estimate {
         told(Self::student(logs, level)?)
     }
 }
@@ -28,35 +28,35 @@ impl Interval {
 /// The interval, where it is one that is told.
 ///
 /// # Errors
-/// Too few lives, or an interval too wide, with the number of lives that it would take.
+/// Too few trials, or an interval too wide, with the number of trials that it would take.
 pub(super) fn told(interval: Interval) -> Estimate {
-    enough(interval.lives)?;
+    enough(interval.trials)?;
     // A hair's breadth for what exp and ln lose.
     if interval.log_half_width() <= WIDEST.ln() + 1e-9 {
         return Ok(interval);
     }
-    let needed = lives_needed(interval.spread, interval.level, WIDEST.ln());
+    let needed = trials_needed(interval.spread, interval.level, WIDEST.ln());
     Err(NotEstimable::TooWide {
-        lives: interval.lives,
-        needed: needed.map(|needed| needed.max(interval.lives + 1)),
+        trials: interval.trials,
+        needed: needed.map(|needed| needed.max(interval.trials + 1)),
     })
 }
 
-/// Refuses fewer than [`FEWEST_LIVES`].
-pub(super) fn enough(lives: u32) -> Result<(), NotEstimable> {
-    match lives {
+/// Refuses fewer than [`FEWEST_TRIALS`].
+pub(super) fn enough(trials: u32) -> Result<(), NotEstimable> {
+    match trials {
         0 => Err(NotEstimable::NothingMeasured),
-        lives if lives < FEWEST_LIVES => Err(NotEstimable::TooFewLives { lives }),
+        trials if trials < FEWEST_TRIALS => Err(NotEstimable::TooFewTrials { trials }),
         _ => Ok(()),
     }
 }
 
 impl NotEstimable {
-    /// What stands where the figure would: `too few lives: ...`, `not known: ...`, or `not estimable: ...`,
-    /// with what it would take where more lives would help.
+    /// What stands where the figure would: `too few trials: ...`, `not known: ...`, or `not estimable: ...`,
+    /// with what it would take where more trials would help.
     pub fn told(&self) -> String {
         match self {
-            Self::TooFewLives { .. } | Self::TooWide { .. } => self.to_string(),
+            Self::TooFewTrials { .. } | Self::TooWide { .. } => self.to_string(),
             _ => format!("not estimable: {self}"),
         }
     }
@@ -65,7 +65,7 @@ impl NotEstimable {
     pub fn short(&self) -> &'static str {
         match self {
             Self::NothingMeasured => "not measured",
-            Self::TooFewLives { .. } => "too few lives",
+            Self::TooFewTrials { .. } => "too few trials",
             Self::TooWide { .. } | Self::OutOfRange => "not known",
             Self::Stalled { baseline: 0, .. } => "stands still",
             Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
@@ -74,18 +74,18 @@ impl NotEstimable {
     }
 }
 
-/// What it would take to settle a matter that is undecided. Its `Display` is `about 120 lives would settle it`.
+/// What it would take to settle a matter that is undecided. Its `Display` is `about 120 trials would settle it`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldSettle(
-    /// Lives in all, as [`lives_needed`] tells; none where they would be absurdly many.
+    /// Trials in all, as [`trials_needed`] tells; none where they would be absurdly many.
     pub Option<u32>,
 );
 
 impl fmt::Display for WouldSettle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(lives) => write!(f, "about {lives} lives would settle it"),
-            None => write!(f, "no sensible number of lives would settle it"),
+            Some(trials) => write!(f, "about {trials} trials would settle it"),
+            None => write!(f, "no sensible number of trials would settle it"),
         }
     }
 }
@@ -95,31 +95,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_lives_are_no_figure_and_say_how_many_it_takes() {
-        for lives in 1..FEWEST_LIVES {
-            let logs = vec![0.1; lives as usize];
-            let reason = Interval::over_lives(&logs, 0.95).unwrap_err();
-            assert_eq!(reason, NotEstimable::TooFewLives { lives });
-            assert!(reason.told().starts_with("too few lives: ") && reason.told().contains("at least 4"));
-            assert_eq!(reason.short(), "too few lives");
+    fn too_few_trials_are_no_figure_and_say_how_many_it_takes() {
+        for trials in 1..FEWEST_TRIALS {
+            let logs = vec![0.1; trials as usize];
+            let reason = Interval::over_trials(&logs, 0.95).unwrap_err();
+            assert_eq!(reason, NotEstimable::TooFewTrials { trials });
+            assert!(reason.told().starts_with("too few trials: ") && reason.told().contains("at least 4"));
+            assert_eq!(reason.short(), "too few trials");
         }
-        assert!(Interval::over_lives(&[0.1; FEWEST_LIVES as usize], 0.95).is_ok());
+        assert!(Interval::over_trials(&[0.1; FEWEST_TRIALS as usize], 0.95).is_ok());
     }
 
-    // Four lives at 95 %: t = 3.182, half-width 1.591 spreads; ln 10 = 2.303 is reached at a spread of 1.447.
+    // Four trials at 95 %: t = 3.182, half-width 1.591 spreads; ln 10 = 2.303 is reached at a spread of 1.447.
     #[test]
     fn an_interval_beyond_tenfold_is_not_known_and_says_what_it_takes() {
         let scattered = |spread: f64| [-1.5, -0.5, 0.5, 1.5].map(|at| at * spread / 1.290_994_4);
-        let narrow = Interval::over_lives(&scattered(1.44), 0.95).unwrap();
+        let narrow = Interval::over_trials(&scattered(1.44), 0.95).unwrap();
         assert!((narrow.spread - 1.44).abs() < 1e-6 && narrow.high < 10.0);
-        let wide = Interval::over_lives(&scattered(2.0), 0.95).unwrap_err();
-        // t(5) = 2.571 gives 2.099 with six lives; t(4) = 2.776 gives 2.483 with five.
-        assert_eq!(wide, NotEstimable::TooWide { lives: 4, needed: Some(6) });
+        let wide = Interval::over_trials(&scattered(2.0), 0.95).unwrap_err();
+        // t(5) = 2.571 gives 2.099 with six trials; t(4) = 2.776 gives 2.483 with five.
+        assert_eq!(wide, NotEstimable::TooWide { trials: 4, needed: Some(6) });
         assert_eq!(wide.short(), "not known");
-        assert!(wide.told().starts_with("not known: ") && wide.told().contains("about 6 lives"));
-        let hopeless = Interval::over_lives(&scattered(300.0), 0.95).unwrap_err();
-        assert_eq!(hopeless, NotEstimable::TooWide { lives: 4, needed: None });
-        assert!(hopeless.told().contains("no sensible number of lives"));
+        assert!(wide.told().starts_with("not known: ") && wide.told().contains("about 6 trials"));
+        let hopeless = Interval::over_trials(&scattered(300.0), 0.95).unwrap_err();
+        assert_eq!(hopeless, NotEstimable::TooWide { trials: 4, needed: None });
+        assert!(hopeless.told().contains("no sensible number of trials"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::student::lives_needed;
+use super::student::trials_needed;
 use super::{Estimate, Interval, NotEstimable, serialize_estimate};
 
 /// What a slowdown's interval says.
@@ -16,9 +16,9 @@ pub enum Verdict {
     NoChangeLargerThanMargin,
     /// The interval holds 1 and reaches beyond the margin: nothing can be said yet.
     Undecided {
-        /// Lives, in all, that would settle it if the lives' spread stays what it was; none when absurdly
+        /// Trials, in all, that would settle it if the trials' spread stays what it was; none when absurdly
         /// many.
-        lives_needed: Option<u32>,
+        trials_needed: Option<u32>,
     },
     /// There is no interval.
     NotEstimable(NotEstimable),
@@ -46,8 +46,8 @@ impl Finding {
             Ok(interval) => Verdict::Undecided {
                 // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or
                 // holds it and cannot reach beyond the margin. A whole margin would settle next to nothing.
-                lives_needed: lives_needed(interval.spread, interval.level, margin.ln_1p() / 2.0)
-                    .map(|lives| lives.max(interval.lives + 1)),
+                trials_needed: trials_needed(interval.spread, interval.level, margin.ln_1p() / 2.0)
+                    .map(|trials| trials.max(interval.trials + 1)),
             },
         };
         Self { verdict, slowdown: slowdown.ok(), margin }
@@ -75,15 +75,15 @@ impl Serialize for Finding {
             #[serde(serialize_with = "serialize_estimate")]
             slowdown: Estimate,
             margin: f64,
-            lives_needed: Option<u32>,
+            trials_needed: Option<u32>,
         }
-        let (lives_needed, reason) = match self.verdict {
-            Verdict::Undecided { lives_needed } => (lives_needed, None),
+        let (trials_needed, reason) = match self.verdict {
+            Verdict::Undecided { trials_needed } => (trials_needed, None),
             Verdict::NotEstimable(reason) => (None, Some(reason)),
             _ => (None, None),
         };
         let slowdown = self.slowdown.ok_or(reason.unwrap_or(NotEstimable::NothingMeasured));
-        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, lives_needed }.serialize(to)
+        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, trials_needed }.serialize(to)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn interval(low: f64, high: f64) -> Estimate {
-        Ok(Interval { value: (low * high).sqrt(), low, high, level: 0.95, lives: 10, spread: 0.02 })
+        Ok(Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 })
     }
 
     fn verdict(low: f64, high: f64) -> Verdict {
@@ -113,13 +113,13 @@ mod tests {
     // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and t(16) =
     // 2.120 gives 2.120 * 2 / sqrt 17 = 1.028.
     #[test]
-    fn lives_needed_by_hand() {
-        assert_eq!(lives_needed(2.0, 0.95, 1.0), Some(18));
-        assert_eq!(lives_needed(0.0, 0.95, 1.0), Some(2));
-        assert_eq!(lives_needed(1.0, 0.95, 0.001), None);
-        assert_eq!(lives_needed(1.0, 0.95, 0.0), None);
-        assert_eq!(lives_needed(f64::NAN, 0.95, 1.0), None);
-        assert_eq!(lives_needed(1.0, 1.0, 1.0), None);
+    fn trials_needed_by_hand() {
+        assert_eq!(trials_needed(2.0, 0.95, 1.0), Some(18));
+        assert_eq!(trials_needed(0.0, 0.95, 1.0), Some(2));
+        assert_eq!(trials_needed(1.0, 0.95, 0.001), None);
+        assert_eq!(trials_needed(1.0, 0.95, 0.0), None);
+        assert_eq!(trials_needed(f64::NAN, 0.95, 1.0), None);
+        assert_eq!(trials_needed(1.0, 1.0, 1.0), None);
     }
 
     #[test]
@@ -137,14 +137,14 @@ mod tests {
         let finding = Finding::new(&interval(0.9, 1.2), 0.01);
         let json = serde_json::to_value(finding).unwrap();
         assert_eq!(json["verdict"], "undecided");
-        assert!(json["lives_needed"].is_u64());
-        assert_eq!(json["slowdown"]["lives"], 10);
+        assert!(json["trials_needed"].is_u64());
+        assert_eq!(json["slowdown"]["trials"], 10);
         let json = serde_json::to_value(Finding::new(&Err(NotEstimable::OutOfRange), 0.01)).unwrap();
         assert_eq!(
-            (&json["verdict"], &json["lives_needed"]),
+            (&json["verdict"], &json["trials_needed"]),
             (&"not_estimable".into(), &serde_json::Value::Null)
         );
         assert_eq!(json["slowdown"]["reason"], "out_of_range");
-        assert!(json["slowdown"]["unknown"].as_str().unwrap().starts_with("the lives differ"));
+        assert!(json["slowdown"]["unknown"].as_str().unwrap().starts_with("the trials differ"));
     }
 }

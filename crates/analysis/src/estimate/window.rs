@@ -22,8 +22,8 @@ impl Window {
 /// Two adjacent windows, in whichever order they were drawn: the victim alone and beside.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The start of the victim that the pair belongs to; any number, equal within a life.
-    pub life: u32,
+    /// The start of the victim that the pair belongs to; any number, equal within a trial.
+    pub trial: u32,
     /// How close the CPUs in use were, by the probes around the pair.
     pub class: Class,
     /// The window of the case's baseline.
@@ -32,7 +32,7 @@ pub struct Pair {
     pub arm: Window,
 }
 
-/// Sums of the windows of one side of one life.
+/// Sums of the windows of one side of one trial.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Total {
     units: f64,

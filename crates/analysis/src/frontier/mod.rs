@@ -187,7 +187,7 @@ fn standing((rate, slowdown): (Interval, Interval), all: &[(Interval, Interval)]
     }
 }
 
-// Who writes in a case, by role; the metric only where it is no victim.
+// Who writes in a case, by role; the metric only where it is not a victim.
 fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
     let active = plan.cases[case].active.iter().filter(|active| !(has_victim && active.role == plan.metric));
     active
@@ -223,14 +223,14 @@ fn rates(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<(u32, Window)>>
         let Some(count) = counts.get(case).and_then(|of| of.get(role)) else { continue };
         // What a writer prepares untimed is part of nobody's rate, but of its neighbour's window.
         let ns = if *role == plan.metric { sample.busy_ns } else { sample.length_ns };
-        let (sum, times) = bytes.entry((case, sample.life)).or_default();
+        let (sum, times) = bytes.entry((case, sample.trial)).or_default();
         *sum += sample.units as f64 * 64.0;
         *times.entry(*role).or_default() += ns as f64 / f64::from(*count);
     }
     let mut all: BTreeMap<usize, Vec<(u32, Window)>> = BTreeMap::new();
-    for ((case, life), (sum, times)) in bytes {
+    for ((case, trial), (sum, times)) in bytes {
         let ns = times.values().copied().fold(0.0, f64::max);
-        all.entry(case).or_default().push((life, Window { units: sum, ns }));
+        all.entry(case).or_default().push((trial, Window { units: sum, ns }));
     }
     all
 }

@@ -28,7 +28,7 @@ const BESIDE: &str = "
 ";
 
 fn plan(roles_and_arms: &str) -> Plan {
-    let text = format!("schema = 1\nname = 'x'\nmetric = 'victim'\n{roles_and_arms}");
+    let text = format!("schema = 2\nname = 'x'\nmetric = 'victim'\n{roles_and_arms}");
     let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
     let mut plan = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
     // Whatever processor this test runs on.
@@ -36,9 +36,9 @@ fn plan(roles_and_arms: &str) -> Plan {
     plan
 }
 
-fn sample(life: u32, position: u32, step_case: usize, case: usize, role: &str) -> Sample {
+fn sample(trial: u32, position: u32, step_case: usize, case: usize, role: &str) -> Sample {
     Sample {
-        life,
+        trial,
         step: step_case as u32,
         position,
         step_case: step_case as u32,
@@ -52,18 +52,18 @@ fn sample(life: u32, position: u32, step_case: usize, case: usize, role: &str) -
     }
 }
 
-// In each of four lives, the third as the first and the fourth as the second: the victim alone does 100 units
+// In each of four trials, the third as the first and the fourth as the second: the victim alone does 100 units
 // in a window, beside `victim` of them; each of two writers writes `lines` lines in 1000 ns.
 fn measure(case: usize, victim: [u64; 2], lines: [u64; 2]) -> Vec<Sample> {
-    let life = |life: u32| {
-        let of = life as usize % 2;
-        let alone = sample(life, 0, case, 0, "victim");
-        let beside = Sample { units: victim[of], ..sample(life, 1, case, case, "victim") };
+    let trial = |trial: u32| {
+        let of = trial as usize % 2;
+        let alone = sample(trial, 0, case, 0, "victim");
+        let beside = Sample { units: victim[of], ..sample(trial, 1, case, case, "victim") };
         let writer =
-            |instance| Sample { units: lines[of], instance, ..sample(life, 1, case, case, "aggressor") };
+            |instance| Sample { units: lines[of], instance, ..sample(trial, 1, case, case, "aggressor") };
         [alone, beside, writer(0), writer(1)]
     };
-    (0..4).flat_map(life).collect()
+    (0..4).flat_map(trial).collect()
 }
 
 // Case 0 is alone; 1 to 4 are clwb, nt, clflush and plain stores; 5 is alu.
@@ -100,7 +100,7 @@ fn points_by_hand() {
     assert_eq!(found.points[0].writers[0].count, 2);
 }
 
-// Lives of 3.2 and 6.4 GB/s, and slowdowns of 1 and 4: wide intervals. clwb is worse than nt in both
+// Trials of 3.2 and 6.4 GB/s, and slowdowns of 1 and 4: wide intervals. clwb is worse than nt in both
 // by value and in none beyond the interval.
 #[test]
 fn what_intervals_leave_open_is_close_not_beaten() {
@@ -139,11 +139,11 @@ fn a_slower_way_is_efficient_where_it_is_gentler() {
 #[test]
 fn a_way_without_a_figure_is_incomplete() {
     let plan = plan(BESIDE);
-    let one_life: Vec<Sample> =
-        measure(1, [50, 50], [25, 25]).into_iter().filter(|sample| sample.life == 0).collect();
-    let found = frontier(&plan, &one_life, 0.95);
+    let one_trial: Vec<Sample> =
+        measure(1, [50, 50], [25, 25]).into_iter().filter(|sample| sample.trial == 0).collect();
+    let found = frontier(&plan, &one_trial, 0.95);
     assert_eq!(found.points[0].standing, Standing::Incomplete);
-    assert_eq!(found.points[0].bytes_per_s, Err(NotEstimable::TooFewLives { lives: 1 }));
+    assert_eq!(found.points[0].bytes_per_s, Err(NotEstimable::TooFewTrials { trials: 1 }));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn costs_alone_have_rates_and_no_victim() {
     ";
     let plan = plan(text);
     let samples: Vec<Sample> =
-        (0..4).flat_map(|case| (0..4).map(move |life| sample(life, 0, case, case, "victim"))).collect();
+        (0..4).flat_map(|case| (0..4).map(move |trial| sample(trial, 0, case, case, "victim"))).collect();
     let found = frontier(&plan, &samples, 0.95);
     assert_eq!((found.victim, found.reached), (None, Reached::Durable));
     let fenced: Vec<bool> = found.points.iter().map(Point::fenced).collect();

@@ -27,8 +27,8 @@ fn sound_window() -> impl Strategy<Value = Window> + Clone {
 
 fn pairs(window: impl Strategy<Value = Window> + Clone) -> impl Strategy<Value = Vec<Pair>> {
     let class = prop_oneof![Just(Class::Sharing), Just(Class::Apart), Just(Class::Unprobed)];
-    let pair = (0u32..6, class, window.clone(), window).prop_map(|(life, class, baseline, arm)| Pair {
-        life,
+    let pair = (0u32..6, class, window.clone(), window).prop_map(|(trial, class, baseline, arm)| Pair {
+        trial,
         class,
         baseline,
         arm,
@@ -44,7 +44,7 @@ fn check(estimate: &Estimate, margin: f64) {
     if let Ok(interval) = estimate {
         assert!(0.0 < interval.low && interval.low <= interval.value && interval.value <= interval.high);
         assert!(interval.high.is_finite() && interval.spread.is_finite() && interval.level.is_finite());
-        assert!(interval.lives >= 2 && interval.log_half_width() >= 0.0);
+        assert!(interval.trials >= 2 && interval.log_half_width() >= 0.0);
     }
     // JSON has no NaN: serde_json writes it as null, in figures that are never absent.
     let finding = serde_json::to_value(Finding::new(estimate, margin)).unwrap();
@@ -64,7 +64,7 @@ fn check_all(pairs: &[Pair], level: f64) {
     for class in classes.classes.values() {
         check(&class.slowdown, 0.01);
     }
-    let windows: Vec<_> = pairs.iter().map(|pair| (pair.life, pair.arm)).collect();
+    let windows: Vec<_> = pairs.iter().map(|pair| (pair.trial, pair.arm)).collect();
     check(&rate(&windows, level), 0.01);
 
     let found = diagnostics(pairs);

@@ -24,11 +24,11 @@ const PATIENT: Goal = Goal { margin: 0.02, precision: 0.01 };
 /// Runs an experiment to where its looks end it.
 fn experiment(machine: &mut Machine, setup: &Setup, looks: &Looks, goal: &Goal) -> (usize, Estimate) {
     let mut pairs = Vec::new();
-    let (mut look, mut until, mut life) = (0, looks.lives()[0], 0);
+    let (mut look, mut until, mut trial) = (0, looks.trials()[0], 0);
     loop {
-        while life < until {
-            pairs.extend(machine.live(life, setup));
-            life += 1;
+        while trial < until {
+            pairs.extend(machine.live(trial, setup));
+            trial += 1;
         }
         let estimate = slowdown(&pairs, looks.level_at(look));
         match looks.decide(look, &estimate, goal) {
@@ -107,7 +107,7 @@ fn the_smallest_detectable_effect_is_detected() {
     let mut machine = Machine::new(11);
     let mut estimates = |slowdown_is: f64| -> Vec<Estimate> {
         (0..EXPERIMENTS)
-            .map(|_| slowdown(&machine.lives(&Setup::with_varied_effect(slowdown_is), 10), 0.95))
+            .map(|_| slowdown(&machine.trials(&Setup::with_varied_effect(slowdown_is), 10), 0.95))
             .collect()
     };
     let smallest = AaSummary::new(&estimates(1.0), 0.95).smallest_detectable.unwrap();
@@ -124,7 +124,7 @@ fn classes_show_their_own_effect() {
     let mut machine = Machine::new(5);
     let (mut sharing, mut apart, mut experiments) = (0, 0, 0);
     for _ in 0..EXPERIMENTS {
-        let found = by_class(&machine.lives(&setup, 10), 0.95);
+        let found = by_class(&machine.trials(&setup, 10), 0.95);
         let class = |class| found.classes.get(&class).and_then(|class| class.slowdown.ok());
         let (Some(together), Some(alone)) = (class(Class::Sharing), class(Class::Apart)) else { continue };
         experiments += 1;

@@ -9,7 +9,7 @@ use ringfence_experiment::class::{Class, classify};
 /// How many experiments a claim about coverage rests on.
 pub const EXPERIMENTS: u32 = 2_000;
 
-/// Three seeds: one lucky draw is no evidence.
+/// Three seeds: one lucky draw is not evidence.
 pub const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// The coefficient of variation of window rates, and their autocorrelation 500 windows apart.
@@ -26,13 +26,13 @@ const RESTART: i32 = 20;
 /// The sources of variance that a test may choose; drift and window noise are always there.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
-    /// The true slowdown: geometric mean over lives.
+    /// The true slowdown: geometric mean over trials.
     pub slowdown: f64,
-    /// Pairs of windows in a life.
+    /// Pairs of windows in a trial.
     pub pairs: u32,
-    /// Standard deviation of the log rate between lives, the same for both sides (memory layout).
+    /// Standard deviation of the log rate between trials, the same for both sides (memory layout).
     pub level_sd: f64,
-    /// Standard deviation of the log slowdown between lives.
+    /// Standard deviation of the log slowdown between trials.
     pub effect_sd: f64,
     /// Chance per window that the CPUs move together or apart. The slowdown acts only while they are
     /// together.
@@ -40,18 +40,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Lives that differ in level only.
+    /// Trials that differ in level only.
     pub fn of(slowdown: f64) -> Self {
         Self { slowdown, pairs: 6, level_sd: 0.05, effect_sd: 0.0, toggle: 0.0 }
     }
 
-    /// Lives that differ in the effect too.
+    /// Trials that differ in the effect too.
     pub fn with_varied_effect(slowdown: f64) -> Self {
         Self { effect_sd: 0.02, ..Self::of(slowdown) }
     }
 }
 
-/// One machine; time passes from window to window, through lives and experiments.
+/// One machine; time passes from window to window, through trials and experiments.
 pub struct Machine {
     rng: Xoshiro256PlusPlus,
     /// Log rate's slow part, an AR(1) process.
@@ -66,19 +66,19 @@ impl Machine {
         machine
     }
 
-    /// The next life of an experiment.
-    pub fn live(&mut self, life: u32, setup: &Setup) -> Vec<Pair> {
+    /// The next trial of an experiment.
+    pub fn live(&mut self, trial: u32, setup: &Setup) -> Vec<Pair> {
         self.pass(RESTART);
         let level = setup.level_sd * self.normal();
         let effect = setup.slowdown.ln() + setup.effect_sd * self.normal();
-        (0..setup.pairs).map(|_| self.pair(life, level, effect, setup)).collect()
+        (0..setup.pairs).map(|_| self.pair(trial, level, effect, setup)).collect()
     }
 
-    pub fn lives(&mut self, setup: &Setup, lives: u32) -> Vec<Pair> {
-        (0..lives).flat_map(|life| self.live(life, setup)).collect()
+    pub fn trials(&mut self, setup: &Setup, trials: u32) -> Vec<Pair> {
+        (0..trials).flat_map(|trial| self.live(trial, setup)).collect()
     }
 
-    /// Log rates of so many adjacent windows in one life.
+    /// Log rates of so many adjacent windows in one trial.
     pub fn log_rates(&mut self, windows: usize) -> Vec<f64> {
         (0..windows)
             .map(|_| {
@@ -96,7 +96,7 @@ impl Machine {
         StandardUniform.sample(&mut self.rng)
     }
 
-    fn pair(&mut self, life: u32, level: f64, effect: f64, setup: &Setup) -> Pair {
+    fn pair(&mut self, trial: u32, level: f64, effect: f64, setup: &Setup) -> Pair {
         let before = self.ping_pong();
         let (baseline, arm);
         if self.uniform() < 0.5 {
@@ -107,7 +107,7 @@ impl Machine {
             baseline = self.window(level, 0.0, setup);
         }
         let class = if setup.toggle > 0.0 { classify(before, self.ping_pong()) } else { Class::Unprobed };
-        Pair { life, class, baseline, arm }
+        Pair { trial, class, baseline, arm }
     }
 
     /// A window of about 50 ms: never of exactly the length asked for.

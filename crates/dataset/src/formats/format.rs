@@ -7,6 +7,9 @@ use crate::manifest::Manifest;
 
 /// What is to be known of a version in order to read its files.
 pub trait Format {
+    /// Its number.
+    fn version(&self) -> u32;
+
     /// The columns of its `samples.parquet`.
     fn columns(&self) -> Vec<&'static Column>;
 

@@ -52,8 +52,44 @@ impl Unknown {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::columns::{COLUMNS, Column};
     use crate::version::LAYOUT;
+
+    // The first line of a journal whose columns are called as a version calls them.
+    fn header(version: u32, called: u32) -> Value {
+        let columns = of(Some(version.into())).unwrap().columns();
+        let entry = |column: &&Column| match version {
+            1 => json!(column.name_in(called)),
+            _ => json!({ "name": column.name_in(called), "type": column.kind.name() }),
+        };
+        let mut entries: Vec<Value> = columns.iter().map(entry).collect();
+        if version > 1 {
+            entries.push(json!({ "name": "latencies", "type": "histogram?" }));
+        }
+        json!({ "schema": version, "columns": entries })
+    }
+
+    #[test]
+    fn a_journal_has_the_names_of_its_version_and_each_once() {
+        for version in 1..=SCHEMA {
+            let read = |header: &Value| {
+                let columns = of(Some(version.into())).unwrap().journal(header.to_string().as_bytes());
+                columns.map(|columns| columns.len())
+            };
+            let columns = COLUMNS.iter().filter(|column| column.since <= version).count();
+            assert_eq!(read(&header(version, version)), Ok(columns));
+            let other = if version < LAYOUT { SCHEMA } else { 2 };
+            let error = read(&header(version, other)).unwrap_err();
+            assert!(error.contains("column"), "{error}");
+            let mut twice = header(version, version);
+            twice["columns"][1] = twice["columns"][0].clone();
+            let error = read(&twice).unwrap_err();
+            assert!(error.contains(if version == 1 { "other columns" } else { "comes twice" }), "{error}");
+        }
+    }
 
     #[test]
     fn every_version_up_to_ours_has_a_reader() {

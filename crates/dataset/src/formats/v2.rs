@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::format::Format;
 use crate::columns::{self, COLUMNS, Column};
-use crate::version::{LAYOUT, SCHEMA};
+use crate::version::SCHEMA;
 
-pub const FIRST: u32 = LAYOUT;
+pub const FIRST: u32 = 2;
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
@@ -42,6 +42,10 @@ pub struct V2 {
 }
 
 impl Format for V2 {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
     fn columns(&self) -> Vec<&'static Column> {
         columns::of_version(self.version)
     }
@@ -55,7 +59,8 @@ impl Format for V2 {
         };
         let mut columns: Vec<&'static Column> = Vec::with_capacity(entries.len());
         for Entry { name, kind } in entries {
-            let column = COLUMNS.iter().find(|column| column.name == *name && column.kind.name() == *kind);
+            let is = |column: &&Column| column.name_in(self.version) == name && column.kind.name() == *kind;
+            let column = COLUMNS.iter().find(is);
             let column = column.ok_or_else(|| format!("no column {name} of type {kind} is known"))?;
             if columns.iter().any(|earlier| earlier.name == column.name) {
                 return Err(format!("column {name} comes twice"));
@@ -64,7 +69,7 @@ impl Format for V2 {
         }
         let has = |column: &Column| columns.iter().any(|other| other.name == column.name);
         match COLUMNS.iter().find(|column| !column.kind.nullable() && !has(column)) {
-            Some(column) => Err(format!("column {} is missing", column.name)),
+            Some(column) => Err(format!("column {} is missing", column.name_in(self.version))),
             None => Ok(columns),
         }
     }

@@ -4,7 +4,7 @@
 //! | column | type | holds |
 //! |---|---|---|
 //! | `sample` | u64 | the row of the window in `samples.parquet`, from 0; rows of one window lie together, ascending |
-//! | `life`, `case` | u32 | the same as there, so that no join is needed to add up a case |
+//! | `trial`, `case` | u32 | the same as there, so that no join is needed to add up a case |
 //! | `role` | text | the same |
 //! | `floor_ns` | u64 | the least latency of the bucket, ns: it reaches up to the next boundary, of which there are eight in every power of two |
 //! | `count` | u64 | how many latencies |
@@ -27,7 +27,7 @@ use crate::{DatasetError, SamplesFile, files};
 
 const MESSAGE: &str = "message latencies {
     REQUIRED INT64 sample (INTEGER(64,false));
-    REQUIRED INT32 life (INTEGER(32,false));
+    REQUIRED INT32 trial (INTEGER(32,false));
     REQUIRED INT32 case (INTEGER(32,false));
     REQUIRED BYTE_ARRAY role (UTF8);
     REQUIRED INT64 floor_ns (INTEGER(64,false));
@@ -39,7 +39,7 @@ const READ: [(&str, usize); 3] = [("sample", 0), ("floor_ns", 4), ("count", 5)];
 /// What was counted in one window.
 pub struct Counted {
     sample: u64,
-    life: u32,
+    trial: u32,
     case: u32,
     role: std::sync::Arc<str>,
     latencies: Histogram,
@@ -49,7 +49,13 @@ impl Counted {
     /// That of the sample in a row of the table, if it counted any.
     pub fn of(row: u64, sample: &Sample) -> Option<Self> {
         let latencies = sample.latencies.clone()?;
-        Some(Self { sample: row, life: sample.life, case: sample.case, role: sample.role.clone(), latencies })
+        Some(Self {
+            sample: row,
+            trial: sample.trial,
+            case: sample.case,
+            role: sample.role.clone(),
+            latencies,
+        })
     }
 }
 
@@ -69,7 +75,7 @@ fn table(file: File, all: &[Counted]) -> Result<(File, SamplesFile)> {
     let count = rows().count() as u64;
     let mut group = writer.next_row_group()?;
     column::<Int64Type>(&mut group, rows().map(|(one, _)| one.sample as i64).collect())?;
-    column::<Int32Type>(&mut group, rows().map(|(one, _)| one.life as i32).collect())?;
+    column::<Int32Type>(&mut group, rows().map(|(one, _)| one.trial as i32).collect())?;
     column::<Int32Type>(&mut group, rows().map(|(one, _)| one.case as i32).collect())?;
     column::<ByteArrayType>(&mut group, rows().map(|(one, _)| ByteArray::from(&*one.role)).collect())?;
     column::<Int64Type>(&mut group, rows().map(|(_, bucket)| bucket.0 as i64).collect())?;

@@ -11,7 +11,7 @@ use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::sample::Sample;
 use twox_hash::XxHash64;
@@ -50,7 +50,7 @@ pub fn open_checked<T>(
     parsed.unwrap_or_else(|_| Err("it contradicts itself".into())).map_err(|problem| {
         DatasetError::damaged(
             path,
-            format!("this is no table of {what} ({problem}): restore it as it was written"),
+            format!("this is not a table of {what} ({problem}): restore it as it was written"),
         )
     })
 }
@@ -88,25 +88,20 @@ pub fn format_of(reader: &SerializedFileReader<File>, count: u64) -> Result<Box<
 
 fn parse(file: File, count: u64, known: &Known) -> Result<Vec<Sample>, String> {
     let reader = SerializedFileReader::new(file).map_err(text)?;
-    let columns = format_of(&reader, count)?.columns();
-    samples(&reader, &columns, count, known)
+    let format = format_of(&reader, count)?;
+    samples(&reader, &format.columns(), format.version(), count, known)
 }
 
 // What a sample has besides these columns stays at its default.
 fn samples(
     reader: &SerializedFileReader<File>,
     columns: &[&'static Column],
+    version: u32,
     count: u64,
     known: &Known,
 ) -> Result<Vec<Sample>, String> {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let place = |column: &&'static Column| {
-        let index = schema.columns().iter().position(|descriptor| descriptor.name() == column.name);
-        let index = index.filter(|index| fits(&schema.column(*index), &column.kind));
-        index
-            .map(|index| (*column, index))
-            .ok_or_else(|| format!("column {} is missing or of another type", column.name))
-    };
+    let place = |column: &&'static Column| Ok::<_, String>((*column, place(schema, column, version)?));
     let places = columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
 
     let blank = blank(known)?;
@@ -136,6 +131,17 @@ fn samples(
         return Err("its row groups have fewer rows than the file".into());
     }
     Ok(samples)
+}
+
+// Where the file has a column.
+fn place(schema: &SchemaDescriptor, column: &Column, version: u32) -> Result<usize, String> {
+    let name = column.name_in(version);
+    let mut all = (0..schema.num_columns()).filter(|index| schema.column(*index).name() == name);
+    match (all.next(), all.next()) {
+        (Some(index), None) if fits(&schema.column(index), &column.kind) => Ok(index),
+        (Some(_), Some(_)) => Err(format!("column {name} comes twice")),
+        _ => Err(format!("column {name} is missing or of another type")),
+    }
 }
 
 fn fits(descriptor: &ColumnDescriptor, kind: &Kind) -> bool {
@@ -212,7 +218,9 @@ fn each<'a, T: DataType>(
 
 fn class(name: &[u8]) -> Result<Class, String> {
     let known = CLASSES.iter().find(|(class, _)| class.as_bytes() == name);
-    known.map(|(_, class)| *class).ok_or_else(|| format!("'{}' is no class", String::from_utf8_lossy(name)))
+    known
+        .map(|(_, class)| *class)
+        .ok_or_else(|| format!("'{}' is not a class", String::from_utf8_lossy(name)))
 }
 
 fn blank(known: &Known) -> Result<Sample, String> {
@@ -228,6 +236,27 @@ pub fn text(error: ParquetError) -> String {
 mod tests {
     use super::*;
     use crate::columns::COLUMNS;
+    use crate::version::SCHEMA;
+    use parquet::schema::parser::parse_message_type;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_column_has_the_name_of_its_version_and_comes_once() {
+        let at = |names: &[&str], version| {
+            let columns: String = names.iter().map(|name| format!("REQUIRED INT32 {name};")).collect();
+            let schema = parse_message_type(&format!("message samples {{ {columns} }}")).unwrap();
+            place(&SchemaDescriptor::new(Arc::new(schema)), &COLUMNS[0], version)
+        };
+        let missing = |name: &str| Err(format!("column {name} is missing or of another type"));
+        for (version, place) in [(1, 0), (2, 0), (3, 1), (SCHEMA, 1)] {
+            assert_eq!(at(&["life", "trial"], version), Ok(place));
+        }
+        assert_eq!(at(&["life"], 3), missing("trial"));
+        for version in [1, 2] {
+            assert_eq!(at(&["trial"], version), missing("life"));
+            assert_eq!(at(&["life", "life"], version), Err("column life comes twice".into()));
+        }
+    }
 
     // As an earlier version left it, which had none of the columns that may be null.
     #[test]
@@ -240,8 +269,8 @@ mod tests {
         crate::parquet_file::write(&path, |step| step(vec![sample.clone()])).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         let all: Vec<&Column> = COLUMNS.iter().collect();
-        assert_eq!(samples(&reader, &all, 1, &known).unwrap(), [sample]);
+        assert_eq!(samples(&reader, &all, SCHEMA, 1, &known).unwrap(), [sample]);
         let fewer: Vec<&Column> = COLUMNS.iter().filter(|column| !column.kind.nullable()).collect();
-        assert_eq!(samples(&reader, &fewer, 1, &known).unwrap(), [older]);
+        assert_eq!(samples(&reader, &fewer, SCHEMA, 1, &known).unwrap(), [older]);
     }
 }

@@ -55,8 +55,8 @@ pub fn machine() -> serde_json::Value {
 pub fn step(number: u32) -> Vec<Sample> {
     [(0, "victim", 0), (1, "victim", 1), (1, "aggressor", 1)]
         .map(|(position, role, case)| Sample {
-            life: number / 20,
-            block: number / 10 % 2,
+            trial: number / 20,
+            round: number / 10 % 2,
             step: number % 10,
             position,
             step_case: 1,

@@ -124,7 +124,7 @@ fn a_file_that_is_cut_or_gone_is_named() {
         assert!(open(dir.path()).unwrap_err().to_string().contains(name));
         fs::create_dir(&path).unwrap();
         let error = open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("no ordinary file") || error.contains("Is a directory"), "{error}");
+        assert!(error.contains("not an ordinary file") || error.contains("Is a directory"), "{error}");
         fs::remove_dir(&path).unwrap();
         fs::write(&path, whole).unwrap();
     }
@@ -157,9 +157,9 @@ fn a_manifest_that_does_not_fit_is_refused() {
         ("/samples", "null", "says nothing of samples.parquet"),
         ("/samples/count", "18446744073709551615", "it has 150 rows"),
         ("/samples/bytes", "3", "not the file that was written"),
-        ("/latencies/count", "3", "latencies.parquet: this is no table of latencies (it has"),
+        ("/latencies/count", "3", "latencies.parquet: this is not a table of latencies (it has"),
         ("/latencies/xxh64", "\"0\"", "latencies.parquet: this is not the file that was written"),
-        ("/scale", "1", "this is no manifest"),
+        ("/scale", "1", "this is not a manifest"),
         ("/state", "\"unfinished\"", "samples.journal: No such file"),
         ("/state", "\"other\"", "unknown variant"),
         ("", "[]", "no schema version"),
@@ -183,13 +183,13 @@ fn a_broken_line_within_a_journal_is_named() {
     let newer = format!("\"schema\":{},", SCHEMA + 1);
     let refusal = format!("schema {} is newer than this program reads ({SCHEMA})", SCHEMA + 1);
     for (from, to, expected) in [
-        ("[[0,0,1,", "[[0,0,\n1,", "line 3 is no step"),
-        ("\"victim\"", "\"bystander\"", "line 2 is no step ('bystander' is no role of the experiment)"),
+        ("[[0,0,1,", "[[0,0,\n1,", "line 3 is not a step"),
+        ("\"victim\"", "\"bystander\"", "line 2 is not a step ('bystander' is not a role of the experiment)"),
         ("[[0,0,1,0,1,0,", "[[0,0,1,0,1,7,", "sample 3 names case 7 of 3"),
         (&*stated, &*newer, &*refusal),
-        (&*stated, "\"schema\":1,", "no journal that this program knows"),
-        (&*stated, "\"schema\":0,", "no journal that this program knows"),
-        (&*stated, "", "no journal that this program knows"),
+        (&*stated, "\"schema\":1,", "not a journal that this program knows"),
+        (&*stated, "\"schema\":0,", "not a journal that this program knows"),
+        (&*stated, "", "not a journal that this program knows"),
     ] {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         let error = open(dir.path()).expect_err(expected).to_string();

@@ -64,7 +64,7 @@ fn its_first_line_has_names_and_types() {
     let columns = header["columns"].as_array().unwrap();
     let kind = |name: &str| columns.iter().find(|column| column["name"] == name).unwrap()["type"].clone();
     for (name, expected) in [
-        ("life", "u32"),
+        ("trial", "u32"),
         ("role", "text"),
         ("class", "text"),
         ("ping_before_ns", "f64?"),
@@ -109,10 +109,10 @@ fn columns_that_cannot_be_are_refused() {
     let whole = fs::read(&path).unwrap();
     type Edit = fn(&mut Vec<Value>);
     let edits: [(Edit, &str); 6] = [
-        (|columns| columns[0]["name"] = json!("lives"), "no column lives of type u32 is known"),
-        (|columns| columns[0]["type"] = json!("u64"), "no column life of type u64 is known"),
-        (|columns| drop(columns.remove(0)), "column life is missing"),
-        (|columns| columns.insert(0, columns[1].clone()), "column block comes twice"),
+        (|columns| columns[0]["name"] = json!("trials"), "no column trials of type u32 is known"),
+        (|columns| columns[0]["type"] = json!("u64"), "no column trial of type u64 is known"),
+        (|columns| drop(columns.remove(0)), "column trial is missing"),
+        (|columns| columns.insert(0, columns[1].clone()), "column round comes twice"),
         (|columns| drop(columns.pop()), "its last column is not its latencies"),
         (|columns| columns.clear(), "its last column is not its latencies"),
     ];
@@ -120,8 +120,9 @@ fn columns_that_cannot_be_are_refused() {
         fs::write(&path, &whole).unwrap();
         change(&path, edit, |_| ());
         let error = Dataset::open(dir.path()).expect_err(expected).to_string();
-        let problem =
-            format!("this is no journal that this program knows ({expected}): restore it as it was written");
+        let problem = format!(
+            "this is not a journal that this program knows ({expected}): restore it as it was written"
+        );
         assert!(error.contains(&problem), "{error}");
     }
 }
@@ -137,7 +138,7 @@ fn a_row_of_another_width_is_no_step() {
         fs::write(&path, &whole).unwrap();
         change(&path, |_| (), edit);
         let error = Dataset::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("line 2 is no step ("), "{error}");
+        assert!(error.contains("line 2 is not a step ("), "{error}");
         assert!(error.contains("): delete the file from there on"), "{error}");
     }
 }

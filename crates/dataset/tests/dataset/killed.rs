@@ -43,7 +43,7 @@ fn a_journal_cut_anywhere_loses_only_the_step_that_was_cut() {
     }
     for length in 0..ends[0] {
         fs::write(&path, &whole[..length]).unwrap();
-        assert!(Dataset::open(dir.path()).unwrap_err().to_string().contains("no journal"));
+        assert!(Dataset::open(dir.path()).unwrap_err().to_string().contains("not a journal"));
     }
 }
 

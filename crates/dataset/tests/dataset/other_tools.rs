@@ -14,7 +14,7 @@ use crate::common::{machine, plan, samples, skip};
 #[derive(serde::Serialize)]
 struct Bucket {
     sample: usize,
-    life: u32,
+    trial: u32,
     case: u32,
     role: std::sync::Arc<str>,
     floor_ns: u64,
@@ -22,7 +22,7 @@ struct Bucket {
 }
 
 const BUCKET_TYPES: &str =
-    r#"{"sample":"u64","life":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64"}"#;
+    r#"{"sample":"u64","trial":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64"}"#;
 
 // The types of the samples' columns, as the journal states them.
 fn types(journal: &Path) -> String {
@@ -45,10 +45,10 @@ fn other_tools_read_the_same_values() {
     recorder.finish(&Ended::Complete).unwrap();
     let (mut rows, mut counted) = (samples(2000), Vec::new());
     for (number, sample) in rows.iter_mut().enumerate() {
-        let (life, case, role) = (sample.life, sample.case, sample.role.clone());
+        let (trial, case, role) = (sample.trial, sample.case, sample.role.clone());
         for (floor_ns, count) in sample.latencies.take().iter().flat_map(|latencies| latencies.buckets()) {
             let role = role.clone();
-            counted.push(Bucket { sample: number, life, case, role, floor_ns: *floor_ns, count: *count });
+            counted.push(Bucket { sample: number, trial, case, role, floor_ns: *floor_ns, count: *count });
         }
     }
     assert!(!counted.is_empty());

@@ -1,4 +1,4 @@
-//! Folders that are not written to, and folders that are no datasets.
+//! Folders that are not written to, and folders that are not datasets.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -31,7 +31,7 @@ fn nothing_is_written_over() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
 
     let file = dir.join("thesis.tex");
-    assert!(one_sentence(&create(&file).unwrap_err()).contains("this is no folder"));
+    assert!(one_sentence(&create(&file).unwrap_err()).contains("this is not a folder"));
     assert!(one_sentence(&create(&file.join("below")).unwrap_err()).contains("os error 20"));
     assert!(one_sentence(&create(Path::new("")).unwrap_err()).contains("empty"));
     symlink(parent.path().join("nowhere"), dir.join("link")).unwrap();
@@ -71,7 +71,7 @@ fn samples_must_be_of_the_plan() {
     recorder.append(&step(0)).unwrap();
     let mut unknown = step(1);
     unknown[2].role = "bystander".into();
-    assert!(one_sentence(&recorder.append(&unknown).unwrap_err()).contains("'bystander' is no role"));
+    assert!(one_sentence(&recorder.append(&unknown).unwrap_err()).contains("'bystander' is not a role"));
     let mut unknown = step(1);
     unknown[0].case = 3;
     assert!(one_sentence(&recorder.append(&unknown).unwrap_err()).contains("sample 0 names case 3 of 3"));
@@ -84,9 +84,9 @@ fn what_is_no_dataset_is_called_so() {
     let dir = tempfile::tempdir().unwrap();
     let open = |path: &Path| one_sentence(&Dataset::open(path).unwrap_err());
     assert!(open(&dir.path().join("missing")).contains("os error 2"));
-    assert!(open(dir.path()).contains("no dataset"));
+    assert!(open(dir.path()).contains("not a dataset"));
     fs::write(dir.path().join("file"), "").unwrap();
-    assert!(open(&dir.path().join("file")).contains("no folder"));
+    assert!(open(&dir.path().join("file")).contains("not a folder"));
     assert!(one_sentence(&list(dir.path()).unwrap_err()).contains("no dataset"));
     assert!(one_sentence(&list(&dir.path().join("missing")).unwrap_err()).contains("os error 2"));
 }

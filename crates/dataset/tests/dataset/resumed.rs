@@ -110,15 +110,15 @@ fn pauses_are_no_measuring() {
     begun(dir.path(), 5).finish(&Ended::Interrupted).unwrap();
     let before = Dataset::open(dir.path()).unwrap();
     assert_eq!(before.measured_for().as_nanos() as u64, before.end_ns());
-    let go_on = |from_ns: u64| {
+    let resume = |from_ns: u64| {
         let lock = Lock::take(dir.path()).unwrap();
         Recorder::resume(&Dataset::open(dir.path()).unwrap(), from_ns, lock).unwrap()
     };
     // An hour later, to no avail; then two hours later, one more step.
     let hour = 3_600_000_000_000;
-    drop(go_on(hour));
+    drop(resume(hour));
     assert_eq!(Dataset::open(dir.path()).unwrap().measured_for(), before.measured_for());
-    let mut recorder = go_on(2 * hour);
+    let mut recorder = resume(2 * hour);
     let mut later = step(5);
     later.iter_mut().for_each(|sample| sample.start_ns = 2 * hour + sample.position as u64 * 1_000_000_000);
     recorder.append(&later).unwrap();

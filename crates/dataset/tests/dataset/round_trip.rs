@@ -34,8 +34,8 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     )
         .prop_map(|(place, who, what)| {
             let placed = Sample {
-                life: place.0,
-                block: place.1,
+                trial: place.0,
+                round: place.1,
                 step: place.2,
                 position: place.3,
                 step_case: place.4,
@@ -170,7 +170,7 @@ fn older_datasets_are_read() {
     let path = dir.path().join("manifest.json");
     let manifest = std::fs::read_to_string(&path).unwrap();
     assert!(!manifest.contains("latencies") && !manifest.contains("scale"), "{manifest}");
-    // What an earlier version wrote there besides is no part of it.
+    // What an earlier version wrote there besides is not part of it.
     std::fs::write(dir.path().join("histograms.json"), "{}").unwrap();
     assert_eq!(Dataset::open(dir.path()).unwrap().samples, old);
 }

@@ -16,14 +16,14 @@ use ringfence_experiment::start::Start;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 2] = [1, 2];
+const VERSIONS: [u32; 3] = [1, 2, 3];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
     Scale { clock_ns: 18.5, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.25 };
 
 fn starts() -> [Start; 2] {
-    [0, 1].map(|life| Start { life, instance: 0, variant: 0, ns: 3.5 + f64::from(life) })
+    [0, 1].map(|trial| Start { trial, instance: 0, variant: 0, ns: 3.5 + f64::from(trial) })
 }
 
 // All classes, and instructions in some.
@@ -59,9 +59,9 @@ fn copy(version: u32, name: &str) -> tempfile::TempDir {
     dir
 }
 
-// Whether a version has the columns of today. From 1 to 2 they stayed, and each later version adds some.
+// Whether a version has the columns of today. From 1 to 3 they stayed, and each later version adds some.
 fn has_our_columns(version: u32) -> bool {
-    version.max(2) == SCHEMA
+    version.max(3) == SCHEMA
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn every_version_has_these_rows() {
             let samples = Dataset::open(&data(version, name)).unwrap().samples;
             assert_eq!(samples.len(), 36, "{name} of version {version}");
             let first = Sample {
-                life: 0,
-                block: 0,
+                trial: 0,
+                round: 0,
                 step: 0,
                 position: 0,
                 step_case: 1,
@@ -158,7 +158,7 @@ fn every_version_has_these_rows() {
                 ..Sample::default()
             };
             let counted = Sample {
-                block: 1,
+                round: 1,
                 step: 1,
                 position: 1,
                 case: 1,

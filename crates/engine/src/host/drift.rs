@@ -15,7 +15,7 @@ impl HostEngine<'_> {
         if !std::mem::take(&mut self.drifting) {
             return Ok(());
         }
-        let limit = self.plan.experiment.measure.fence_settle.0;
+        let limit = self.plan.experiment.measure.isolation_settle.0;
         let begun = Instant::now();
         let mut last = self.reports(running)?;
         let mut drifts = vec![Drift::default(); running.len()];

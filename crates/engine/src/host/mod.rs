@@ -48,7 +48,7 @@ pub struct HostEngine<'a> {
     halved: bool,
     // By role.
     used: Vec<Used>,
-    life: Option<u32>,
+    trial: Option<u32>,
     drifting: bool,
     starts: Vec<Start>,
     // What was found and put back of earlier programs, one sentence each.
@@ -92,7 +92,7 @@ impl<'a> HostEngine<'a> {
             give_up_at: None,
             halved: false,
             used: vec![Used::default(); roles],
-            life: None,
+            trial: None,
             drifting: false,
             starts: Vec::new(),
             earlier,
@@ -109,9 +109,9 @@ impl<'a> HostEngine<'a> {
         format!("{role} {} on CPU {}", worker.instance, worker.home)
     }
 
-    fn end_life(&mut self) {
+    fn end_trial(&mut self) {
         let tasks = Crew(&self.workers, &self.guardian);
-        self.isolations.iter_mut().for_each(|isolation| isolation.end_life(&tasks));
+        self.isolations.iter_mut().for_each(|isolation| isolation.end_trial(&tasks));
     }
 
     // What went wrong with a worker that did not do as ordered.
@@ -184,7 +184,7 @@ impl<'a> HostEngine<'a> {
         Ok(())
     }
 
-    fn start(&mut self, workers: &[usize], life: u32) -> Result<(), EngineError> {
+    fn start(&mut self, workers: &[usize], trial: u32) -> Result<(), EngineError> {
         for &worker in workers {
             self.slot(worker).reset();
             let Worker { slot, role, instance, ref home, ref variants, .. } = self.workers[worker];
@@ -194,7 +194,7 @@ impl<'a> HostEngine<'a> {
                 .enumerate()
                 .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
                 .collect();
-            let seed = (self.plan.experiment.seed << 24) ^ (u64::from(life) << 8) ^ u64::from(instance);
+            let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8) ^ u64::from(instance);
             let spec = Spec { slot, home: home.clone(), seed, tasks, cgroup: None };
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
@@ -205,7 +205,7 @@ impl<'a> HostEngine<'a> {
             self.wait(worker, START_LIMIT, "is not ready after 120 s", |slot| {
                 slot.wait_state(state::PAUSED, LOOK)
             })?;
-            self.note_start(worker, life);
+            self.note_start(worker, trial);
             // By now its process id has been reported. Without counters the samples have none, and
             // `doctor` says why.
             self.listen(Duration::ZERO)?;
@@ -222,12 +222,12 @@ impl<'a> HostEngine<'a> {
     }
 
     // What a victim has measured of itself before it said that it is ready.
-    fn note_start(&mut self, worker: usize, life: u32) {
+    fn note_start(&mut self, worker: usize, trial: u32) {
         let Worker { role, instance, .. } = self.workers[worker];
         let alone: Vec<Alone> = serde_json::from_str(&self.slot(worker).message()).unwrap_or_default();
         if role == self.plan.metric {
             self.starts.extend(alone.iter().map(|Alone { variant, ns }| Start {
-                life,
+                trial,
                 instance,
                 variant: *variant,
                 ns: *ns,
@@ -341,30 +341,30 @@ impl Engine for HostEngine<'_> {
         self.used[role]
     }
 
-    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
         let metric = self.plan.metric;
-        if self.life.is_some() {
-            self.end_life();
+        if self.trial.is_some() {
+            self.end_trial();
         }
         self.switch(&[])?;
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
-            .filter(|&worker| self.life.is_none() || self.workers[worker].role == metric)
-            .partition(|_| self.life.is_some());
+            .filter(|&worker| self.trial.is_none() || self.workers[worker].role == metric)
+            .partition(|_| self.trial.is_some());
         self.end(&again)?;
         let (victims, others): (Vec<usize>, Vec<usize>) =
             [again, first].concat().into_iter().partition(|&worker| self.workers[worker].role == metric);
-        self.start(&others, life)?;
+        self.start(&others, trial)?;
         if self.plan.variants[metric].iter().any(|variant| matches!(variant.task, Task::Chase(_))) {
             // One by one, so that each is alone while it measures itself.
             for victim in victims {
-                self.start(&[victim], life)?;
+                self.start(&[victim], trial)?;
             }
         } else {
-            self.start(&victims, life)?;
+            self.start(&victims, trial)?;
         }
-        self.life = Some(life);
+        self.trial = Some(trial);
         let tasks = Crew(&self.workers, &self.guardian);
-        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_life(&tasks))
+        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))
     }
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
@@ -377,7 +377,7 @@ impl Engine for HostEngine<'_> {
     }
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
-        self.end_life();
+        self.end_trial();
         let mut told = std::mem::take(&mut self.earlier);
         let mut failed = None;
         for isolation in std::mem::take(&mut self.isolations) {

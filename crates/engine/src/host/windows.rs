@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::histogram::{BUCKETS, Histogram};
 use ringfence_experiment::plan::Active;
+use ringfence_experiment::sample::Sample;
 
 use super::super::settle::Settling;
 use super::super::shm::{Report, state};
-use super::super::{Counts, EngineError, Measured};
+use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::{LOOK, SWITCH_LIMIT};
 
@@ -137,17 +138,21 @@ impl HostEngine<'_> {
             let latencies = latencies.filter(|latencies| latencies.total() > 0);
             let (begun, ended) = (begun.report, ended.report);
             let length = to.saturating_sub(from);
-            Measured {
-                role: worker.role,
+            let counts = counts.unwrap_or_default();
+            let sample = Sample {
                 instance: worker.instance,
                 cpu: worker.cpu,
                 start_ns: ns(from.saturating_sub(self.origin)),
                 length_ns: ns(length),
                 busy_ns: ns(length.saturating_sub(ended.untimed - begun.untimed)),
                 units: ended.units - begun.units,
-                counts,
+                cycles: counts.cycles,
+                instructions: counts.instructions,
+                llc_misses: counts.llc_misses,
                 latencies,
-            }
+                ..Sample::default()
+            };
+            Measured { role: worker.role, sample }
         });
         measured.collect()
     }
@@ -224,6 +229,14 @@ fn extent([begun, ended]: [(u64, u64); 2], span: Option<(u64, u64)>, least: u64)
     (at(begun, span.0), at(ended, span.1))
 }
 
+// Hardware counters of one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    cycles: Option<u64>,
+    instructions: Option<u64>,
+    llc_misses: Option<u64>,
+}
+
 fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
@@ -242,7 +255,7 @@ mod tests {
     fn a_window_goes_from_report_to_report() {
         // A report each 20, and at both ends one was a moment ago.
         assert_eq!(extent([(10, 995), (60, 1990)], Some((1000, 2000)), 100), (995, 1990));
-        // Rare ones are no silence.
+        // Rare ones are not silence.
         assert_eq!(extent([(10, 700), (12, 1600)], Some((1000, 2000)), 100), (700, 1600));
         // Nothing in all that time.
         assert_eq!(extent([(10, 700), (10, 700)], Some((1000, 2000)), 100), (1000, 2000));

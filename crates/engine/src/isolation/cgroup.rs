@@ -249,7 +249,7 @@ mod tests {
         ]);
         let found: Vec<PathBuf> = parents(&root).into_iter().map(|parent| parent.dir).collect();
         assert_eq!(found, [Path::new("/sys/fs/cgroup/user.slice"), Path::new("/sys/fs/cgroup/")]);
-        // No kernel answers here: an ordinary folder is no group, and nothing is left behind.
+        // No kernel answers here: an ordinary folder is not a group, and nothing is left behind.
         let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
         assert!(Group::make(&root, &mut changes, "7-0", Limit::Quota(Share(0.5))).is_err());

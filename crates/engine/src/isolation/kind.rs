@@ -17,11 +17,11 @@ pub trait Tasks {
 /// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in [`Self::end`]; and
 /// where the program dies before that, [`super::recover`] does, called by the guardian and at the next start.
 pub trait Isolation {
-    /// Called when all tasks of a life run, before anything is measured in it.
+    /// Called when all tasks of a trial run, before anything is measured in it.
     ///
     /// # Errors
     /// Where a task cannot be taken in.
-    fn begin_life(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError>;
+    fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError>;
 
     /// Sets what an arm asks for; whether anything had to be changed that takes effect slowly.
     ///
@@ -29,8 +29,8 @@ pub trait Isolation {
     /// What is refused.
     fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, EngineError>;
 
-    /// Called when a life has ended, its tasks still there.
-    fn end_life(&mut self, tasks: &dyn Tasks) {
+    /// Called when a trial has ended, its tasks still there.
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
         let _ = tasks;
     }
 

@@ -1,4 +1,4 @@
-//! Caches and bandwidth: each role that any arm fences is in a group of its own, and what an arm wants is set before
+//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and what an arm wants is set before
 //! its windows, within one transaction that is put back at the end.
 //!
 //! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does not
@@ -23,13 +23,13 @@ pub const KIND: Kind = Kind {
     wanted: |arm| !arm.resctrl.is_empty(),
     missing,
     begin: |plan| {
-        let begun = Fences::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
-        Ok(begun.map(|fences| Box::new(fences) as Box<dyn Isolation>))
+        let begun = Partitions::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
+        Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))
     },
     recover: || put_back(Duration::ZERO),
 };
 
-struct Fences {
+struct Partitions {
     transaction: Transaction,
     settings: Settings,
     present: BTreeMap<GroupId, Schemata>,
@@ -43,7 +43,7 @@ impl From<ringfence_resctrl::Error> for EngineError {
     }
 }
 
-impl Fences {
+impl Partitions {
     fn begin(experiment: &Experiment, purpose: &str) -> Result<Option<Self>, EngineError> {
         let fs = Resctrl::find(&FsRoot::host()).map_err(ringfence_resctrl::Error::from)?;
         let mut transaction = Transaction::begin(&fs, purpose, &Options::default())?;
@@ -112,8 +112,8 @@ impl Fences {
     }
 }
 
-impl Isolation for Fences {
-    fn begin_life(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
+impl Isolation for Partitions {
+    fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), EngineError> {
         for (&role, group) in &self.settings.roles {
             // A program may start others while its own are moved: they are born into the group of whoever
             // starts them, so that the second round finds the last of those that were born outside.
@@ -130,7 +130,7 @@ impl Isolation for Fences {
         self.change(arm)
     }
 
-    fn end_life(&mut self, tasks: &dyn Tasks) {
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
         self.look_for_strays(tasks);
     }
 
@@ -167,13 +167,14 @@ pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, EngineError> {
     let nothing =
         || EngineError::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
     let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
-    let mut fences = Fences::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
-    fences.change(number)?;
+    let mut partitions =
+        Partitions::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
+    partitions.change(number)?;
     let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
-    let groups = fences.settings.roles.iter().map(role).collect();
-    let settings = fences.settings.arms[number].clone();
-    let place = fences.transaction.resctrl().place();
-    fences.transaction.keep()?;
+    let groups = partitions.settings.roles.iter().map(role).collect();
+    let settings = partitions.settings.arms[number].clone();
+    let place = partitions.transaction.resctrl().place();
+    partitions.transaction.keep()?;
     Ok(Kept { groups, settings, place })
 }
 

@@ -102,7 +102,7 @@ mod tests {
     use ringfence_resctrl::{GroupState, Mode};
 
     fn experiment(tables: &[&str]) -> Experiment {
-        let mut text = "schema = 1\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
+        let mut text = "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
             task = { workload = 'alu' }\n[[role]]\nname = 'a b'\ntask = { workload = 'alu' }\n"
             .to_owned();
         for (number, table) in tables.iter().enumerate() {

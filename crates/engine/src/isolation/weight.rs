@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_changes::Changes;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
 use super::cgroup::{self, Group, Limit};
@@ -46,16 +47,22 @@ impl Weights {
             arm.cpu_weight.iter().filter_map(|(name, weight)| Some((index(name)?, *weight))).collect()
         };
         let arms: Vec<BTreeMap<usize, u32>> = experiment.arms.iter().map(of_arm).collect();
-        // A process is in one group of a hierarchy, and a quota wants one too.
+        // A process is in one group of a hierarchy, and a program's quota wants one too. In another arm it does no harm:
+        // a program with a quota is a process of its own, which stays where it is.
         for (arm, weights) in experiment.arms.iter().zip(&arms) {
-            for &role in weights.keys() {
-                if plan.variants[role].iter().any(|variant| variant.quota.is_some()) {
-                    return Err(EngineError::Usage(format!(
-                        "arm '{}': '{}' has a quota in some arm and a weight in this one, and a process can be in one control \
-                         group only: measure them apart",
-                        arm.name, experiment.roles[role].name
-                    )));
-                }
+            let limited = |role: usize| {
+                let cases = plan.cases.iter().filter(|case| case.arm == arm.name);
+                let mut active = cases.flat_map(|case| &case.active).filter(|active| active.role == role);
+                active.any(|active| {
+                    let variant = &plan.variants[role][active.variant];
+                    variant.quota.is_some() && matches!(variant.task, Task::Command(_))
+                })
+            };
+            if let Some(&role) = weights.keys().find(|role| limited(**role)) {
+                return Err(EngineError::Usage(format!(
+                    "arm '{}': '{}' has a quota and a weight, and a process can be in one control group only: give it one of them",
+                    arm.name, experiment.roles[role].name
+                )));
             }
         }
         let root = FsRoot::host();
@@ -106,7 +113,7 @@ fn move_all(
 }
 
 impl Isolation for Weights {
-    fn begin_life(&mut self, _: &dyn Tasks) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, _: &dyn Tasks) -> Result<(), EngineError> {
         // New ones are at home.
         for (_, inside) in self.groups.values_mut() {
             *inside = false;
@@ -136,7 +143,7 @@ impl Isolation for Weights {
         Ok(false)
     }
 
-    fn end_life(&mut self, tasks: &dyn Tasks) {
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
         // Those that live on are taken home, so that the groups are empty when they are removed. What cannot be moved
         // ends with its task.
         let _ = self.go_home(tasks);

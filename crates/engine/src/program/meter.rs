@@ -24,7 +24,7 @@ pub const COUNTER: &str = "RINGFENCE_COUNTER";
 pub enum Meter {
     /// By a perf event that the whole tree inherits.
     Event(Counter),
-    /// By the CPU time in /proc, where perf events are refused: of what ended, and of what lives.
+    /// By the CPU time in /proc, where perf events are refused: of what ended, and of what trials.
     CpuTime { ended: u64, latest: u64 },
     /// By its ends.
     Runs(u64),

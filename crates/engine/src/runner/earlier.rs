@@ -38,24 +38,24 @@ impl Earlier {
 }
 
 fn first_steps(plan: &Plan, samples: &[Sample]) -> Result<u64, String> {
-    let most_lives = plan.experiment.measure.looks.last().copied().unwrap_or(0);
+    let most_trials = plan.experiment.measure.looks.last().copied().unwrap_or(0);
     let (mut rest, mut steps) = (samples, 0);
-    for life in 0..most_lives {
-        for (place, step) in super::places(plan, life, 0) {
+    for trial in 0..most_trials {
+        for (place, step) in super::places(plan, trial, 0) {
             let Some(first) = rest.first() else { return Ok(steps) };
-            let key = |sample: &Sample| (sample.life, sample.block, sample.step);
+            let key = |sample: &Sample| (sample.trial, sample.round, sample.step);
             let length = rest.iter().take_while(|sample| key(sample) == key(first)).count();
             let (here, after) = rest.split_at(length);
-            if key(first) != (place.life, place.block, place.step) || !is_whole(plan, &step, here) {
+            if key(first) != (place.trial, place.round, place.step) || !is_whole(plan, &step, here) {
                 return Err(format!(
-                    "step {} of block {} of life {life} is not the one that this plan has there",
-                    place.step, place.block
+                    "step {} of round {} of trial {trial} is not the one that this plan has there",
+                    place.step, place.round
                 ));
             }
             (rest, steps) = (after, steps + 1);
         }
     }
-    if rest.is_empty() { Ok(steps) } else { Err(format!("it has more than the plan's {most_lives} lives")) }
+    if rest.is_empty() { Ok(steps) } else { Err(format!("it has more than the plan's {most_trials} trials")) }
 }
 
 // Both windows of the step, in each the tasks of its case.

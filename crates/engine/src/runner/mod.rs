@@ -1,4 +1,4 @@
-//! Runs a plan on an engine: lives, blocks, steps, looks, and when to stop.
+//! Runs a plan on an engine: trials, rounds, steps, looks, and when to stop.
 //!
 //! A measurement that was cut short goes on where it stopped: its steps come in an order that the plan
 //! alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
@@ -42,7 +42,7 @@ pub trait Observer {
     /// Where they cannot be kept; measuring ends then.
     fn samples(&mut self, samples: &[Sample]) -> Result<(), String>;
 
-    /// What a victim measured of itself at the start of a life.
+    /// What a victim measured of itself at the start of a trial.
     fn started(&mut self, starts: &[Start]) {
         let _ = starts;
     }
@@ -54,7 +54,7 @@ pub trait Observer {
 /// Measures until the plan, its precision or its time says stop, or `stop` is set.
 ///
 /// # Errors
-/// Where the very first life cannot begin, so that nothing has been measured. Later failures end the
+/// Where the very first trial cannot begin, so that nothing has been measured. Later failures end the
 /// measurement and are part of the result.
 pub fn run(
     plan: &Plan,
@@ -62,11 +62,11 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Sample>, Ended), EngineError> {
-    go_on(plan, Earlier::default(), engine, stop, observer)
+    resume(plan, Earlier::default(), engine, stop, observer)
 }
 
 /// As [`run`], after what was measured earlier: measures the steps that are missing, in the plan's
-/// order, and decides at each look what an uninterrupted run would. A life that was cut short begins
+/// order, and decides at each look what an uninterrupted run would. A trial that was cut short begins
 /// again with the step that is missing, so that it has two starts.
 ///
 /// The plan's time is that of this part, and progress counts its steps alone. Returned are all
@@ -74,7 +74,7 @@ pub fn run(
 ///
 /// # Errors
 /// As [`run`].
-pub fn go_on(
+pub fn resume(
     plan: &Plan,
     earlier: Earlier,
     engine: &mut dyn Engine,
@@ -85,30 +85,30 @@ pub fn go_on(
     let looks = Looks::of(measure).map_err(|error| EngineError::Usage(error.to_string()))?;
     let started = engine.elapsed();
     let time = measure.time.map(|time| time.0);
-    let most_lives = *measure.looks.last().expect("checked: there are looks");
-    let steps_per_life = u64::from(measure.blocks) * plan.measured().len() as u64;
+    let most_trials = *measure.looks.last().expect("checked: there are looks");
+    let steps_per_trial = u64::from(measure.rounds) * plan.measured().len() as u64;
     let Earlier { mut samples, steps: had, offset_ns } = earlier;
-    if steps_per_life == 0 {
+    if steps_per_trial == 0 {
         return Ok((samples, Ended::Complete));
     }
-    let most = (steps_per_life * u64::from(most_lives)).saturating_sub(had);
-    let first = (had / steps_per_life) as u32;
-    // It may have been killed between a life's last step and the look at it.
-    if had.is_multiple_of(steps_per_life) && first > 0 && stops_after(plan, &samples, &looks, first) {
+    let most = (steps_per_trial * u64::from(most_trials)).saturating_sub(had);
+    let first = (had / steps_per_trial) as u32;
+    // It may have been killed between a trial's last step and the look at it.
+    if had.is_multiple_of(steps_per_trial) && first > 0 && stops_after(plan, &samples, &looks, first) {
         return Ok((samples, Ended::Precise));
     }
     let mut done = 0;
-    for life in first..most_lives {
-        // A life that would not fit is not begun: its part would be lost to the estimates. The first has
+    for trial in first..most_trials {
+        // A trial that would not fit is not begun: its part would be lost to the estimates. The first has
         // no other to go by; what is known of the others bounds how far the last may exceed the time.
         let spent = engine.elapsed().saturating_sub(started);
-        let per_life = if life > first { spent / (life - first) } else { Duration::ZERO };
-        if time.is_some_and(|time| spent >= time || spent + per_life > time) {
+        let per_trial = if trial > first { spent / (trial - first) } else { Duration::ZERO };
+        if time.is_some_and(|time| spent >= time || spent + per_trial > time) {
             return Ok((samples, Ended::Time));
         }
-        let give_up = time.map(|time| started + time + per_life);
+        let give_up = time.map(|time| started + time + per_trial);
         engine.give_up_at(give_up);
-        if let Err(error) = engine.begin_life(life) {
+        if let Err(error) = engine.begin_trial(trial) {
             return if samples.is_empty() {
                 Err(error)
             } else {
@@ -118,8 +118,8 @@ pub fn go_on(
         observer.started(&engine.starts());
         // Each ping-pong serves the step before it and, between the same CPUs, the step after it.
         let mut before = None;
-        let skip = had.saturating_sub(u64::from(life) * steps_per_life) as usize;
-        for (place, step) in places(plan, life, offset_ns).skip(skip) {
+        let skip = had.saturating_sub(u64::from(trial) * steps_per_trial) as usize;
+        for (place, step) in places(plan, trial, offset_ns).skip(skip) {
             if stop.load(Ordering::Relaxed) {
                 return Ok((samples, Ended::Interrupted));
             }
@@ -142,26 +142,26 @@ pub fn go_on(
             done += 1;
             observer.progress(progress(done, most, engine.elapsed().saturating_sub(started), time));
         }
-        if stops_after(plan, &samples, &looks, life + 1) {
+        if stops_after(plan, &samples, &looks, trial + 1) {
             return Ok((samples, Ended::Precise));
         }
     }
     Ok((samples, Ended::Complete))
 }
 
-// The steps of a life and where they stand in it.
-fn places(plan: &Plan, life: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
-    plan::life(plan, life).blocks.into_iter().enumerate().flat_map(move |(block, steps)| {
+// The steps of a trial and where they stand in it.
+fn places(plan: &Plan, trial: u32, offset_ns: u64) -> impl Iterator<Item = (Place, plan::Step)> {
+    plan::trial(plan, trial).rounds.into_iter().enumerate().flat_map(move |(round, steps)| {
         steps.into_iter().enumerate().map(move |(number, step)| {
-            (Place { life, block: block as u32, step: number as u32, offset_ns }, step)
+            (Place { trial, round: round as u32, step: number as u32, offset_ns }, step)
         })
     })
 }
 
 #[derive(Clone, Copy)]
 struct Place {
-    life: u32,
-    block: u32,
+    trial: u32,
+    round: u32,
     step: u32,
     // From the dataset's start to the engine's.
     offset_ns: u64,
@@ -197,7 +197,7 @@ fn measure_step(
         .enumerate()
         .flat_map(|(position, (case, tasks))| tasks.into_iter().map(move |task| (position, case, task)))
         .map(|(position, case, task)| {
-            sample(plan, place, step.case, position, case, &task, class, before, after)
+            sample(plan, place, step.case, position, case, task, class, before, after)
         })
         .collect();
     Ok((samples, Probed { cpus, round_ns: after }))
@@ -210,42 +210,33 @@ fn sample(
     step_case: usize,
     position: usize,
     case: usize,
-    task: &Measured,
+    task: Measured,
     class: Class,
     before: Option<f64>,
     after: Option<f64>,
 ) -> Sample {
-    let counts = task.counts.unwrap_or_default();
     Sample {
-        life: place.life,
-        block: place.block,
+        trial: place.trial,
+        round: place.round,
         step: place.step,
         position: position as u32,
         step_case: step_case as u32,
         case: case as u32,
         role: plan.experiment.roles[task.role].name.as_str().into(),
-        instance: task.instance,
-        cpu: task.cpu,
         class,
         ping_before_ns: before,
         ping_after_ns: after,
-        start_ns: place.offset_ns + task.start_ns,
-        length_ns: task.length_ns,
-        busy_ns: task.busy_ns,
-        units: task.units,
-        cycles: counts.cycles,
-        instructions: counts.instructions,
-        llc_misses: counts.llc_misses,
-        latencies: task.latencies.clone(),
+        start_ns: place.offset_ns + task.sample.start_ns,
+        ..task.sample
     }
 }
 
-// Whether there is a look after so many lives, and all is known precisely enough there.
-fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, lives: u32) -> bool {
-    let look = looks.lives().iter().position(|look| *look == lives);
+// Whether there is a look after so many trials, and all is known precisely enough there.
+fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, trials: u32) -> bool {
+    let look = looks.trials().iter().position(|look| *look == trials);
     let measure = &plan.experiment.measure;
     (measure.precision.is_some() || measure.decide.is_some())
-        && look.is_some_and(|look| look + 1 < looks.lives().len() && precise(plan, samples, looks, look))
+        && look.is_some_and(|look| look + 1 < looks.trials().len() && precise(plan, samples, looks, look))
 }
 
 fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {

@@ -14,10 +14,10 @@ struct Scripted {
     between: Vec<Vec<CpuId>>,
     // Units of the victim's next window, by whether the aggressor runs.
     rate: fn(u32, bool) -> u64,
-    life: u32,
+    trial: u32,
     fail_at: Option<usize>,
     rounds: Vec<Option<f64>>,
-    // Time on the engine's own clock, what a life's start costs and what a window does.
+    // Time on the engine's own clock, what a trial's start costs and what a window does.
     now: Duration,
     start: Duration,
     window: Duration,
@@ -30,7 +30,7 @@ impl Scripted {
             log: Vec::new(),
             between: Vec::new(),
             rate,
-            life: 0,
+            trial: 0,
             fail_at: None,
             rounds: vec![Some(100.0)],
             now: Duration::ZERO,
@@ -57,10 +57,10 @@ impl Engine for Scripted {
         self.give_up_at = at;
     }
 
-    fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
         self.now += self.start;
-        self.log.push(format!("life {life}"));
-        self.life = life;
+        self.log.push(format!("trial {trial}"));
+        self.trial = trial;
         Ok(())
     }
 
@@ -85,10 +85,12 @@ impl Engine for Scripted {
         self.log.push(if beside { "beside".into() } else { "alone".into() });
         let task = |active: &Active| Measured {
             role: active.role,
-            length_ns: 1_000_000,
-            busy_ns: 1_000_000,
-            units: if active.role == 0 { (self.rate)(self.life, beside) } else { 7 },
-            ..Measured::default()
+            sample: Sample {
+                length_ns: 1_000_000,
+                busy_ns: 1_000_000,
+                units: if active.role == 0 { (self.rate)(self.trial, beside) } else { 7 },
+                ..Sample::default()
+            },
         };
         Ok(active.iter().map(task).collect())
     }
@@ -118,7 +120,7 @@ impl Observer for Kept {
 
 fn plan(measure: &str) -> Plan {
     let text = format!(
-        "schema = 1
+        "schema = 2
 name = 'x'
 metric = 'victim'
 [measure]
@@ -147,21 +149,21 @@ fn go(plan: &Plan, engine: &mut Scripted, kept: &mut Kept) -> (Vec<Sample>, Ende
 }
 
 #[test]
-fn a_life_probes_measures_both_windows_and_probes_again() {
-    let plan = plan("looks = [4]\nblocks = 2");
+fn a_trial_probes_measures_both_windows_and_probes_again() {
+    let plan = plan("looks = [4]\nrounds = 2");
     let mut engine = Scripted::new(|_, beside| if beside { 500 } else { 1000 });
     let mut kept = Kept::default();
     let (samples, ended) = go(&plan, &mut engine, &mut kept);
     assert_eq!(ended, Ended::Complete);
     assert_eq!((kept.samples.len(), kept.steps), (samples.len(), 8));
-    let life: Vec<&str> = engine.log[..8].iter().map(String::as_str).collect();
-    assert_eq!(life[0..2], ["life 0", "probe"]);
-    for pair in [&life[2..4], &life[5..7]] {
+    let trial: Vec<&str> = engine.log[..8].iter().map(String::as_str).collect();
+    assert_eq!(trial[0..2], ["trial 0", "probe"]);
+    for pair in [&trial[2..4], &trial[5..7]] {
         let mut pair = pair.to_vec();
         pair.sort_unstable();
-        assert_eq!(pair, ["alone", "beside"], "{life:?}");
+        assert_eq!(pair, ["alone", "beside"], "{trial:?}");
     }
-    assert_eq!((life[4], life[7]), ("probe", "probe"));
+    assert_eq!((trial[4], trial[7]), ("probe", "probe"));
     // Three samples a pair: the victim alone, and two tasks beside each other.
     assert_eq!(samples.len(), 4 * 2 * 3);
     let results = results::results(&plan, &samples, 0.95);
@@ -172,7 +174,7 @@ fn a_life_probes_measures_both_windows_and_probes_again() {
 
 #[test]
 fn probes_class_the_pair_between_them() {
-    let plan = plan("looks = [2]\nblocks = 2");
+    let plan = plan("looks = [2]\nrounds = 2");
     let mut engine = Scripted::new(|_, _| 1000);
     engine.rounds = vec![Some(100.0), Some(120.0), Some(350.0), Some(360.0), Some(400.0), None];
     let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
@@ -183,10 +185,10 @@ fn probes_class_the_pair_between_them() {
 }
 
 const TWO_PLACES: &str = "
-schema = 1
+schema = 2
 name = 'places'
 metric = 'victim'
-measure = { looks = [2], blocks = 4 }
+measure = { looks = [2], rounds = 4 }
 [[role]]
 name = 'victim'
 task = { workload = 'chase' }
@@ -220,36 +222,36 @@ fn the_cpus_of_the_case_are_probed_and_no_others() {
     let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
     let (near, far) = (vec![2, 4], vec![2, 1]);
     assert!(engine.between.iter().all(|cpus| *cpus == near || *cpus == far), "{:?}", engine.between);
-    // A probe after every step; one before it at the beginning of a life and where the CPUs change.
+    // A probe after every step; one before it at the beginning of a trial and where the CPUs change.
     let steps: std::collections::BTreeSet<(u32, u32, u32, u32)> =
-        samples.iter().map(|s| (s.life, s.block, s.step, s.step_case)).collect();
+        samples.iter().map(|s| (s.trial, s.round, s.step, s.step_case)).collect();
     let mut changes = 0;
     let mut last = None;
-    for (life, _, _, case) in &steps {
-        changes += usize::from(last != Some((*life, *case)));
-        last = Some((*life, *case));
+    for (trial, _, _, case) in &steps {
+        changes += usize::from(last != Some((*trial, *case)));
+        last = Some((*trial, *case));
     }
     assert_eq!(engine.between.len(), steps.len() + changes);
 }
 
 #[test]
 fn it_stops_at_a_look_once_precise_and_not_between_looks() {
-    let plan = plan("looks = [4, 6, 9]\nblocks = 1\nprecision = '1%'");
+    let plan = plan("looks = [4, 6, 9]\nrounds = 1\nprecision = '1%'");
     let steady =
         go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
     assert_eq!(steady.1, Ended::Precise);
-    assert_eq!(steady.0.iter().map(|sample| sample.life).max(), Some(3));
-    let unsteady = |life: u32, beside: bool| if beside && life.is_multiple_of(2) { 900 } else { 1000 };
+    assert_eq!(steady.0.iter().map(|sample| sample.trial).max(), Some(3));
+    let unsteady = |trial: u32, beside: bool| if beside && trial.is_multiple_of(2) { 900 } else { 1000 };
     let noisy = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
     assert_eq!(noisy.1, Ended::Complete);
-    assert_eq!(noisy.0.iter().map(|sample| sample.life).max(), Some(8));
+    assert_eq!(noisy.0.iter().map(|sample| sample.trial).max(), Some(8));
 }
 
 #[test]
 fn what_was_measured_is_kept_however_it_ends() {
-    let plan = plan("looks = [4]\nblocks = 1");
+    let plan = plan("looks = [4]\nrounds = 1");
     let mut failing = Scripted::new(|_, _| 1000);
-    // The first window of the second life.
+    // The first window of the second trial.
     failing.fail_at = Some(7);
     let mut kept = Kept::default();
     let (samples, ended) = go(&plan, &mut failing, &mut kept);
@@ -267,39 +269,39 @@ fn what_was_measured_is_kept_however_it_ends() {
     assert_eq!((samples.len(), ended), (0, Ended::Interrupted));
 }
 
-// Lives of 20 ms: a start of 18 and two windows of 1.
+// Trials of 20 ms: a start of 18 and two windows of 1.
 fn in_time(time_ms: u64, window_ms: u64) -> (Vec<Sample>, Ended, Duration) {
-    let plan = plan(&format!("looks = [1000]\nblocks = 1\ntime = '{time_ms}ms'"));
+    let plan = plan(&format!("looks = [1000]\nrounds = 1\ntime = '{time_ms}ms'"));
     let mut engine = Scripted::new(|_, _| 1000);
     (engine.start, engine.window) = (Duration::from_millis(18), Duration::from_millis(window_ms));
     let (samples, ended) = go(&plan, &mut engine, &mut Kept::default());
     (samples, ended, engine.now)
 }
 
-fn lives(samples: &[Sample]) -> u32 {
-    samples.iter().map(|sample| sample.life + 1).max().unwrap_or(0)
+fn trials(samples: &[Sample]) -> u32 {
+    samples.iter().map(|sample| sample.trial + 1).max().unwrap_or(0)
 }
 
 #[test]
-fn a_budget_is_spent_and_begins_no_life_that_would_not_fit() {
+fn a_budget_is_spent_and_begins_no_trial_that_would_not_fit() {
     for (budget, fit) in [(200, 10), (219, 10), (220, 11), (20, 1), (39, 1)] {
         let (samples, ended, took) = in_time(budget, 1);
-        assert_eq!((lives(&samples), ended), (fit, Ended::Time), "{budget} ms");
+        assert_eq!((trials(&samples), ended), (fit, Ended::Time), "{budget} ms");
         assert_eq!(took, Duration::from_millis(20) * fit, "{budget} ms");
     }
 }
 
 #[test]
-fn a_first_life_that_does_not_fit_is_given_up_with_its_windows() {
+fn a_first_trial_that_does_not_fit_is_given_up_with_its_windows() {
     // The first window of 100 ms would end at 118.
     let (samples, ended, took) = in_time(50, 100);
     assert_eq!((samples.len(), ended, took), (0, Ended::Time, Duration::from_millis(50)));
 }
 
 #[test]
-fn a_life_that_drags_on_exceeds_the_budget_by_a_life_at_most() {
-    let plan = plan("looks = [1000]\nblocks = 4\ntime = '100ms'");
-    // Lives of 8 ms, until the eleventh hangs in one of its windows.
+fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
+    let plan = plan("looks = [1000]\nrounds = 4\ntime = '100ms'");
+    // Trials of 8 ms, until the eleventh hangs in one of its windows.
     struct Hangs(Scripted);
     impl Engine for Hangs {
         // No arm of these experiments asks for anything to be set apart.
@@ -315,11 +317,11 @@ fn a_life_that_drags_on_exceeds_the_budget_by_a_life_at_most() {
         fn give_up_at(&mut self, at: Option<Duration>) {
             self.0.give_up_at(at);
         }
-        fn begin_life(&mut self, life: u32) -> Result<(), EngineError> {
-            if life == 10 {
+        fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+            if trial == 10 {
                 self.0.window = Duration::from_secs(1);
             }
-            self.0.begin_life(life)
+            self.0.begin_trial(trial)
         }
         fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
             self.0.probe(cpus)
@@ -330,7 +332,7 @@ fn a_life_that_drags_on_exceeds_the_budget_by_a_life_at_most() {
     }
     let mut engine = Hangs(Scripted::new(|_, _| 1000));
     let (samples, ended) = run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
-    assert_eq!((lives(&samples), ended), (10, Ended::Time));
+    assert_eq!((trials(&samples), ended), (10, Ended::Time));
     assert_eq!(engine.0.now, Duration::from_millis(100 + 8));
 }
 
@@ -349,7 +351,7 @@ fn cut_after(plan: &Plan, steps: u64, rate: fn(u32, bool) -> u64) -> (Vec<Sample
     run(plan, &mut Scripted::new(rate), &stop, &mut Cut(&stop, steps)).unwrap()
 }
 
-fn go_on_with(
+fn resume_with(
     plan: &Plan,
     samples: Vec<Sample>,
     rate: fn(u32, bool) -> u64,
@@ -358,7 +360,7 @@ fn go_on_with(
     let earlier = Earlier::new(plan, samples, 0).unwrap();
     let had = earlier.samples.len();
     let mut kept = Kept::default();
-    let (samples, ended) = go_on(plan, earlier, &mut engine, &AtomicBool::new(false), &mut kept).unwrap();
+    let (samples, ended) = resume(plan, earlier, &mut engine, &AtomicBool::new(false), &mut kept).unwrap();
     assert_eq!(kept.samples, samples[had..], "the observer is given what is new");
     (samples, ended, engine)
 }
@@ -370,15 +372,15 @@ fn without_times(mut samples: Vec<Sample>) -> Vec<Sample> {
 
 #[test]
 fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
-    let unsteady = |life: u32, beside: bool| 1000 + u64::from(life % 3) * 7 - if beside { 40 } else { 0 };
-    for measure in ["looks = [4]\nblocks = 3", "looks = [4, 6, 9]\nblocks = 2\nprecision = '2%'"] {
+    let unsteady = |trial: u32, beside: bool| 1000 + u64::from(trial % 3) * 7 - if beside { 40 } else { 0 };
+    for measure in ["looks = [4]\nrounds = 3", "looks = [4, 6, 9]\nrounds = 2\nprecision = '2%'"] {
         let plan = plan(measure);
         let (whole, ended) = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
         let steps = Earlier::new(&plan, whole.clone(), 0).unwrap().steps();
         for cut in 0..steps {
             let (part, cut_by) = cut_after(&plan, cut, unsteady);
             assert_eq!(cut_by, Ended::Interrupted);
-            let (samples, how, engine) = go_on_with(&plan, part.clone(), unsteady);
+            let (samples, how, engine) = resume_with(&plan, part.clone(), unsteady);
             assert_eq!(
                 (without_times(samples.clone()), &how),
                 (without_times(whole.clone()), &ended),
@@ -387,10 +389,10 @@ fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
             let text =
                 |samples: &[Sample]| serde_json::to_string(&results::results(&plan, samples, 0.95)).unwrap();
             assert_eq!(text(&samples), text(&whole));
-            // Lives that are complete do not begin again.
-            let of_life = u64::from(plan.experiment.measure.blocks);
-            let lives = engine.log.iter().filter(|entry| entry.starts_with("life")).count() as u64;
-            assert_eq!(lives, steps / of_life - cut / of_life, "cut at {cut}");
+            // Trials that are complete do not begin again.
+            let of_trial = u64::from(plan.experiment.measure.rounds);
+            let trials = engine.log.iter().filter(|entry| entry.starts_with("trial")).count() as u64;
+            assert_eq!(trials, steps / of_trial - cut / of_trial, "cut at {cut}");
             // No window starts before what was there ended.
             let end = part.iter().map(|sample| sample.start_ns + sample.length_ns).max().unwrap_or(0);
             assert!(samples[part.len()..].iter().all(|sample| sample.start_ns >= end));
@@ -400,45 +402,45 @@ fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
 
 #[test]
 fn a_run_killed_before_its_look_stops_there() {
-    let plan = plan("looks = [4, 6, 9]\nblocks = 1\nprecision = '1%'");
+    let plan = plan("looks = [4, 6, 9]\nrounds = 1\nprecision = '1%'");
     let steady = |_, beside| if beside { 990 } else { 1000 };
     let (whole, ended) = go(&plan, &mut Scripted::new(steady), &mut Kept::default());
     assert_eq!(ended, Ended::Precise);
-    let (samples, ended, engine) = go_on_with(&plan, whole.clone(), steady);
+    let (samples, ended, engine) = resume_with(&plan, whole.clone(), steady);
     assert_eq!((samples, ended), (whole, Ended::Precise));
     assert_eq!(engine.log, [""; 0]);
 }
 
 #[test]
 fn a_complete_run_has_nothing_to_go_on_with() {
-    let plan = plan("looks = [2]\nblocks = 2");
+    let plan = plan("looks = [2]\nrounds = 2");
     let (whole, _) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut Kept::default());
-    let (samples, ended, engine) = go_on_with(&plan, whole.clone(), |_, _| 1000);
+    let (samples, ended, engine) = resume_with(&plan, whole.clone(), |_, _| 1000);
     assert_eq!((samples, ended, engine.log.len()), (whole, Ended::Complete, 0));
 }
 
 #[test]
 fn samples_of_another_plan_are_refused() {
-    let plan = plan("looks = [4]\nblocks = 2");
+    let plan = plan("looks = [4]\nrounds = 2");
     let (whole, _) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut Kept::default());
     let refused = |samples: Vec<Sample>| Earlier::new(&plan, samples, 0).unwrap_err();
     // A step that is missing, one by half, another order, and too many.
-    assert!(refused(whole[3..].to_vec()).contains("step 0 of block 0 of life 0"));
-    assert!(refused(whole[..8].to_vec()).contains("life 1"), "{}", refused(whole[..8].to_vec()));
+    assert!(refused(whole[3..].to_vec()).contains("step 0 of round 0 of trial 0"));
+    assert!(refused(whole[..8].to_vec()).contains("trial 1"), "{}", refused(whole[..8].to_vec()));
     let mut swapped = whole.clone();
     swapped.iter_mut().for_each(|sample| sample.position = 1 - sample.position);
     assert!(refused(swapped).contains("is not the one"));
     let mut more = whole.clone();
-    more.extend(whole[..3].iter().map(|sample| Sample { life: 4, ..sample.clone() }));
-    assert!(refused(more).contains("more than the plan's 4 lives"));
+    more.extend(whole[..3].iter().map(|sample| Sample { trial: 4, ..sample.clone() }));
+    assert!(refused(more).contains("more than the plan's 4 trials"));
 }
 
 #[test]
 fn the_time_of_a_part_is_its_own() {
     // What was measured before is not counted against it.
-    let (part, _) = cut_after(&plan("looks = [1000]\nblocks = 1"), 2, |_, _| 1000);
-    let plan = plan("looks = [1000]\nblocks = 1\ntime = '0ms'");
-    assert_eq!(part.iter().map(|sample| sample.life).max(), Some(1));
-    let (samples, ended, engine) = go_on_with(&plan, part.clone(), |_, _| 1000);
+    let (part, _) = cut_after(&plan("looks = [1000]\nrounds = 1"), 2, |_, _| 1000);
+    let plan = plan("looks = [1000]\nrounds = 1\ntime = '0ms'");
+    assert_eq!(part.iter().map(|sample| sample.trial).max(), Some(1));
+    let (samples, ended, engine) = resume_with(&plan, part.clone(), |_, _| 1000);
     assert_eq!((samples, ended, engine.log.len()), (part, Ended::Time, 0));
 }

@@ -121,7 +121,7 @@ mod tests {
             assert!(slot.wait_answer(number, Duration::from_secs(60)));
             let (later, _) = slot.marked();
             assert_eq!(later.units, 6);
-            assert!(later.untimed > last.untimed, "a rest is no work: {later:?}");
+            assert!(later.untimed > last.untimed, "a rest is not work: {later:?}");
             slot.give(order::PAUSE);
             resting.join().unwrap()
         });

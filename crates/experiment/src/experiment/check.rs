@@ -2,14 +2,14 @@
 
 use ringfence_machine::cpulist::CpuSet;
 
-use super::{Decide, Experiment, Measure, OneOrMany, SCHEMA, fences};
+use super::{Decide, Experiment, Measure, OneOrMany, SCHEMA, isolation};
 use crate::nearest;
 use crate::units::Span;
 
 impl Experiment {
     pub(super) fn problem(&self) -> Option<String> {
-        if self.schema != SCHEMA {
-            return Some(format!("schema = {} is not known: this program reads {SCHEMA}", self.schema));
+        if !(1..=SCHEMA).contains(&self.schema) {
+            return Some(format!("schema = {} is not known: this program reads 1 to {SCHEMA}", self.schema));
         }
         if self.name.is_empty() || self.name.contains('/') || self.name.starts_with('.') {
             return Some(format!("name = '{}' cannot be a folder's name: choose another", self.name));
@@ -26,11 +26,15 @@ impl Experiment {
             return Some("there is no [[arm]]: at least one is needed".into());
         }
         if !names.contains(&self.metric.as_str()) {
-            return Some(format!("metric = '{}' is no role{}", self.metric, hint(&self.metric, &names)));
+            return Some(format!("metric = '{}' is not a role{}", self.metric, hint(&self.metric, &names)));
         }
         for arm in &self.arms {
             if let Some(unknown) = arm.active.iter().find(|name| !names.contains(&name.as_str())) {
-                return Some(format!("arm '{}': '{unknown}' is no role{}", arm.name, hint(unknown, &names)));
+                return Some(format!(
+                    "arm '{}': '{unknown}' is not a role{}",
+                    arm.name,
+                    hint(unknown, &names)
+                ));
             }
             if !arm.active.contains(&self.metric) {
                 return Some(format!(
@@ -61,7 +65,7 @@ impl Experiment {
                     ));
                 }
             }
-            if let Some(problem) = fences::problem(arm) {
+            if let Some(problem) = isolation::problem(arm) {
                 return Some(format!("arm '{}': {problem}", arm.name));
             }
             let mut values = arm.set.values().flatten();
@@ -77,7 +81,7 @@ impl Experiment {
                 }
                 Some(name) if !arms.contains(&name) => {
                     return Some(format!(
-                        "arm '{}': baseline '{name}' is no arm{}",
+                        "arm '{}': baseline '{name}' is not an arm{}",
                         arm.name,
                         hint(name, &arms)
                     ));
@@ -92,7 +96,7 @@ impl Experiment {
             }
             if role.placement.is_some() && role.name == self.metric {
                 return Some(format!(
-                    "role '{}': placement says how a role lies to the metric's, which this one is: leave it out",
+                    "role '{}': placement says where a role runs relative to the metric's, which is this one: leave it out",
                     role.name
                 ));
             }
@@ -109,11 +113,13 @@ impl Experiment {
         if let Some(Decide { arm, .. }) = &self.measure.decide
             && !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
         {
-            return Some(format!("decide: '{arm}' is no arm with a baseline{}", hint(arm, &arms)));
+            return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
-        if self.aa.is_some_and(|lives| lives < 2 || lives > most) {
-            return Some("aa must be a number of lives, at least 2 and at most that of the last look".into());
+        if self.aa.is_some_and(|trials| trials < 2 || trials > most) {
+            return Some(
+                "aa must be a number of trials, at least 2 and at most that of the last look".into(),
+            );
         }
         self.measure.problem()
     }
@@ -124,21 +130,21 @@ impl Measure {
         let increasing = self.looks.windows(2).all(|pair| pair[0] < pair[1]);
         if self.looks.first().is_none_or(|first| *first < 2) || !increasing {
             return Some(format!(
-                "looks = {:?} must be numbers of lives, at least 2, each larger than the one before",
+                "looks = {:?} must be numbers of trials, at least 2, each larger than the one before",
                 self.looks
             ));
         }
         if self.looks.last().is_some_and(|last| *last > 100_000) {
-            return Some("looks go up to 100000 lives at most".into());
+            return Some("looks go up to 100000 trials at most".into());
         }
-        if self.blocks == 0 {
-            return Some("blocks = 0 measures nothing: use at least 1".into());
+        if self.rounds == 0 {
+            return Some("rounds = 0 measures nothing: use at least 1".into());
         }
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
             return Some(format!("window = {} must be between 1ms and 10min", self.window));
         }
-        if self.fence_settle > Span::ms(600_000) {
-            return Some("fence_settle can be 10min at most".into());
+        if self.isolation_settle > Span::ms(600_000) {
+            return Some("isolation_settle can be 10min at most".into());
         }
         if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
             return Some("settle can be 10min at most, and probe 10s".into());

@@ -16,22 +16,23 @@ pub enum Kind {
         /// Whether all writers are held to one rate.
         paced: bool,
     },
-    /// Whether a lever is needed: of `prove`.
-    ProveLook,
+    /// Whether a lever is needed: of `prove`. It was called `prove-look` once.
+    #[serde(alias = "prove-look")]
+    ProveBaseline,
     /// All levers at once: of `prove`.
     ProveLevers,
-    /// One lever on fresh lives: of `prove`.
+    /// One lever on fresh trials: of `prove`.
     ProveConfirmation {
         /// Which attempt, from 0.
         number: usize,
     },
     /// Every pair of tasks: of `pair`.
     PairScreen,
-    /// The present and the advised pairs, on fresh lives: of `pair`.
+    /// The present and the advised pairs, on fresh trials: of `pair`.
     PairConfirmation,
     /// What each way to make a store durable costs: of `tune`.
     TuneCosts,
-    /// The chosen way against a fixed rule, on fresh lives: of `tune`.
+    /// The chosen way against a fixed rule, on fresh trials: of `tune`.
     TuneConfirmation,
     /// A victim's rate over the footprint of a polluter.
     Sensitivity,
@@ -44,7 +45,7 @@ impl Kind {
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "cost" => Self::SurveyCost,
-            "look" => Self::ProveLook,
+            "look" => Self::ProveBaseline,
             "levers" => Self::ProveLevers,
             "pair-screen" => Self::PairScreen,
             "pair-confirm" => Self::PairConfirmation,
@@ -69,6 +70,12 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proofs_first_stage_is_known_by_its_old_name() {
+        assert_eq!(serde_json::from_str::<Kind>("\"prove-look\"").unwrap(), Kind::ProveBaseline);
+        assert_eq!(serde_json::to_string(&Kind::ProveBaseline).unwrap(), "\"prove-baseline\"");
+    }
 
     #[test]
     fn names_tell_the_kinds_that_they_told_before() {

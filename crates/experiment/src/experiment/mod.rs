@@ -1,7 +1,7 @@
 //! What an experiment file says: roles, the tasks they may run, and the arms that are compared.
 //!
 //! ```toml
-//! schema = 1
+//! schema = 2
 //! name = "chase-beside-clwb"
 //! question = "How much does a clwb writer slow a pointer chase down?"
 //! seed = 1
@@ -37,7 +37,7 @@
 //! elsewhere.
 
 mod check;
-mod fences;
+mod isolation;
 mod kind;
 
 use std::collections::BTreeMap;
@@ -52,8 +52,9 @@ pub use kind::Kind;
 use crate::nearest;
 use crate::units::{Share, Span};
 
-/// The version of the file format that this program reads and writes.
-pub const SCHEMA: u32 = 1;
+/// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls some keys
+/// otherwise: `blocks`, `fence_settle`, `budget`.
+pub const SCHEMA: u32 = 2;
 
 /// Why an experiment cannot be run as written: a usage error, in one sentence with its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +65,7 @@ pub struct ExperimentError(pub String);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Version of the format, [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`] once it is read.
     pub schema: u32,
     /// A short name; also that of the dataset's folder.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct Experiment {
     pub seed: u64,
     /// The role whose rate is the figure.
     pub metric: String,
-    /// For experiments whose arms are the same: the lives are divided into experiments of so many,
+    /// For experiments whose arms are the same: the trials are divided into experiments of so many,
     /// and what is reported is how often they see an effect that is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aa: Option<u32>,
@@ -97,6 +98,10 @@ pub struct Experiment {
     pub arms: Vec<Arm>,
 }
 
+// Keys, and what they were called once.
+const RENAMED: [(&str, &str); 3] =
+    [("time", "budget"), ("rounds", "blocks"), ("isolation_settle", "fence_settle")];
+
 fn one() -> u64 {
     1
 }
@@ -105,10 +110,11 @@ fn one() -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Numbers of lives after which the estimates are looked at; the last is the most there will be.
+    /// Numbers of trials after which the estimates are looked at; the last is the most there will be.
     pub looks: Vec<u32>,
-    /// Blocks in a life: every case is measured once in each.
-    pub blocks: u32,
+    /// Rounds of a trial: every case is measured once in each.
+    #[serde(alias = "blocks")]
+    pub rounds: u32,
     /// Length of a window.
     pub window: Span,
     /// Least time between a change of tasks and the window; longer where a task needs longer to
@@ -116,7 +122,8 @@ pub struct Measure {
     pub settle: Span,
     /// The longest that is waited after a change of `resctrl` until rates stand still: masks evict
     /// nothing, and what is cached where changes over seconds.
-    pub fence_settle: Span,
+    #[serde(alias = "fence_settle")]
+    pub isolation_settle: Span,
     /// Length of the ping-pong between the CPUs in use, before and after each pair; `0ms` for none.
     pub probe: Span,
     /// A change smaller than this does not matter.
@@ -133,7 +140,7 @@ pub struct Measure {
     /// every look has the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_look: Option<Share>,
-    /// No life begins that would not end within this time; absent: no limit. Files written before it was
+    /// No trial begins that would not end within this time; absent: no limit. Files written before it was
     /// called so have `budget`, which elsewhere is a share.
     #[serde(alias = "budget", skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
@@ -143,10 +150,10 @@ impl Default for Measure {
     fn default() -> Self {
         Self {
             looks: vec![10, 20, 40],
-            blocks: 2,
+            rounds: 2,
             window: Span::ms(20),
             settle: Span::ms(2),
-            fence_settle: Span::ms(10_000),
+            isolation_settle: Span::ms(10_000),
             probe: Span::ms(2),
             margin: Share(0.01),
             precision: None,
@@ -172,11 +179,11 @@ pub struct Decide {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Placement {
-    /// How co-runners lie to the metric's role.
+    /// Where co-runners run relative to the metric's role.
     pub kind: PlacementKind,
 }
 
-/// How co-runners lie to the metric's role.
+/// Where co-runners run relative to the metric's role.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlacementKind {
@@ -202,7 +209,7 @@ pub struct Role {
     /// How many run at once, each on a CPU of its own; a list makes cases.
     #[serde(default, skip_serializing_if = "OneOrMany::is_default_count")]
     pub count: OneOrMany<u32>,
-    /// How it lies to the metric's role, instead of what `[placement]` says. Roles that never run at
+    /// Where it runs relative to the metric's role, instead of what `[placement]` says. Roles that never run at
     /// once may share CPUs: two of them with one task compare its places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementKind>,
@@ -331,21 +338,25 @@ impl Experiment {
     /// Reads and checks an experiment file's text.
     ///
     /// # Errors
-    /// One sentence; where the text is no TOML, with line and column.
+    /// One sentence; where the text is not TOML, with line and column.
     pub fn parse(text: &str) -> Result<Self, ExperimentError> {
         let mut experiment: Experiment = toml::from_str(text).map_err(|error| {
             let place = error.span().map(|span| line_and_column(text, span.start));
             let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
-            // Keys that are there twice are no TOML; this one has two names.
-            let message = match error.message() {
-                "duplicate field `time`" => {
-                    "`time` and `budget`, as it was called once, are both given: leave `budget` out".into()
+            // Keys that are there twice are no TOML; these have two names.
+            let twice = |(name, _): &&(&str, &str)| error.message() == format!("duplicate field `{name}`");
+            let message = match RENAMED.iter().find(twice) {
+                Some((name, before)) => {
+                    format!(
+                        "`{name}` and `{before}`, as it was called once, are both given: leave `{before}` out"
+                    )
                 }
-                other => nearest::improve(other),
+                None => nearest::improve(error.message()),
             };
             ExperimentError(format!("{}{message}", place.unwrap_or_default()))
         })?;
         experiment.check()?;
+        experiment.schema = SCHEMA;
         if experiment.kind.is_none() {
             experiment.kind = Kind::of_name(&experiment.name);
         }

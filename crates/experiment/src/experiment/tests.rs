@@ -1,7 +1,7 @@
 use super::*;
 
 const GOOD: &str = r#"
-schema = 1
+schema = 2
 name = "chase-beside-clwb"
 metric = "victim"
 
@@ -37,7 +37,7 @@ fn what_is_written_reads_back_the_same() {
     let experiment = Experiment::parse(GOOD).unwrap();
     assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
     assert_eq!(experiment.measure.looks, [10, 20]);
-    assert_eq!(experiment.measure.blocks, Measure::default().blocks);
+    assert_eq!(experiment.measure.rounds, Measure::default().rounds);
 }
 
 #[test]
@@ -51,19 +51,32 @@ fn what_was_once_called_a_budget_is_still_read() {
 }
 
 #[test]
+fn files_of_version_1_are_still_read() {
+    let keys = "rounds = 3\nisolation_settle = \"2s\"\ntime = ";
+    let now = Experiment::parse(&GOOD.replace("time = ", keys)).unwrap();
+    assert_eq!((now.measure.rounds, now.measure.isolation_settle), (3, Span::ms(2000)));
+    let keys = "blocks = 3\nfence_settle = \"2s\"\nbudget = ";
+    let before = GOOD.replace("schema = 2", "schema = 1").replace("time = ", keys);
+    assert_eq!(Experiment::parse(&before).unwrap(), now);
+    assert!(now.to_toml().starts_with("schema = 2") && !now.to_toml().contains("blocks"));
+}
+
+#[test]
 fn every_mistake_gets_one_sentence() {
     let cases = [
-        ("schema = 1", "schema = 9", "schema = 9 is not known"),
-        ("schema = 1", "schema = 'x'", "line 2"),
+        ("schema = 2", "schema = 9", "schema = 9 is not known"),
+        ("schema = 2", "schema = 'x'", "line 2"),
         ("name = \"chase-beside-clwb\"", "name = \"a/b\"", "folder's name"),
         ("metric = \"victim\"", "metric = \"vctim\"", "did you mean 'victim'"),
         ("metric = \"victim\"", "metrik = \"victim\"", "did you mean `metric`"),
         ("[measure]", "[mesure]", "did you mean `measure`"),
-        ("looks = [10, 20]", "looks = []", "numbers of lives"),
+        ("looks = [10, 20]", "looks = []", "numbers of trials"),
         ("looks = [10, 20]", "looks = [20, 10]", "larger than the one before"),
-        ("looks = [10, 20]", "looks = [10, 20]\nblocks = 0", "blocks = 0"),
+        ("looks = [10, 20]", "looks = [10, 20]\nrounds = 0", "rounds = 0"),
         ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),
         ("time = \"60s\"", "time = \"60s\"\nbudget = \"60s\"", "leave `budget` out"),
+        ("time = \"60s\"", "rounds = 2\nblocks = 2", "leave `blocks` out"),
+        ("time = \"60s\"", "isolation_settle = \"1s\"\nfence_settle = \"1s\"", "leave `fence_settle` out"),
         ("time = \"60s\"", "time = \"60s\"\ntime = \"60s\"", "duplicate key"),
         ("time = \"60s\"", "budget = \"2%\"", "'2%' is not a duration"),
         ("time = \"60s\"", "window = \"0ms\"", "between 1ms"),
@@ -73,7 +86,7 @@ fn every_mistake_gets_one_sentence() {
         ("cpus = \"1-2\"", "cpus = \"1-\"", "is not a CPU list"),
         ("count = [1, 2]", "placement = \"remote\"", "exclude each other"),
         ("count = [1, 2]", "placement = \"remot\"", "did you mean `remote`"),
-        ("name = \"victim\"", "name = \"victim\"\nplacement = \"llc\"", "which this one is"),
+        ("name = \"victim\"", "name = \"victim\"\nplacement = \"llc\"", "which is this one"),
         ("count = [1, 2]", "count = [0]", "count must be at least 1"),
         ("count = [1, 2]", "count = []", "count must be at least 1"),
         ("name = \"aggressor\"", "name = \"victim\"", "there twice"),
@@ -81,12 +94,12 @@ fn every_mistake_gets_one_sentence() {
         ("baseline = \"alone\"", "baseline = \"alon\"", "did you mean 'alone'"),
         ("baseline = \"alone\"", "baseline = \"beside\"", "its own baseline"),
         ("active = [\"victim\"]", "active = []", "whose rate is the figure"),
-        ("active = [\"victim\"]", "active = [\"vic\"]", "is no role"),
+        ("active = [\"victim\"]", "active = [\"vic\"]", "is not a role"),
         ("baseline = \"alone\"", "only = { aggressor = 3 }", "task 3 of 'aggressor', which has 2"),
         ("baseline = \"alone\"", "only = { aggressor = [1, 0] }", "count from 1"),
         ("active = [\"victim\"]", "active = [\"victim\"]\nonly = { aggressor = 1 }", "which it does not run"),
         ("[[arm]]", "[[arms]]", "did you mean `arm`"),
-        ("schema = 1", "schema == 1", "line 2"),
+        ("schema = 2", "schema == 2", "line 2"),
     ];
     for (from, to, part) in cases {
         assert!(GOOD.contains(from), "{from}");

@@ -35,7 +35,7 @@ pub(super) fn notes(
                 want.role
             ));
         }
-        // Siblings are no news where they were asked for.
+        // Siblings are not news where they were asked for.
         let others = (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
         for other in others.filter(|other| placed.places[*other] != Place::Smt) {
             let theirs: CpuSet = placed.cpus[other].iter().copied().collect();

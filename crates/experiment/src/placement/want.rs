@@ -14,7 +14,7 @@ pub struct Want {
     pub count: u32,
     /// CPUs named in the file, taken in order.
     pub cpus: Option<CpuSet>,
-    /// How it lies to the metric's role, whose own kind means nothing.
+    /// Where it runs relative to the metric's role, whose own kind means nothing.
     pub kind: PlacementKind,
 }
 

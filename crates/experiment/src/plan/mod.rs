@@ -5,7 +5,7 @@ mod order;
 mod stored;
 
 pub use cases::{Active, Case, cases};
-pub use order::{Life, Step, life};
+pub use order::{Step, Trial, trial};
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub struct NotRun {
 }
 
 impl Plan {
-    /// Plans an experiment for a machine. The order of windows comes from [`life`], life by life. What a
+    /// Plans an experiment for a machine. The order of windows comes from [`trial`], trial by trial. What a
     /// processor lacks is not run; where `features` are not known, it has them all.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Plan {
 
     /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
     /// the first instance of each other role that runs, and of the metric's second. A CPU that is shared with the first
-    /// is no distance away.
+    /// is not a distance away.
     pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
         let first = |active: &Active| self.placed.cpus[active.role].first().copied();
         let active = &self.cases[case].active;
@@ -160,9 +160,9 @@ impl Plan {
         }
     }
 
-    /// The least that a life takes: its windows and what must pass before each, and the probes between
+    /// The least that a trial takes: its windows and what must pass before each, and the probes between
     /// them. Runs that are timed whole take as long as they take, and count nothing here.
-    pub fn least_life(&self) -> Duration {
+    pub fn least_trial(&self) -> Duration {
         let measure = &self.experiment.measure;
         let of_case = |case: usize| {
             let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
@@ -174,10 +174,10 @@ impl Plan {
             };
             window * windows + probe
         };
-        self.measured().into_iter().map(of_case).sum::<Duration>() * measure.blocks + self.warm_up()
+        self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()
     }
 
-    // What the metric's programs run before they are measured, in every life.
+    // What the metric's programs run before they are measured, in every trial.
     fn warm_up(&self) -> Duration {
         let programs = self.variants[self.metric].iter().filter_map(|variant| match &variant.task {
             Task::Command(command) if command.unit != ProgramUnit::WholeRun => {

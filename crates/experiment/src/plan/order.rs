@@ -1,15 +1,15 @@
-//! The order of windows in a life.
+//! The order of windows in a trial.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::Plan;
 
-/// One life of the metric's role.
+/// One trial of the metric's role.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
-    /// Its blocks, each with every measured case once.
-    pub blocks: Vec<Vec<Step>>,
+pub struct Trial {
+    /// Its rounds, each with every measured case once.
+    pub rounds: Vec<Vec<Step>>,
 }
 
 /// What is measured between two ping-pongs: a pair of windows, or one where there is no baseline.
@@ -21,13 +21,13 @@ pub struct Step {
     pub windows: Vec<usize>,
 }
 
-/// The order of one life, drawn from the experiment's seed and the life's number alone: a life is the
+/// The order of one trial, drawn from the experiment's seed and the trial's number alone: a trial is the
 /// same however many others there are.
-pub fn life(plan: &Plan, number: u32) -> Life {
+pub fn trial(plan: &Plan, number: u32) -> Trial {
     let seed = plan.experiment.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let measured = plan.measured();
-    let block = |rng: &mut Xoshiro256PlusPlus| {
+    let round = |rng: &mut Xoshiro256PlusPlus| {
         let mut order = measured.clone();
         for i in (1..order.len()).rev() {
             order.swap(i, below(rng, i + 1));
@@ -39,7 +39,7 @@ pub fn life(plan: &Plan, number: u32) -> Life {
         };
         order.into_iter().map(|case| step(case, rng)).collect()
     };
-    Life { blocks: (0..plan.experiment.measure.blocks).map(|_| block(&mut rng)).collect() }
+    Trial { rounds: (0..plan.experiment.measure.rounds).map(|_| round(&mut rng)).collect() }
 }
 
 // Uniform below `n` up to 2^-64, by multiplication: the same on every platform and version.

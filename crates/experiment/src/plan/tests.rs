@@ -6,11 +6,11 @@ fn topology(tree: &fixtures::FixtureTree) -> Topology {
 }
 
 const BESIDE: &str = r#"
-schema = 1
+schema = 2
 name = "beside"
 metric = "victim"
 [measure]
-blocks = 3
+rounds = 3
 [[role]]
 name = "victim"
 task = { workload = "chase", footprint = ["1MiB", "4MiB"] }
@@ -53,7 +53,7 @@ fn lists_of_all_roles_combine_and_each_case_has_its_own_baseline() {
 #[test]
 fn what_an_arm_sets_is_compared_with_the_same_task_without_it() {
     let text = r#"
-schema = 1
+schema = 2
 name = "handicap"
 metric = "victim"
 [[role]]
@@ -80,27 +80,27 @@ set = { victim = { handicap = "2%" } }
 }
 
 #[test]
-fn every_life_has_its_own_order_and_the_same_seed_the_same() {
+fn every_trial_has_its_own_order_and_the_same_seed_the_same() {
     let tree = fixtures::xeon_2s64t();
     let plan = plan(BESIDE, &tree);
-    let first = life(&plan, 0);
-    assert_eq!(first, life(&plan, 0));
-    assert_ne!(first, life(&plan, 1));
+    let first = trial(&plan, 0);
+    assert_eq!(first, trial(&plan, 0));
+    assert_ne!(first, trial(&plan, 1));
     let other = Plan { experiment: Experiment { seed: 2, ..plan.experiment.clone() }, ..plan.clone() };
-    assert_ne!(first, life(&other, 0));
-    assert_eq!(first.blocks.len(), 3);
-    for block in &first.blocks {
-        let mut cases: Vec<usize> = block.iter().map(|step| step.case).collect();
+    assert_ne!(first, trial(&other, 0));
+    assert_eq!(first.rounds.len(), 3);
+    for round in &first.rounds {
+        let mut cases: Vec<usize> = round.iter().map(|step| step.case).collect();
         cases.sort_unstable();
         assert_eq!(cases, plan.measured());
-        for step in block {
+        for step in round {
             let mut windows = step.windows.clone();
             windows.sort_unstable();
             assert_eq!(windows, [plan.cases[step.case].baseline.unwrap(), step.case]);
         }
     }
     // Both orders of a pair occur about equally often.
-    let steps: Vec<Step> = (0..40).flat_map(|n| life(&plan, n).blocks).flatten().collect();
+    let steps: Vec<Step> = (0..40).flat_map(|n| trial(&plan, n).rounds).flatten().collect();
     let baseline_first = steps.iter().filter(|step| step.windows[1] == step.case).count();
     assert!((600..840).contains(&baseline_first), "{baseline_first} of {}", steps.len());
 }

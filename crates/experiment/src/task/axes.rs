@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Task;
+use super::text::WORKLOADS;
 use crate::units::Share;
 use crate::{Arm, Role, nearest};
 
@@ -117,7 +118,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-// A parameter of every workload, which is no part of the task itself.
+// A parameter of every workload, which is not part of the task itself.
 const QUOTA: &str = "quota";
 
 fn quota(value: &Value) -> Result<Share, String> {
@@ -134,9 +135,7 @@ fn concrete(table: Table) -> Result<Task, String> {
         Some(Value::String(name)) => name.clone(),
         Some(_) => return Err("workload must be a name, such as workload = \"write\"".into()),
         None => {
-            return Err(
-                "workload is missing: write, ring, chase, read, stream, alu, mcf, command or idle".into()
-            );
+            return Err(format!("workload is missing: it is one of {}", WORKLOADS.join(", ")));
         }
     };
     let task =
@@ -220,11 +219,11 @@ mod tests {
             ("workload = 'write'\nblock = []", "names no value"),
             ("workload = 'write'\nblock = 65", "multiple of 64B"),
             ("workload = 'write'\nbatch = -1", "batch = -1"),
-            ("workload = 'write'\ntarget = 'disk'", "is no target"),
+            ("workload = 'write'\ntarget = 'disk'", "is not a target"),
             ("workload = 'write'\npace = 'fast'", "is not a rate"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
             ("workload = 'read'\naccess = '8B'", "must be 16B, 32B or 64B"),
-            ("workload = 'read'\nmemory = '/dev/pseudo_lock/a'", "is no memory to read"),
+            ("workload = 'read'\nmemory = '/dev/pseudo_lock/a'", "is not memory to read"),
             ("workload = 'read'\nflush = 'clflsh'", "did you mean `clflush`"),
             ("workload = 'ring'\nvariant = 'optimized'", "did you mean `optimised`"),
             ("workload = 'ring'\nsize = '512B'", "too small for entry"),

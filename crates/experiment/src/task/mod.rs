@@ -7,6 +7,7 @@ pub mod axes;
 mod command;
 mod instruction;
 mod read;
+mod record;
 mod ring;
 mod table;
 mod target;
@@ -25,6 +26,7 @@ pub use ringfence_persist::{Flush, Width};
 
 pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
 pub use read::{FlushBetween, Memory, Read};
+pub use record::{PAYLOADS, Record, RecordMethod};
 pub use ring::{Ring, RingVariant};
 pub use table::{table, words};
 pub use target::Target;
@@ -38,6 +40,8 @@ pub enum Task {
     Write(Write),
     /// Pushes entries to a ring buffer, durable each, and reads them; unit = entries pushed and read.
     Ring(Ring),
+    /// Writes records, each failure-atomic and durable; unit = records written.
+    Record(Record),
     /// A random pointer chase; unit = loads.
     Chase(Chase),
     /// Random reads at intervals, each timed; unit = reads.
@@ -60,6 +64,7 @@ impl Task {
         match self {
             Task::Write(_) => "write",
             Task::Ring(_) => "ring",
+            Task::Record(_) => "record",
             Task::Chase(_) => "chase",
             Task::Read(_) => "read",
             Task::Stream(_) => "stream",
@@ -75,6 +80,7 @@ impl Task {
         match self {
             Task::Write(_) => "lines",
             Task::Ring(_) => "entries",
+            Task::Record(_) => "records",
             Task::Chase(_) => "loads",
             Task::Read(_) => "reads",
             Task::Stream(_) => "bytes",
@@ -90,36 +96,50 @@ impl Task {
         match self {
             Task::Write(_) => Some(64),
             Task::Ring(ring) => Some(ring.entry.0),
+            Task::Record(record) => Some(record.payload.0),
             Task::Stream(_) => Some(1),
-            _ => None,
+            Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
+            Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
     /// Whether it stays on its CPU.
     pub fn pinned(&self) -> bool {
-        !matches!(self, Task::Write(Write { pinned: false, .. }) | Task::Ring(Ring { pinned: false, .. }))
+        match self {
+            Task::Write(write) => write.pinned,
+            Task::Ring(ring) => ring.pinned,
+            Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
+            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => true,
+        }
     }
 
     /// Whether it counts the latencies of single units of its work.
     pub fn counts_latencies(&self) -> bool {
-        matches!(self, Task::Read(_) | Task::Chase(Chase { histogram: true, .. }))
+        match self {
+            Task::Read(_) => true,
+            Task::Chase(chase) => chase.histogram,
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
+            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => false,
+        }
     }
 
     /// The shortest window that is sure to hold some of its work, where it does not work all the time.
     pub fn least_window(&self) -> Option<Span> {
         match self {
             Task::Read(read) => Some(read.least_window()),
-            _ => None,
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
+            Task::Alu(_) | Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
-    /// Why it is not run: there is no such way to work, or a processor with these features lacks it. Where they
+    /// Why it is not run: there is no such method, or a processor with these features lacks it. Where they
     /// are not known, it has all.
     pub fn missing(&self, features: Option<&Features>) -> Option<String> {
         match self {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),
-            _ => None,
+            Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
+            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
@@ -131,6 +151,7 @@ impl Task {
         match self {
             Task::Write(write) => write.check(),
             Task::Ring(ring) => ring.check(),
+            Task::Record(record) => record.check(),
             Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
             Task::Read(read) => read.check(),
             Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {

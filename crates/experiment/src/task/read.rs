@@ -23,7 +23,7 @@ pub struct Read {
     /// round, so with 32 bytes every line is read twice, and the second time it is in a cache. With
     /// 64 bytes the share of misses is that of the lines.
     pub access: Bytes,
-    /// The sleep between two rounds, and before the first one after a pause. It is no work.
+    /// The sleep between two rounds, and before the first one after a pause. It is not work.
     pub interval: Span,
     /// What is read.
     pub memory: Memory,
@@ -123,7 +123,7 @@ impl fmt::Display for Memory {
 
 /// Why a text names no memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no memory to read: use malloc or locked:/dev/pseudo_lock/NAME")]
+#[error("'{0}' is not memory to read: use malloc or locked:/dev/pseudo_lock/NAME")]
 pub struct ParseMemoryError(String);
 
 impl FromStr for Memory {

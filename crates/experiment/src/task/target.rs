@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use ringfence_persist::Medium;
 
+use crate::nearest::nearest;
 use crate::units::serde_as_text;
 
 /// Where a writer's memory comes from.
@@ -54,8 +55,35 @@ impl fmt::Display for Target {
 
 /// Why a text names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no target: use dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y or node:N")]
+#[error("'{0}' is not a target: {hint}", hint = hint(.0))]
 pub struct ParseTargetError(String);
+
+// What was probably meant; else all that there is.
+fn hint(text: &str) -> String {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    if ["ram", "memory", "mem"].contains(&text.to_ascii_lowercase().as_str()) {
+        return "did you mean dram?".into();
+    }
+    if !rest.is_empty()
+        && let Some(meant) = nearest(kind, &["tmpfs", "file", "dax", "devdax", "node"])
+        && meant != kind
+    {
+        return format!("did you mean {meant}:{rest}?");
+    }
+    if text.starts_with("/dev/dax") {
+        return format!("say that it is a device, as in devdax:{text}");
+    }
+    if text.starts_with("/dev/shm") {
+        return format!("say that it is on a tmpfs, as in tmpfs:{text}");
+    }
+    if text.starts_with(['/', '.', '~']) {
+        return format!(
+            "say what it is: tmpfs:{text} on a tmpfs, file:{text} through the page cache, dax:{text} on a file system \
+             mounted with -o dax"
+        );
+    }
+    "use dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y or node:N".into()
+}
 
 impl FromStr for Target {
     type Err = ParseTargetError;
@@ -90,6 +118,23 @@ mod tests {
         }
         for text in ["", "disk", "file:", "node:x", "nodes:1", ":"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_without_a_kind_are_told_which_to_take() {
+        for (text, part) in [
+            ("/dev/shm", "as in tmpfs:/dev/shm"),
+            ("/dev/dax0.0", "as in devdax:/dev/dax0.0"),
+            ("/mnt/pmem0", "dax:/mnt/pmem0 on"),
+            ("./x", "file:./x through"),
+            ("tmpf:/x", "did you mean tmpfs:/x?"),
+            ("RAM", "did you mean dram?"),
+            ("disk", "use dram, "),
+            ("node:x", "use dram, "),
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

@@ -7,8 +7,8 @@ use toml::{Table, Value};
 use crate::nearest;
 
 /// The built-in workloads' names.
-pub const WORKLOADS: [&str; 9] =
-    ["write", "ring", "chase", "read", "stream", "alu", "mcf", "command", "idle"];
+pub const WORKLOADS: [&str; 10] =
+    ["write", "ring", "record", "chase", "read", "stream", "alu", "mcf", "command", "idle"];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; any other text is a program
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
     parse_beside(text, &|_| false)
 }
 
-/// As [`parse`], where `is_program` knows the programs that there are: a program's name is no slip.
+/// As [`parse`], where `is_program` knows the programs that there are: a program's name is not a slip.
 ///
 /// # Errors
 /// As [`parse`].
@@ -38,7 +38,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
             && (text.contains('=') || near.len().abs_diff(first.len()) <= 1)
             && !is_program(first)
         {
-            return Err(format!("'{first}' is no workload and no program; did you mean '{near}'?"));
+            return Err(format!("'{first}' is not a workload or a program; did you mean '{near}'?"));
         }
         without_shell(text)?;
         return Ok(program(text));
@@ -50,7 +50,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
     for word in words {
         let Some((key, value)) = word.split_once('=') else {
             return Err(format!(
-                "'{word}' is no key=value: write parameters as in '{first} key=value,value'"
+                "'{word}' is not key=value: write parameters as in '{first} key=value,value'"
             ));
         };
         if let Some(before) = table.insert(key.into(), list(value)) {
@@ -234,7 +234,7 @@ mod tests {
     fn slips_are_named() {
         for (text, part) in [
             ("", "is empty"),
-            ("write clwb", "'clwb' is no key=value"),
+            ("write clwb", "'clwb' is not key=value"),
             ("wirte instruction=clwb", "did you mean 'write'"),
             ("chas", "did you mean 'chase'"),
             ("rin entry=4KiB", "did you mean 'ring'"),

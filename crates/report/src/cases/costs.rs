@@ -34,8 +34,9 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
     let notes = Notes::default();
     let same_unit = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let throughput = results.iter().any(|result| bytes(plan, result).is_some());
-    let lives: Vec<u32> = results.iter().filter_map(|result| Some(result.ns_per_unit.ok()?.lives)).collect();
-    let same_lives = lives.windows(2).all(|pair| pair[0] == pair[1]);
+    let trials: Vec<u32> =
+        results.iter().filter_map(|result| Some(result.ns_per_unit.ok()?.trials)).collect();
+    let same_trials = trials.windows(2).all(|pair| pair[0] == pair[1]);
 
     let mut columns = labels.columns();
     let unit = if same_unit { results.first().map_or("unit", |result| one(result.unit)) } else { "unit" };
@@ -45,7 +46,7 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
         columns.push(Column::right("throughput"));
         columns.extend((detail == Detail::Full).then(|| Column::left("interval")));
     }
-    columns.extend((!same_lives).then(|| Column::right("lives")));
+    columns.extend((!same_trials).then(|| Column::right("trials")));
 
     let mut table = Table::new(columns);
     for result in results {
@@ -64,8 +65,8 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
             let interval = figure.map(|figure| figure.interval).unwrap_or_default();
             row.extend((detail == Detail::Full).then(|| Cell::new(interval)));
         }
-        let lives = result.ns_per_unit.as_ref().map(|ns| ns.lives.to_string());
-        row.extend((!same_lives).then(|| Cell::new(lives.unwrap_or_default())));
+        let trials = result.ns_per_unit.as_ref().map(|ns| ns.trials.to_string());
+        row.extend((!same_trials).then(|| Cell::new(trials.unwrap_or_default())));
         table.row(row);
     }
     (table, notes)
@@ -78,7 +79,7 @@ fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) ->
         paragraph(&mut out, 0, &clean(&labels.line(result)), style);
         let time = ns_estimate(&result.ns_per_unit);
         let mut text = match result.ns_per_unit {
-            Ok(interval) => format!("{time} per {}, {} lives", one(result.unit), interval.lives),
+            Ok(interval) => format!("{time} per {}, {} trials", one(result.unit), interval.trials),
             Err(_) => time,
         };
         if let (Some(bytes), Ok(ns)) = (bytes(plan, result), &result.ns_per_unit) {

@@ -19,7 +19,7 @@ pub(super) struct Labels {
 
 impl Labels {
     /// The arm where it differs or where nothing else does, and each parameter in the order in
-    /// which it turns up. The role is left out of the head where that is no ambiguity.
+    /// which it turns up. The role is left out of the head where that leaves no ambiguity.
     pub(super) fn of(results: &[&CaseResult]) -> Self {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in results.iter().flat_map(|result| &result.params) {

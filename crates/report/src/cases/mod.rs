@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use labels::{one, words};
 pub(crate) use not_run::refusals;
+pub(crate) use slowdowns::verdict;
 
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::class::Class;
@@ -60,7 +61,7 @@ fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], st
     out
 }
 
-/// All that occurred, if there are several, or if the only one is no matter of course.
+/// All that occurred, if there are several, or if the only one is not a matter of course.
 fn classes_to_explain(slowdowns: &[&CaseResult]) -> BTreeSet<Class> {
     let effects = slowdowns.iter().filter_map(|result| result.effect.as_ref());
     let classes: BTreeSet<Class> =

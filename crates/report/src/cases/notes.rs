@@ -22,7 +22,7 @@ impl Notes {
         format!("({})", index + 1)
     }
 
-    /// `(1) too few lives: ...`, below the table; empty where nothing is missing.
+    /// `(1) too few trials: ...`, below the table; empty where nothing is missing.
     pub(super) fn render(&self, style: &Style) -> String {
         let mut out = String::new();
         for (index, reason) in self.0.borrow().iter().enumerate() {

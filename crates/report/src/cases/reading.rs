@@ -35,8 +35,8 @@ pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseRes
     let costs = costs.iter().filter_map(|result| result.ns_per_unit.ok());
     let slowdowns = figures(slowdowns).filter_map(|(_, estimate)| estimate.ok());
     let intervals: Vec<Interval> = costs.chain(slowdowns).collect();
-    let (fewest, most) = range(intervals.iter().map(|interval| interval.lives))?;
-    let lives = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+    let (fewest, most) = range(intervals.iter().map(|interval| interval.trials))?;
+    let trials = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     let levels: BTreeSet<String> = intervals.iter().map(|interval| percent(interval.level)).collect();
     let level = levels.iter().cloned().collect::<Vec<_>>().join(" or ");
     let measure = &plan.experiment.measure;
@@ -48,7 +48,7 @@ pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseRes
         }
         _ => String::new(),
     };
-    Some(format!("[lo, hi]: {level} interval over {lives} lives{together}"))
+    Some(format!("[lo, hi]: {level} interval over {trials} trials{together}"))
 }
 
 /// Median and worst half-width of the intervals there are; where more was asked for, why it was not
@@ -69,9 +69,9 @@ pub(super) fn precision<'a>(
     let asked = plan.experiment.measure.precision.filter(|asked| asked.0 < *worst);
     let why = asked.map_or(String::new(), |asked| {
         format!(
-            "; {asked} was asked for, but a life's figure differs from the next one's by {} (standard deviation), and {} lives bring that down no further",
+            "; {asked} was asked for, but figures differ from trial to trial by {} (standard deviation), and {} trials narrow that down no further",
             coarse(interval.spread.exp_m1()),
-            interval.lives
+            interval.trials
         )
     });
     if halves.len() == 1 {

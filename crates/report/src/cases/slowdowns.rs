@@ -111,18 +111,15 @@ fn pairs(estimate: &ClassEstimate) -> String {
 }
 
 /// The verdict without its interval, which stands beside it.
-fn verdict(finding: &Finding) -> (String, Paint) {
+pub(crate) fn verdict(finding: &Finding) -> (String, Paint) {
     match &finding.verdict {
         Verdict::Slower => ("slower".into(), Paint::Bad),
         Verdict::Faster => ("faster".into(), Paint::Good),
         Verdict::NoChangeLargerThanMargin => {
             (format!("no change larger than {}", percent(finding.margin)), Paint::Good)
         }
-        Verdict::Undecided { lives_needed: Some(lives) } => {
-            (format!("undecided: needs about {lives} lives"), Paint::Caution)
-        }
-        Verdict::Undecided { lives_needed: None } => {
-            (format!("undecided: {}", WouldSettle(None)), Paint::Caution)
+        Verdict::Undecided { trials_needed } => {
+            (format!("undecided: {}", WouldSettle(*trials_needed)), Paint::Caution)
         }
         Verdict::NotEstimable(reason) => (reason.short().into(), Paint::Caution),
     }

@@ -93,9 +93,9 @@ fn missing(comparison: &Comparison) -> Vec<String> {
     let mut groups: Vec<(Side, String, Vec<String>)> = Vec::new();
     for missing in &comparison.missing {
         let (name, why) = (name(&missing.arm, &missing.label), reason(missing));
-        match groups.iter_mut().find(|(side, known, _)| *side == missing.lacks && *known == why) {
+        match groups.iter_mut().find(|(side, known, _)| *side == missing.missing_from && *known == why) {
             Some((.., names)) => names.push(name),
-            None => groups.push((missing.lacks, why, vec![name])),
+            None => groups.push((missing.missing_from, why, vec![name])),
         }
     }
     let line = |(side, why, names): (Side, String, Vec<String>)| {
@@ -116,16 +116,21 @@ pub fn compare_answer(comparison: &Comparison) -> String {
     let changed = count(words::changed);
     let undecided = count(|cell| verdict(cell).1 == Paint::Caution);
     let same = comparison.cells.len() - changed - undecided;
-    let mut text = format!(
-        "Of {} cells {changed} changed, {same} did not by more than the margin, {undecided} are undecided.",
-        comparison.cells.len()
-    );
+    let mut text = match (comparison.cells.len(), changed, same) {
+        (1, 1, _) => "The one cell changed.".into(),
+        (1, _, 1) => "The one cell did not change by more than the margin.".into(),
+        (1, ..) => "The one cell is undecided.".into(),
+        (cells, ..) => format!(
+            "Of {cells} cells {changed} changed, {same} did not change by more than the margin, and {undecided} {} undecided.",
+            if undecided == 1 { "is" } else { "are" }
+        ),
+    };
     let size = |cell: &&Compared| cell.change.slowdown.map_or(0.0, |change| change.value.ln().abs());
     let most = comparison.cells.iter().filter(|cell| words::changed(cell));
     if let Some(most) = most.max_by(|a, b| size(a).total_cmp(&size(b))) {
         let shown = change(most).map_or_else(String::new, |figure| figure.to_string());
         text += &format!(
-            " The largest figure in {}: {}, {shown}.",
+            " The largest change is that of {}: {}, {shown}.",
             name(&most.arm, &most.label),
             verdict(most).0
         );

@@ -47,11 +47,11 @@ pub(crate) fn verdict(cell: &Cell) -> (String, Paint) {
         Verdict::Slower => (more.into(), Paint::Bad),
         Verdict::Faster => (less.into(), Paint::Good),
         Verdict::NoChangeLargerThanMargin => (format!("within {}", percent(cell.change.margin)), Paint::Good),
-        Verdict::Undecided { lives_needed: Some(lives) } => {
-            (format!("undecided: about {lives} lives in both would tell"), Paint::Caution)
+        Verdict::Undecided { trials_needed: Some(trials) } => {
+            (format!("undecided: about {trials} trials in both would tell"), Paint::Caution)
         }
-        Verdict::Undecided { lives_needed: None } => {
-            ("undecided: lives differ too much".into(), Paint::Caution)
+        Verdict::Undecided { trials_needed: None } => {
+            ("undecided: trials differ too much".into(), Paint::Caution)
         }
         Verdict::NotEstimable(reason) => (reason.short().into(), Paint::Caution),
     }
@@ -78,11 +78,16 @@ pub(crate) fn reason(missing: &Missing) -> String {
 
 /// What the figures mean.
 pub(crate) fn reading(comparison: &Comparison) -> Vec<String> {
+    let holds = match comparison.cells.len() {
+        1 => format!("The interval holds with {}", percent(comparison.confidence)),
+        cells => format!(
+            "Each of the {cells} intervals holds with {}, so that all of them together hold with {}",
+            percent(comparison.level),
+            percent(comparison.confidence)
+        ),
+    };
     let mut lines = vec![format!(
-        "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as much. Of the {} intervals each holds with {}, so that all hold together with {}",
-        comparison.cells.len(),
-        percent(comparison.level),
-        percent(comparison.confidence)
+        "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as much. {holds}"
     )];
     if comparison.looks > 1 {
         lines[0] += ", whichever look was the last";
@@ -93,7 +98,7 @@ pub(crate) fn reading(comparison: &Comparison) -> Vec<String> {
     }
     if has(What::Cost) {
         lines.push(
-            "time: what was different about the machine on the two occasions, such as its clock or its other guests, is part of the change; the interval knows only how lives differ".into(),
+            "time: what was different about the machine on the two occasions, such as its clock or its other guests, is part of the change; the interval only knows how much trials differ".into(),
         );
     }
     lines

@@ -50,11 +50,11 @@ pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
         @if drawn {
             (Figure {
                 title: "What each experiment saw",
-                explanation: "The truth is no change; intervals that leave it out are false alarms.",
+                explanation: "In truth nothing changed: intervals that rule out 'no change' are false alarms.",
                 chart: &chart,
                 height,
                 legend: super::figure::legend([("dot", "clwb", "no effect"), ("dot", "clflush", "an effect that is not there")]),
-                table: table(&[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
+                table: table("What each experiment saw", &[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
             }.render())
         }
     };

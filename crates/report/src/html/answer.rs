@@ -1,100 +1,77 @@
 //! The first screen: what was asked, and the answer in words.
 
-use ringfence_analysis::estimate::Verdict;
+use ringfence_analysis::estimate::{NotEstimable, Verdict};
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::results::CaseResult;
-use ringfence_studies::survey::answer::{ForBlock, Seen};
-use ringfence_studies::survey::{Advice, NeighbourRow, Neighbours, Survey};
+use ringfence_studies::survey::answer::{Answer as Found, ForBlock, Method};
+use ringfence_studies::survey::{Advice, Survey};
 
 use super::frontier::{self, color};
 use super::slowdowns::verdict;
-use super::{Answer, Card, Digest};
+use super::{Answer, Card, Digest, Layout};
 use crate::cases::{one, words};
 use crate::numbers;
 use crate::sentence::sentence;
+use crate::text::{capital, listed};
 
-/// Which flush to use, and what it does to others.
+/// Which flush to use, and what it does to others: a card for each thing that is written.
 pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
-    let mut cards: Vec<Card> =
-        survey.answer.iter().flat_map(|answer| &answer.blocks).filter_map(cheapest).collect();
-    cards.extend(survey.neighbours.iter().filter_map(worst));
-    let headline = survey.answer.as_ref().map(crate::survey::headline);
-    // The cards show what is cheapest.
+    let found = survey.answer.as_ref();
+    let cards =
+        found.into_iter().flat_map(|answer| answer.blocks.iter().filter_map(|of| written(answer, of)));
+    // The cards say what is cheapest.
     let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
     let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice).collect();
     sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
-        sentences.insert(0, format!("The survey ended early: {why}; what follows from it is missing here."));
+        sentences
+            .insert(0, format!("The survey ended early: {why}; what depends on the rest is missing here."));
     }
     Answer {
         question: "Which flush should I use here, and what does it do to others?".into(),
-        headline: headline.unwrap_or_else(|| "Nothing was measured to advise on.".into()),
-        cards,
+        headline: found.map_or_else(|| "Nothing was measured to advise on.".into(), crate::survey::cheapest),
+        cards: cards.collect(),
         sentences,
-        commands: Vec::new(),
         figure: shown.and_then(|shown| frontier::figure(shown, 440)),
+        layout: Layout::Across,
+        ..Answer::default()
     }
 }
 
-fn cheapest(block: &ForBlock) -> Option<Card> {
-    let ways = block.cheapest();
-    let first = ways.first()?;
-    let names: Vec<&str> = ways.iter().map(|way| way.instruction).collect();
-    let cost = numbers::ns(first.cost.value);
-    let next =
-        block.next().map(|next| format!("; next {} {}", next.instruction, numbers::ns(next.cost.value)));
-    let next = next.unwrap_or_default();
-    let (value, note) = match names[..] {
-        [name] => (format!("{name} {cost}"), format!("a line{next}")),
-        _ => (names.join(" or "), format!("{cost} a line, not told apart{next}")),
+fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
+    let cheapest = of.cheapest();
+    let [first, others @ ..] = &cheapest[..] else { return None };
+    let cost = |method: &Method| crate::survey::ns(method.cost.value);
+    let harm = |method: &Method| crate::survey::to_others(answer.harm(method.instruction, of.block));
+    let names: Vec<&str> = cheapest.iter().map(|method| method.instruction).collect();
+    let note = if others.is_empty() {
+        format!("{} a line", cost(first))
+    } else {
+        let costs: Vec<String> = cheapest.iter().map(|method| cost(method)).collect();
+        format!("{} a line, which could not be told apart", listed(&costs, "or"))
     };
+    let mut facts: Vec<(&str, String)> = match others {
+        [] => vec![("other tasks", harm(first))],
+        _ => cheapest
+            .iter()
+            .map(|method| ("other tasks", format!("{} {}", method.instruction, harm(method))))
+            .collect(),
+    };
+    let next = of.next().map(|next| {
+        let others = answer.harm(next.instruction, of.block).map(|_| format!("; {}", harm(next)));
+        format!("{}, {} a line{}", next.instruction, cost(next), others.unwrap_or_default())
+    });
+    facts.push(("next best", next.unwrap_or_else(|| "no method is known to cost more".into())));
+    let gentler = crate::survey::gentler(answer).filter(|(what, ..)| *what == of.what);
+    facts.extend(gentler.map(|(_, method, left)| {
+        ("gentlest", format!("{}, {} a line; no slowdown seen; {left}", method.instruction, cost(method)))
+    }));
     Some(Card {
-        label: format!("cheapest for {} ({} blocks)", block.what, block.block),
-        value,
+        label: format!("{} · {} blocks, each made durable", capital(of.what), of.block),
+        value: listed(&names, "or"),
         note,
+        facts,
         color: Some(color(first.instruction).into()),
-    })
-}
-
-// The writer that slows a victim most by its figure, for certain or perhaps; else what is left possible.
-fn worst(table: &Neighbours) -> Option<Card> {
-    let rows: Vec<&NeighbourRow> = table.rows.iter().filter(|row| !row.paced && row.writes()).collect();
-    let label = format!("{} slowed", table.victim);
-    let low = |row: &NeighbourRow| row.slowdown().map_or(0.0, |slowdown| slowdown.low);
-    let most = |seen: Seen| {
-        let of = rows.iter().filter(|row| row.seen == seen);
-        let row = of.max_by(|a, b| low(a).total_cmp(&low(b)))?;
-        Some((row, numbers::slowdown_figure(&row.slowdown().ok()?)))
-    };
-    if let Some((row, figure)) = most(Seen::Slows) {
-        return Some(Card {
-            label,
-            value: figure.value,
-            note: format!("by {} {}", row.label, figure.interval),
-            color: Some(color(&row.co_runner).into()),
-        });
-    }
-    if let Some((row, figure)) = most(Seen::Perhaps) {
-        let note = format!("by {} {}, by that interval alone", row.label, figure.interval);
-        let value = format!("perhaps {}", figure.value);
-        return Some(Card { label, value, note, color: Some(color(&row.co_runner).into()) });
-    }
-    let highs: Option<Vec<f64>> = rows.iter().map(|row| Some(row.together?.high)).collect();
-    let most = highs.and_then(|highs| highs.into_iter().max_by(f64::total_cmp));
-    rows.first()?;
-    Some(match most {
-        Some(most) => Card {
-            label,
-            value: "none seen".into(),
-            note: format!("{} at most is left possible", numbers::change(most)),
-            color: None,
-        },
-        None => Card {
-            label,
-            value: "not known".into(),
-            note: "a figure is missing: the table says why".into(),
-            color: None,
-        },
     })
 }
 
@@ -106,9 +83,9 @@ pub(super) fn of_dataset(digest: &Digest) -> Answer {
         .as_ref()
         .map_or_else(|| of_experiment(digest), |found| super::sensitivity::answer(found, digest));
     if digest.unfinished {
-        answer.sentences.push(
-            "The program that measured this was killed; these are the samples that it had recorded.".into(),
-        );
+        answer
+            .sentences
+            .push("The program that measured this was killed; this is what it had recorded.".into());
     }
     answer
 }
@@ -148,18 +125,43 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         effects.iter().filter_map(|result| Some((*result, finding(result)?.slowdown?.low))).collect();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let of = effects.len();
+    let metric = if metric == "victim" { "the victim".into() } else { format!("'{metric}'") };
+    let faster: Vec<String> = effects
+        .iter()
+        .filter(|result| finding(result).is_some_and(|found| found.verdict == Verdict::Faster))
+        .map(|result| words(&digest.findings.plan, result.case))
+        .collect();
+    let faster_told = match faster.as_slice() {
+        [] => String::new(),
+        names => format!("; it is faster beside {}", listed(names, "and")),
+    };
+    let undecided = of - slower - same - faster.len();
+    let too_few = |result: &CaseResult| {
+        finding(result).is_some_and(|found| {
+            matches!(
+                found.verdict,
+                Verdict::NotEstimable(NotEstimable::NothingMeasured | NotEstimable::TooFewTrials { .. })
+            )
+        })
+    };
     answer.headline = match (slower, sorted.first()) {
-        (0, _) if same == of => format!("Nothing changed '{metric}' by more than the margin."),
+        (0, None) if effects.iter().all(|result| too_few(result)) => {
+            "There is no figure yet: too few trials.".into()
+        }
+        (0, None) => "There is no figure: the table says why.".into(),
+        (0, _) if same == of => format!("Nothing changed {metric} by more than the margin."),
+        (0, _) if undecided == 0 => format!("No case slows {metric} down{faster_told}."),
         (0, _) => format!(
-            "Nothing was seen to slow '{metric}' down; {same} of {of} cases are known to change it by no more than the margin."
+            "No case is known to slow {metric} down; {undecided} of {of} {} undecided{faster_told}.",
+            if undecided == 1 { "is" } else { "are" }
         ),
         (_, Some((worst, _))) => format!(
-            "{slower} of {of} cases slow '{metric}' down, {} {}: {}.",
+            "{slower} of {of} cases slow {metric} down, {} {}: {}.",
             words(&digest.findings.plan, worst.case),
             if alone_at_the_top(&sorted) { "most" } else { "among the most" },
             finding(worst).map(|found| sentence(&found)).unwrap_or_default()
         ),
-        _ => format!("{slower} of {of} cases slow '{metric}' down."),
+        _ => format!("{slower} of {of} cases slow {metric} down."),
     };
     for (result, _) in sorted.iter().take(6) {
         let Some(found) = finding(result) else { continue };
@@ -171,12 +173,16 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
             label: name,
             value: figure.value,
             note: format!("{} {}", figure.interval, verdict(&found)),
+            ..Card::default()
         });
     }
     let missing =
         effects.iter().filter(|result| finding(result).is_none_or(|f| f.slowdown.is_none())).count();
     if missing > 0 {
-        answer.sentences.push(format!("{missing} of {of} cases have no figure: the table says why."));
+        answer.sentences.push(format!(
+            "{missing} of {} no figure: the table says why.",
+            if of == 1 { "1 case has".into() } else { format!("{of} cases have") }
+        ));
     }
 }
 
@@ -216,7 +222,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             one(best.unit)
         ),
         Some((best, _)) if same_unit => {
-            let what = if writes { "way to have stores flushed" } else { "case" };
+            let what = if writes { "method to have stores flushed" } else { "case" };
             let cost = numbers::ns_estimate(&best.ns_per_unit);
             let others: Vec<String> =
                 tied(&sorted).iter().skip(1).map(|other| words(plan, other.case)).collect();
@@ -227,12 +233,12 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             };
             let best_words = words(plan, best.case);
             let among = if others.is_empty() { "The cheapest" } else { "Among the cheapest" };
-            let ways = if others.is_empty() {
+            let methods = if others.is_empty() {
                 what.to_owned()
             } else {
-                what.replacen("way", "ways", 1).replacen("case", "cases", 1)
+                what.replacen("method", "methods", 1).replacen("case", "cases", 1)
             };
-            format!("{among} {ways}: {best_words}, {cost} per {}{told}.", one(best.unit))
+            format!("{among} {methods}: {best_words}, {cost} per {}{told}.", one(best.unit))
         }
         Some(_) => format!("{} cases were measured; they count different units.", sorted.len()),
         None => "No case has a figure: the table says why.".into(),
@@ -247,6 +253,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
                 label: name,
                 value: figure.value,
                 note: format!("{} per {}", figure.interval, one(result.unit)),
+                ..Card::default()
             });
         }
     }
@@ -258,9 +265,4 @@ fn tied<'a>(sorted: &[(&'a CaseResult, f64)]) -> Vec<&'a CaseResult> {
     let lowest = sorted.iter().filter_map(|(result, _)| Some(of(result)?.high)).min_by(f64::total_cmp);
     let meets = |result: &&CaseResult| of(result).zip(lowest).is_some_and(|(cost, high)| cost.low <= high);
     sorted.iter().map(|(result, _)| *result).filter(meets).collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -4,14 +4,14 @@ use maud::html;
 use ringfence_analysis::estimate::Verdict;
 use ringfence_studies::compare::{Cell, Comparison};
 
-use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Card, Group, Page, Section};
 use crate::compare::remarks;
 use crate::compare::words::{change, changed, figure, figure_name, name, verdict};
 use crate::compare_answer;
 use crate::numbers;
-use crate::text::clean;
+use crate::text::{capital, clean};
 
 /// Cells that the first screen has room for; of more, those that changed have cards there.
 const MOST_ROWS: usize = 16;
@@ -76,7 +76,7 @@ fn of_one(comparison: &Comparison) -> Answer {
         .map(|one| clean(&format!("{}: {} before, {} after", one.what, one.before, one.after)))
         .collect();
     match comparison.differences.len() {
-        0 => besides.push("Nothing differs besides the figures.".into()),
+        0 => besides.push("Nothing but the figures differs.".into()),
         all if all > MOST_DIFFERENCES => {
             besides.push(format!("{} more differences are listed below.", all - MOST_DIFFERENCES));
         }
@@ -87,8 +87,8 @@ fn of_one(comparison: &Comparison) -> Answer {
         headline: clean(&compare_answer(comparison)),
         cards: cards(comparison),
         sentences: besides,
-        commands: Vec::new(),
         figure: (comparison.cells.len() <= MOST_ROWS).then(|| changes(comparison)),
+        ..Answer::default()
     }
 }
 
@@ -124,6 +124,7 @@ fn cards(comparison: &Comparison) -> Vec<Card> {
             value: change.value,
             note: format!("{} {}", change.interval, verdict(cell).0),
             color: Some(color(cell).into()),
+            ..Card::default()
         })
     };
     most.iter().filter_map(card).take(MOST_CARDS).collect()
@@ -150,13 +151,13 @@ fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
         sections.push(Section {
             id: "differences",
             title: "What differs besides the figures".into(),
-            body: table(&heads, &lines),
+            body: table("What differs besides the figures", &heads, &lines),
         });
     }
     let body = html! {
         @if several { p class="said" { (clean(&compare_answer(comparison))) } }
         @if on_first_screen { (cells(comparison)) } @else { (changes(comparison)) }
-        @for line in remarks(comparison) { p class="note" { (clean(&line)) } }
+        @for line in remarks(comparison) { p class="note" { (capital(&clean(&line))) "." } }
     };
     sections.push(Section { id: "cells", title: "Cell by cell".into(), body });
     sections
@@ -165,18 +166,10 @@ fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
 // The second figure over the first, cell by cell.
 fn changes(comparison: &Comparison) -> maud::Markup {
     let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
-    let height = 64 + 26 * rows.len() as u32;
-    let chart =
-        Chart::new("ranges", Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None });
-    let figure = Figure {
-        title: "Change of each cell",
-        explanation: "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold all together; faint ones hold no change.",
-        chart: &chart,
-        height,
-        legend: html! {},
-        table: cells(comparison),
-    };
-    figure.render()
+    let explanation = "The figure after over the figure before: more is more time or more harm. Bars are intervals that \
+                       hold for all cells at once; faint ones may be no change.";
+    let ranges = Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None };
+    ranges.figure("Change of each cell", explanation, cells(comparison))
 }
 
 fn row(cell: &Cell) -> RangeRow {
@@ -222,5 +215,5 @@ fn cells(comparison: &Comparison) -> maud::Markup {
         ("change", Align::Right),
         ("verdict", Align::Left),
     ];
-    table(&heads, &lines)
+    table("Every cell before and after", &heads, &lines)
 }

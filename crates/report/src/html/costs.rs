@@ -15,15 +15,16 @@ use super::frontier::color;
 use super::table::{Align, table};
 use crate::cases::{one, words};
 use crate::numbers;
+use crate::text::capital;
 
 const PLACES: [(FenceAt, &str); 4] = [
     (FenceAt::Block, "a fence after each block"),
     (FenceAt::Line, "a fence after each line"),
     (FenceAt::Around, "fences around each line"),
-    (FenceAt::None, "no fence: not flushed when the writer goes on"),
+    (FenceAt::None, "no fence: not flushed when the writer moves on"),
 ];
 
-/// One way to write and its cost in ns per line.
+/// One method to write and its cost in ns per line.
 struct Cost<'a> {
     write: &'a Write,
     ns: &'a Estimate,
@@ -42,7 +43,7 @@ pub(super) fn of_survey(survey: &Survey) -> Option<Section> {
         return None;
     }
     let body = html! {
-        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". The stronger the colour, the dearer; hover shows intervals." }
+        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". The stronger the colour, the dearer; hover for intervals." }
         (maps(&rows))
         @if !survey.parts.is_empty() { (parts(survey)) }
     };
@@ -57,7 +58,7 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     }
     let body = match as_map(plan, &costs) {
         Some(rows) => html! {
-            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover shows intervals." }
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover for intervals." }
             (maps(&rows))
         },
         None => list(plan, &costs),
@@ -121,7 +122,7 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
     let columns: Vec<String> = blocks.iter().map(|block| format!("{block} blocks")).collect();
     let mut heads = vec![("", Align::Left)];
     heads.extend(columns.iter().map(|column| (column.as_str(), Align::Right)));
-    let numbers = table(&heads, &lines);
+    let numbers = table(title, &heads, &lines);
     let names = instructions.iter().map(|instruction| instruction.label().to_owned());
     let chart = Chart::new(
         "heat",
@@ -137,8 +138,9 @@ fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
     let value = cost.ns.as_ref().ok().map(|ns| ns.value);
     let mut tip = Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
     if let Ok(ns) = cost.ns {
-        tip =
-            tip.with("throughput", numbers::throughput_interval(64, ns)).with("lives", ns.lives.to_string());
+        tip = tip
+            .with("throughput", numbers::throughput_interval(64, ns))
+            .with("trials", ns.trials.to_string());
     }
     HeatCell {
         column,
@@ -155,7 +157,7 @@ fn cost_text(ns: &Estimate) -> String {
 }
 
 fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
-    let heads = [("case", Align::Left), ("time per unit", Align::Right), ("lives", Align::Right)];
+    let heads = [("case", Align::Left), ("time per unit", Align::Right), ("trials", Align::Right)];
     let unit = |result: &CaseResult| format!("per {}", one(result.unit));
     let rows: Vec<RangeRow> = results
         .iter()
@@ -166,7 +168,9 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
                 color: name.split(' ').find(|word| color(word) != "other").map_or("other", color).into(),
                 faint: false,
                 figure,
-                text: cost_text(&result.ns_per_unit),
+                text: result
+                    .ns_per_unit
+                    .map_or(numbers::NO_FIGURE.into(), |ns| numbers::ns_figure(&ns).value),
                 tip: Tip::new(&name).with(unit(result), cost_text(&result.ns_per_unit)),
                 name,
             }
@@ -175,24 +179,16 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
     let lines: Vec<Vec<String>> = results
         .iter()
         .map(|result| {
-            let lives = result.ns_per_unit.map_or(String::new(), |ns| ns.lives.to_string());
+            let trials = result.ns_per_unit.map_or(String::new(), |ns| ns.trials.to_string());
             let cost = format!("{} {}", cost_text(&result.ns_per_unit), unit(result));
-            vec![words(plan, result.case), cost, lives]
+            vec![words(plan, result.case), cost, trials]
         })
         .collect();
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let axis = if same { format!("time {}", unit(results[0])) } else { "time per unit".into() };
-    let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::new("ranges", Ranges { axis, unit: "ns", rows, mark: None });
-    Figure {
-        title: "Time per unit of work",
-        explanation: "Bars are intervals.",
-        chart: &chart,
-        height,
-        legend: html! {},
-        table: table(&heads, &lines),
-    }
-    .render()
+    let title = "Time per unit of work";
+    let table = table(title, &heads, &lines);
+    Ranges { axis, unit: "ns", rows, mark: None }.figure(title, "Bars are intervals.", table)
 }
 
 // What a cost is made of: numbers alone, since some of them are negative and none add up by definition.
@@ -227,11 +223,7 @@ fn parts(survey: &Survey) -> Markup {
         .collect();
     html! {
         h3 { "What that is made of" }
-        p {
-            "ns per line, 4 KiB blocks of cold lines. Copy: plain stores to cached lines; ownership: what cold lines add, which are read first; \
-             instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; \
-             reload: what loading a line again costs more than a cached one."
-        }
-        (table(&heads, &rows))
+        p { "ns per line, 4KiB blocks of cold lines. " (capital(crate::survey::PARTS)) "." }
+        (table("What a write is made of, ns per line", &heads, &rows))
     }
 }

@@ -1,4 +1,4 @@
-//! What spoils measurements on the machine.
+//! Sources of noise on the machine.
 
 use maud::html;
 use ringfence_machine::doctor::{Finding, Severity};
@@ -16,7 +16,7 @@ pub(super) fn section(findings: &[Finding]) -> Section {
         Severity::Info => "info",
     };
     let body = html! {
-        @if sorted.is_empty() { p { "Nothing was found that spoils a measurement." } }
+        @if sorted.is_empty() { p { "No source of noise was found." } }
         div class="findings" {
             @for finding in sorted {
                 details class=(word(finding.severity)) {
@@ -30,5 +30,5 @@ pub(super) fn section(findings: &[Finding]) -> Section {
             }
         }
     };
-    Section { id: "doctor", title: "What spoils measurements here".into(), body }
+    Section { id: "doctor", title: "Sources of noise here".into(), body }
 }

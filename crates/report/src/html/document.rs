@@ -2,9 +2,10 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::numbers::unbroken;
 use crate::text::clean;
 
-use super::{Answer, Card, Group, Page, Section};
+use super::{Answer, Badge, Card, Group, Layout, Page, Section};
 
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
@@ -52,11 +53,12 @@ fn harmless(markup: &str) -> String {
         };
         text.chars().map(seen).collect()
     };
+    let shown = |text: &str| unbroken(&plain(text));
     let mut parts = markup.split("<pre>");
-    let mut out = plain(parts.next().unwrap_or_default());
+    let mut out = shown(parts.next().unwrap_or_default());
     for part in parts {
         let (kept, rest) = part.split_once("</pre>").unwrap_or((part, ""));
-        out.push_str(&format!("<pre>{kept}</pre>{}", plain(rest)));
+        out.push_str(&format!("<pre>{kept}</pre>{}", shown(rest)));
     }
     out
 }
@@ -74,7 +76,7 @@ pub(super) fn content(page: &Page) -> Markup {
         }
         main {
             (answer(&page.answer, &page.subtitle))
-            @if page.groups.iter().any(|group| !group.sections.is_empty()) {
+            @if page.groups.iter().map(|group| group.sections.len()).sum::<usize>() > 1 {
                 nav aria-label="Sections" {
                     @for (number, group) in page.groups.iter().enumerate() {
                         @if let Some(title) = &group.title {
@@ -89,28 +91,60 @@ pub(super) fn content(page: &Page) -> Markup {
             }
             @for (number, group) in page.groups.iter().enumerate() { (self::group(number, group)) }
         }
-        footer {
-            @for line in &page.footer { p { (line) } }
+        @if !page.footer.is_empty() {
+            footer { @for line in &page.footer { p { (line) } } }
         }
     }
 }
 
 fn answer(answer: &Answer, subtitle: &str) -> Markup {
+    let large = answer.cards.iter().any(|card| !card.facts.is_empty());
+    let layout = match answer.layout {
+        Layout::Beside if answer.figure.is_some() => "",
+        Layout::Across if answer.figure.is_some() => " across",
+        _ => " stacked",
+    };
     html! {
-        section class={ "answer" @if answer.figure.is_none() { " alone" } } {
+        section class={ "answer" (layout) } {
             div class="words" {
+                @if let Some(badge) = &answer.badge { (self::badge(badge)) }
                 @if !answer.question.is_empty() { p class="question" { (answer.question) } }
                 h1 { (answer.headline) }
+                @if !answer.besides.is_empty() { p class="said" { (answer.besides.join(" ")) } }
                 p class="subtitle" { (subtitle) }
+                @if let Some((how, commands)) = &answer.keep {
+                    div class="keep" {
+                        p { strong { "Keep it: " } (how) }
+                        @for line in commands { (command(line)) }
+                    }
+                }
                 @if !answer.cards.is_empty() {
-                    div class="cards" { @for card in &answer.cards { (self::card(card)) } }
+                    div class={ "cards" @if large { " large" } } { @for card in &answer.cards { (self::card(card)) } }
                 }
-                @if !answer.sentences.is_empty() {
-                    ul { @for sentence in &answer.sentences { li { (sentence) } } }
-                }
-                @for line in &answer.commands { (command(line)) }
             }
             @if let Some(figure) = &answer.figure { (figure) }
+            @if !answer.sentences.is_empty() || answer.folded.is_some() {
+                div class="rest" {
+                    @if !answer.sentences.is_empty() {
+                        ul { @for sentence in &answer.sentences { li { (sentence) } } }
+                    }
+                    @if let Some((title, lines)) = &answer.folded {
+                        details class="folded" {
+                            summary { (title) }
+                            ul { @for line in lines { li { (line) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn badge(badge: &Badge) -> Markup {
+    html! {
+        p class="verdict" {
+            strong class="badge" data-color=(badge.color) { (badge.word) }
+            @if !badge.how.is_empty() { " " span { (badge.how) } }
         }
     }
 }
@@ -120,8 +154,15 @@ fn command(line: &str) -> Markup {
     html! {
         div class="command" {
             pre { (clean(line)) }
-            button type="button" class="copy" aria-label="Copy the command" { "Copy" }
+            (copy("the command"))
         }
+    }
+}
+
+/// A button that copies the preformatted text beside it.
+pub(super) fn copy(what: &str) -> Markup {
+    html! {
+        button type="button" class="copy" aria-live="polite" { "Copy" span class="unseen" { " " (what) } }
     }
 }
 
@@ -131,6 +172,9 @@ fn card(card: &Card) -> Markup {
             span class="label" { (card.label) }
             span class="value" { (card.value) }
             span class="note" { (card.note) }
+            @if !card.facts.is_empty() {
+                dl { @for (name, fact) in &card.facts { dt { (name) } dd { (fact) } } }
+            }
         }
     }
 }
@@ -140,14 +184,14 @@ fn group(number: usize, group: &Group) -> Markup {
         @if let Some(title) = &group.title {
             h2 class="group" id=(anchor(number, "top")) { (title) }
         }
-        @for section in &group.sections { (self::section(number, section)) }
+        @for section in &group.sections { (self::section(number, section, group.title.is_some())) }
     }
 }
 
-fn section(group: usize, section: &Section) -> Markup {
+fn section(group: usize, section: &Section, below: bool) -> Markup {
     html! {
         section class={ "part " (section.id) } id=(anchor(group, section.id)) {
-            h2 { (section.title) }
+            @if below { h3 class="title" { (section.title) } } @else { h2 { (section.title) } }
             (section.body)
         }
     }

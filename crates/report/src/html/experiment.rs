@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
+use super::document::copy;
 use super::{Digest, Section};
 use crate::text::clean;
 
 /// The file of each dataset, to copy.
 pub(super) fn section(digests: &[&Digest]) -> Section {
     let body = html! {
-        p { "Save it as a file and run it: " code { "ringfence run FILE.toml" } ". The same file lies in the dataset's folder as " code { "experiment.toml" } "." }
+        p { "Save it as a file and run it: " code { "ringfence run FILE.toml" } ". The same file is in the dataset's folder as " code { "experiment.toml" } "." }
         @for digest in digests { (file(digest, digests.len() == 1)) }
     };
     let title = if digests.len() == 1 { "The experiment" } else { "The experiments" };
@@ -20,7 +21,7 @@ fn file(digest: &Digest, open: bool) -> Markup {
     html! {
         details class="file" open[open] {
             summary { (clean(&experiment.name)) @if let Some(question) = &experiment.question { ": " (clean(question)) } }
-            button type="button" class="copy" { "Copy" }
+            (copy("the experiment"))
             pre { code { (experiment.to_toml()) } }
         }
     }

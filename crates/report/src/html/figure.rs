@@ -102,6 +102,15 @@ pub(super) struct RangeRow {
     pub tip: Tip,
 }
 
+impl Ranges {
+    /// The figure of them, as high as its rows want.
+    pub(super) fn figure(self, title: &str, explanation: &str, table: Markup) -> Markup {
+        let height = 64 + 26 * self.rows.len() as u32 + if self.mark.is_some() { 16 } else { 0 };
+        let chart = &Chart::new("ranges", self);
+        Figure { title, explanation, chart, height, legend: html! {}, table }.render()
+    }
+}
+
 /// A figure with its caption and its table.
 pub(super) struct Figure<'a> {
     /// What it shows, in a few words.
@@ -129,7 +138,7 @@ impl Figure<'_> {
                     script type="application/json" { (self.chart.json()) }
                 }
                 details class="numbers" {
-                    summary { "Numbers" }
+                    summary { "Numbers" span class="unseen" { " of: " (self.title) } }
                     (self.table)
                 }
             }
@@ -163,14 +172,5 @@ pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_cannot_leave_its_element() {
-        let text = "</script><!-- & \u{2028}\u{2029}\"\\";
-        let safe = json(&text).into_string();
-        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{safe}");
-        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);
-    }
-}
+#[path = "../../tests/inside/figure.rs"]
+mod tests;

@@ -47,7 +47,7 @@ fn missing(frontier: &Frontier) -> Option<&'static str> {
         Some("There is no frontier here: nobody writes in this experiment.")
     } else if frontier.victim.is_none() {
         Some(
-            "There is no frontier here: this experiment measures costs alone, without a victim to disturb ('ringfence neighbours' and 'ringfence survey' have one).",
+            "There is no frontier here: this experiment measures costs only, without a victim to disturb ('ringfence neighbours' and 'ringfence survey' have one).",
         )
     } else {
         None
@@ -66,7 +66,7 @@ pub(super) fn section(frontier: &Frontier) -> Option<Section> {
     Some(Section { id: "frontier", title: "Frontier".into(), body })
 }
 
-/// The figure; none where no way has both figures.
+/// The figure; none where no method has both figures.
 pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     let victim = frontier.victim.as_deref()?;
     let written = match frontier.reached {
@@ -85,19 +85,19 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
         }
     }
     if points.iter().any(|point| point.paced) {
-        entries.push(("triangle", "ink", "held to one rate"));
+        entries.push(("triangle", "ink", "paced to one rate"));
     }
     let left_out = frontier.points.len() - points.len();
-    let mut explanation = "Up is more written, left is gentler. Bars are intervals; efficient is the fastest, and what is gentler than all that is faster.".to_owned();
+    let mut explanation = "Higher is more written, further left is gentler on the victim. Bars are intervals. Efficient: the fastest, and every method that is gentler than all faster ones.".to_owned();
     if left_out > 0 {
         explanation += &format!(
-            " Not drawn, since a figure is missing or not known: {left_out} of {} ways.",
+            " Not drawn, because a figure is missing: {left_out} of {} methods.",
             frontier.points.len()
         );
     }
     entries.push(("ring", "ink", "efficient"));
     if points.iter().any(|point| matches!(point.standing, Standing::Unfenced)) {
-        entries.push(("diamond", "plain", "not flushed when the writer goes on"));
+        entries.push(("diamond", "plain", "not flushed when the writer moves on"));
     }
     let chart = Chart::new(
         "frontier",
@@ -125,8 +125,12 @@ fn name(point: &Point) -> String {
     let pace = point.writers.iter().find_map(|writer| writer.write.pace);
     // The plan's words say what varied; without any, how it writes.
     let words = point.label.strip_prefix("write ").unwrap_or(&point.label);
-    let words = if words == "none" { "plain store" } else { words };
-    pace.map_or(words.to_owned(), |pace| format!("{words}, {pace}"))
+    let words = match words.strip_prefix("none") {
+        Some(rest) if rest.is_empty() || rest.starts_with(' ') => format!("plain store{rest}"),
+        _ => words.to_owned(),
+    };
+    let words = words.replace("block=", "");
+    pace.map_or(words.clone(), |pace| format!("{words}, {pace}"))
 }
 
 fn how(writer: &Writer) -> String {
@@ -149,7 +153,7 @@ fn standing(standing: Standing) -> &'static str {
         Standing::Efficient => "efficient",
         Standing::Close => "a faster one may be as gentle",
         Standing::Beaten => "another one writes more and is gentler",
-        Standing::Unfenced => "not flushed when the writer goes on",
+        Standing::Unfenced => "not flushed when the writer moves on",
         Standing::Incomplete => "a figure is missing",
     }
 }
@@ -175,7 +179,7 @@ fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
 
 fn numbers_table(frontier: &Frontier) -> Markup {
     let heads = [
-        ("way", Align::Left),
+        ("method", Align::Left),
         ("writers", Align::Left),
         ("written", Align::Right),
         ("slowdown", Align::Right),
@@ -197,5 +201,5 @@ fn numbers_table(frontier: &Frontier) -> Markup {
             vec![name(point), writers.join("; "), rate, slowdown, standing(point.standing).into()]
         })
         .collect();
-    table(&heads, &rows)
+    table("Every method with what it writes and how it slows the victim", &heads, &rows)
 }

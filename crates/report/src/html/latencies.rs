@@ -10,7 +10,7 @@ use super::{Digest, Section};
 use crate::histogram::{QUANTILES, quantile, time};
 use crate::latencies::{interval, name, notes};
 use crate::numbers;
-use crate::text::clean;
+use crate::text::{capital, clean};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Drawn {
@@ -28,7 +28,7 @@ pub(super) fn section(digest: &Digest) -> Option<Section> {
     }
     let body = html! {
         (summary(all))
-        @for note in notes(all, digest.findings.scale.as_ref()) { p class="note" { (clean(&note)) } }
+        @for note in notes(all, digest.findings.scale.as_ref()) { p class="note" { (capital(&clean(&note))) "." } }
         div class="row" { @for one in all { (figure(one, all)) } }
     };
     Some(Section { id: "latencies", title: "Latencies".into(), body })
@@ -50,7 +50,7 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
         row.push(one.counted_misses.map_or(numbers::NO_FIGURE.into(), |misses| format!("{misses:.3}")));
         row
     };
-    table(&heads, &all.iter().map(row).collect::<Vec<_>>())
+    table("Latencies of each case", &heads, &all.iter().map(row).collect::<Vec<_>>())
 }
 
 fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
@@ -76,13 +76,14 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
     let heads =
         [("from", Align::Right), ("to", Align::Right), ("count", Align::Right), ("share", Align::Right)];
     let chart = Chart::new("histogram", Drawn { bars, marks });
+    let title = format!("{}: latency of {}", name(one, all), one.unit);
     Figure {
-        title: &format!("{}: latency of {}", name(one, all), one.unit),
+        title: &title,
         explanation: "Both axes are logarithmic; marks are the lower ends of the buckets in which the quantiles lie, and of the first that counts as a miss.",
         chart: &chart,
         height: 260,
         legend: html! {},
-        table: table(&heads, &rows),
+        table: table(&title, &heads, &rows),
     }
     .render()
 }

@@ -13,7 +13,6 @@ mod aa;
 mod answer;
 mod compare;
 mod costs;
-mod digest;
 mod doctor;
 mod document;
 mod experiment;
@@ -34,9 +33,9 @@ mod timeline;
 use maud::Markup;
 
 pub use compare::{Compared, comparisons};
-pub use digest::Digest;
 pub use document::page;
 pub use pages::{datasets, pairs, proof, survey};
+pub use ringfence_studies::digest::Digest;
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {
@@ -52,24 +51,55 @@ pub struct Page {
     pub footer: Vec<String>,
 }
 
-/// The first screen: the answer in words, and a figure beside it.
+/// The first screen: the answer in words, what to do, and a figure.
 #[derive(Default)]
 pub struct Answer {
+    /// The verdict, where there is one.
+    pub badge: Option<Badge>,
     /// The question that is answered.
     pub question: String,
-    /// The answer in a sentence or two.
+    /// The answer in a sentence.
     pub headline: String,
+    /// What else belongs to the answer.
+    pub besides: Vec<String>,
+    /// How to do what is advised, and the commands that do it, each a line for a shell.
+    pub keep: Option<(String, Vec<String>)>,
     /// Figures worth a card of their own.
     pub cards: Vec<Card>,
     /// What else follows, in sentences.
     pub sentences: Vec<String>,
-    /// Commands that do what is advised, each a line for a shell.
-    pub commands: Vec<String>,
+    /// What few will ask for: a title, and lines that are folded away.
+    pub folded: Option<(String, Vec<String>)>,
     /// The figure, such as the frontier.
     pub figure: Option<Markup>,
+    /// Where everything is on a wide screen.
+    pub layout: Layout,
+}
+
+/// Where the parts of an answer are on a wide screen; on a narrow one they follow each other.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Words to the left, the figure to the right.
+    #[default]
+    Beside,
+    /// The answer and its cards across the page, then sentences to the left and the figure to the right.
+    Across,
+    /// One below the other, all across the page.
+    Stacked,
+}
+
+/// A verdict in a word.
+pub struct Badge {
+    /// The word, such as MET.
+    pub word: &'static str,
+    /// What else belongs to it; may be empty.
+    pub how: &'static str,
+    /// `good`, `bad`, `caution` or `other`.
+    pub color: &'static str,
 }
 
 /// One figure in large type.
+#[derive(Default)]
 pub struct Card {
     /// What it is.
     pub label: String,
@@ -77,7 +107,9 @@ pub struct Card {
     pub value: String,
     /// Its interval, or what it is compared with.
     pub note: String,
-    /// The colour of a way to write or of a class, such as `nt`; none for ink.
+    /// What else is known of it, each with a name.
+    pub facts: Vec<(&'static str, String)>,
+    /// The colour of a method to write or of a class, such as `nt`; none for ink.
     pub color: Option<String>,
 }
 

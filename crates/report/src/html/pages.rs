@@ -1,7 +1,6 @@
 //! The kinds of pages.
 
-use ringfence_analysis::frontier::{self, Frontier};
-use ringfence_experiment::Kind;
+use ringfence_analysis::frontier::Frontier;
 use ringfence_machine::Machine;
 use ringfence_studies::pair::Outcome;
 use ringfence_studies::prove::Proof;
@@ -12,13 +11,14 @@ use super::{
     aa, answer, costs, doctor, experiment, latencies, not_run, placement, probes, slowdowns, timeline,
 };
 use crate::numbers;
-use crate::survey::describe;
+use crate::survey::{INTERVALS, describe, precision};
 
 /// The page of a survey, with the datasets that it measured.
 pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
     let all: Vec<&Digest> = digests.iter().collect();
-    let frontiers = frontiers(survey, &all);
-    let shown = worst(survey, &frontiers);
+    let findings: Vec<_> = digests.iter().map(|digest| &digest.findings).collect();
+    let frontiers = survey.frontiers(&findings);
+    let shown = survey.most_harmed(&frontiers);
     let mut sections: Vec<Option<Section>> = vec![
         others(&frontiers, shown),
         costs::of_survey(survey),
@@ -37,13 +37,9 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
     ]);
     let mut footer = Vec::new();
     if let Some((median, worst)) = survey.precision {
-        footer.push(format!(
-            "Precision achieved: slowdowns to within {} in the median, {} at worst. Brackets are 95 % intervals over lives, each life a new start of the victim.",
-            numbers::coarse(median),
-            numbers::coarse(worst)
-        ));
+        footer.push(format!("{} Brackets are {INTERVALS}", precision(median, worst)));
     }
-    footer.push(provenance(&all));
+    footer.extend(provenance(&all));
     Page {
         title: "Survey".into(),
         subtitle: subtitle(Some(&survey.machine), digests.first()),
@@ -53,7 +49,7 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
     }
 }
 
-/// The page of one dataset, or of several that are no survey, each under its name.
+/// The page of one dataset, or of several that are not a survey, each under its name.
 pub fn datasets(digests: &[Digest]) -> Page {
     let all: Vec<&Digest> = digests.iter().collect();
     let several = digests.len() > 1;
@@ -68,7 +64,7 @@ pub fn datasets(digests: &[Digest]) -> Page {
         [one] => answer::of_dataset(one),
         _ => Answer {
             question: format!("{} datasets", digests.len()),
-            headline: "What each of them answers:".into(),
+            headline: "What each of them says:".into(),
             sentences: digests
                 .iter()
                 .map(|digest| {
@@ -85,7 +81,7 @@ pub fn datasets(digests: &[Digest]) -> Page {
         _ => "datasets".into(),
     };
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
-    let footer = vec![provenance(&all)];
+    let footer = provenance(&all);
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer }
 }
 
@@ -98,7 +94,7 @@ pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
 pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
     let mut page =
         with_datasets("Pairs", super::pair::answer(outcome), super::pair::section(outcome), digests);
-    // Each writer is beside another task: their slowdowns are no choice between ways of writing.
+    // Each writer is beside another task: their slowdowns are not choice between ways of writing.
     page.groups.iter_mut().for_each(|group| group.sections.retain(|section| section.id != "frontier"));
     page
 }
@@ -119,21 +115,21 @@ fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &
         subtitle: subtitle(machine, digests.first()),
         answer,
         groups,
-        footer: vec![provenance(&all)],
+        footer: provenance(&all),
     }
 }
 
 fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let one = [digest];
     let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
-    // A polluter writes for the cache's sake; which of its ways is efficient nobody asks.
+    // A polluter writes to fill the cache; whether that is efficient nobody asks.
     let curves =
         digest.findings.sensitivity.as_ref().and_then(|found| super::sensitivity::section(found, digest));
     let frontier =
         super::frontier::section(&digest.findings.frontier).filter(|_| digest.findings.sensitivity.is_none());
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
-        // Among several datasets, a single way has nothing to be compared with.
+        // Among several datasets, a single method has nothing to be compared with.
         frontier.filter(|_| {
             if several {
                 digest.findings.frontier.points.len() > 1
@@ -153,33 +149,6 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
         Some(experiment::section(&one)),
     ];
     all.into_iter().flatten().collect()
-}
-
-// One per victim: its experiments at full rate and paced together.
-fn frontiers(survey: &Survey, digests: &[&Digest]) -> Vec<Frontier> {
-    let of_victim = |victim: &str| {
-        let is_one = |digest: &Digest| match &digest.findings.plan.experiment.kind {
-            Some(Kind::SurveyBeside { victim: of, .. }) => of == victim,
-            _ => false,
-        };
-        let parts: Vec<&Frontier> =
-            digests.iter().filter(|digest| is_one(digest)).map(|digest| &digest.findings.frontier).collect();
-        frontier::merged(&parts).map(|merged| Frontier { victim: Some(victim.into()), ..merged })
-    };
-    survey.neighbours.iter().filter_map(|table| of_victim(&table.victim)).collect()
-}
-
-// The frontier of the victim that was harmed most, by what all intervals together bear out; else the first.
-fn worst(survey: &Survey, frontiers: &[Frontier]) -> Option<usize> {
-    let harm = |frontier: &Frontier| -> f64 {
-        let tables = survey.neighbours.iter().filter(|table| Some(&table.victim) == frontier.victim.as_ref());
-        let rows = tables.flat_map(|table| &table.rows).filter_map(|row| row.together);
-        rows.map(|slowdown| slowdown.low).fold(1.0, f64::max)
-    };
-    // The first of equals.
-    let harms: Vec<f64> = frontiers.iter().map(harm).collect();
-    let most = harms.iter().copied().max_by(f64::total_cmp)?;
-    harms.iter().position(|harm| *harm == most)
 }
 
 fn others(frontiers: &[Frontier], shown: Option<usize>) -> Option<Section> {
@@ -202,15 +171,15 @@ fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn provenance(digests: &[&Digest]) -> String {
+fn provenance(digests: &[&Digest]) -> Vec<String> {
+    if digests.is_empty() {
+        return Vec::new();
+    }
     let samples: usize = digests.iter().map(|digest| digest.findings.samples).sum();
     let manifest = digests.first().map(|digest| &digest.manifest);
     let who = manifest.map_or(String::new(), |manifest| {
         format!("Measured by {} {}, seed {}; ", manifest.program, manifest.version, manifest.seed)
     });
-    format!(
-        "{who}{} samples in {}.",
-        numbers::count(samples as u64),
-        crate::text::plural(digests.len(), "dataset")
-    )
+    let datasets = crate::text::plural(digests.len(), "dataset");
+    vec![format!("{who}{} samples in {datasets}.", numbers::count(samples as u64))]
 }

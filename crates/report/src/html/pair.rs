@@ -10,7 +10,7 @@ use super::table::{Align, table};
 use super::{Answer, Card, Section};
 use crate::numbers;
 use crate::pair::{introduced, picked_by, probability, progress, takes, total, undecided};
-use crate::text::clean;
+use crate::text::{capital, clean};
 
 /// Colours begin to be strong from this slowdown on.
 const NOTABLE: f64 = 1.05;
@@ -26,7 +26,8 @@ struct Side<'a> {
 
 /// The first screen.
 pub(super) fn answer(outcome: &Outcome) -> Answer {
-    let mut sentences: Vec<String> = crate::pair::reasons(outcome).iter().map(|line| clean(line)).collect();
+    let mut sentences: Vec<String> =
+        crate::pair::reasons(outcome).iter().map(|line| capital(&clean(line))).collect();
     sentences.extend(outcome.kinds.iter().map(|kind| clean(&introduced(kind))));
     sentences.extend(outcome.placement.iter().map(|note| clean(note)));
     if let Some(why) = &outcome.ended_early {
@@ -37,8 +38,8 @@ pub(super) fn answer(outcome: &Outcome) -> Answer {
         headline: format!("{}.", clean(&crate::pair::answer(outcome))),
         cards: cards(outcome),
         sentences,
-        commands: Vec::new(),
         figure: matrix(outcome),
+        ..Answer::default()
     }
 }
 
@@ -50,6 +51,7 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         value,
         note,
         color: color.map(str::to_owned),
+        ..Card::default()
     };
     let progress = |label: &str, of: &Estimate, assignment: &Assignment| {
         let figure = total(of, tasks);
@@ -74,17 +76,17 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
     match &outcome.confirmed {
         Some(_) if undecided(outcome).is_some() => {
             let value = undecided(outcome).map_or_else(String::new, open);
-            let note = format!("undecided on fresh lives: {}", takes(&outcome.verdict));
+            let note = format!("undecided on fresh trials: {}", takes(&outcome.verdict));
             cards.push(card("gain", value, note, None));
         }
         Some(confirmed) => {
             let (value, note) = figure(&confirmed.gain);
             let color = (outcome.verdict == ringfence_studies::pair::Verdict::Change).then_some("nt");
-            let lives = confirmed.gain.as_ref().map_or(String::new(), |gain| {
-                format!("{note} of total progress, on {} fresh lives", gain.lives)
+            let trials = confirmed.gain.as_ref().map_or(String::new(), |gain| {
+                format!("{note} of total progress, on {} fresh trials", gain.trials)
             });
-            let note = if lives.is_empty() { note } else { lives };
-            cards.push(card("gain on fresh lives", value, note, color));
+            let note = if trials.is_empty() { note } else { trials };
+            cards.push(card("gain on fresh trials", value, note, color));
         }
         None => {
             let (value, interval) = figure(&advice.gain);
@@ -93,7 +95,7 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         }
     }
     if let Some(probability) = probability(advice) {
-        let note = "that it beats the present one, by the lives of the first measurement".into();
+        let note = "that it beats the present one, by the trials of the first measurement".into();
         cards.push(card("probability", probability, note, None));
     }
     cards
@@ -223,13 +225,14 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
         "heat",
         Heat { columns: names.clone(), rows: names, cells, scale: Scale::Around, range: (1.0 / most, most) },
     );
+    let title = "How much longer each row takes beside each column";
     let figure = Figure {
-        title: "How much longer each row takes beside each column",
-        explanation: "Against running alone, per unit of work. A cell is coloured where the interval leaves out no change.",
+        title,
+        explanation: "Compared with running alone, per unit of work. A cell is coloured where its interval shows a change.",
         chart: &chart,
         height,
         legend: html! {},
-        table: table(&heads, &lines),
+        table: table(title, &heads, &lines),
     };
     Some(figure.render())
 }
@@ -275,20 +278,15 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         ("progress of the pair", Align::Right),
     ];
     let level = sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
-        format!("Brackets are {} intervals over {} lives. ", numbers::percent(interval.level), interval.lives)
+        format!(
+            "Brackets are {} intervals over {} trials. ",
+            numbers::percent(interval.level),
+            interval.trials
+        )
     });
-    let chart = Chart::new(
-        "ranges",
-        Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None },
-    );
-    let figure = Figure {
-        title: "Every task beside every other",
-        explanation: "Bars are intervals; faint ones are undecided.",
-        chart: &chart,
-        height: 64 + 26 * sides.len() as u32,
-        legend: html! {},
-        table: table(&heads, &lines),
-    };
+    let title = "Every task beside every other";
+    let table = table(title, &heads, &lines);
+    let ranges = Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None };
     let body = html! {
         p {
             (level) "Progress is what both keep of their rates alone, 2 where neither disturbs the other; \
@@ -300,7 +298,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
             }
             "."
         }
-        (figure.render())
+        (ranges.figure(title, "Bars are intervals; faint ones are undecided.", table))
     };
     Some(Section { id: "pairs", title: "Pair by pair".into(), body })
 }

@@ -54,20 +54,21 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
                 marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
             });
             @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| vec![size.to_string(), numbers::ns(*ns)]).collect();
+            @let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
             (Figure {
-                title: &format!("Latency of a load over footprint, CPU {}", probes.cpu),
+                title: &title,
                 explanation: "Lines: what each cache was measured to hold, and the footprint of the chase.",
                 chart: &chart,
                 height: 260,
                 legend: html! {},
-                table: table(&[("footprint", Align::Right), ("per load", Align::Right)], &rows),
+                table: table(&title, &[("footprint", Align::Right), ("per load", Align::Right)], &rows),
             }.render())
         }
-        @if !caches.is_empty() { (table(&heads, &caches)) }
+        @if !caches.is_empty() { (table("What each cache was measured to hold", &heads, &caches)) }
         @if let Some(memory) = probes.memory { p { "Memory from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
         @if let Some(curve) = &probes.latency { p { "Measured in " (curve.pages_in_words()) "." } }
         @if let Some(level) = &probes.victim_level {
-            p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, its starts are to take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
+            p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, each of its starts should take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
         }
         @for starts in &survey.outside { p { (crate::survey::outside(starts)) } }
         @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
@@ -77,7 +78,7 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
             }).collect();
             details {
                 summary { "The same in " (small.pages_in_words()) ": what page walks add" }
-                (table(&[("footprint", Align::Right), ("4KiB pages", Align::Right), ("huge pages", Align::Right)], &rows))
+                (table("Latency of a load in small and in huge pages", &[("footprint", Align::Right), ("4KiB pages", Align::Right), ("huge pages", Align::Right)], &rows))
             }
         }
         @if let Some(figure) = reloads(survey) { (figure) }
@@ -119,15 +120,9 @@ fn reloads(survey: &Survey) -> Option<Markup> {
         .collect();
     let heads =
         [("line", Align::Left), ("median", Align::Right), ("p10", Align::Right), ("p90", Align::Right)];
-    let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::new("ranges", Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None });
-    let figure = Figure {
-        title: "Loading a line again",
-        explanation: "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.",
-        chart: &chart,
-        height,
-        legend: html! {},
-        table: table(&heads, &lines),
-    };
-    Some(html! { h3 { "What a flush leaves in the cache" } (figure.render()) })
+    let title = "Loading a line again";
+    let table = table(title, &heads, &lines);
+    let explanation = "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.";
+    let ranges = Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None };
+    Some(html! { h3 { "What a flush leaves in the cache" } (ranges.figure(title, explanation, table)) })
 }

@@ -1,114 +1,119 @@
-//! A proof: the verdict, and every lever with what it does to the victim and what it costs.
+//! A proof: the verdict, how it is kept, and every lever with what it does to the victim and what it costs.
 
-use maud::html;
+use maud::{Markup, html};
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
-use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
-use super::{Answer, Card, Section};
+use super::{Answer, Badge, Card, Layout, Section};
 use crate::numbers;
-use crate::prove::{checks, conclusion, lives, side};
-use crate::text::clean;
+use crate::prove::{checks, conclusion, side, trials, word};
+use crate::text::{clean, plural};
 
 /// The first screen of a proof.
 pub(super) fn answer(proof: &Proof) -> Answer {
     let question = &proof.record.question;
     let said = conclusion(proof);
-    let budget = numbers::percent(question.budget.0);
-    let mut cards = vec![card("as it is", &proof.beside, question.budget.0)];
-    if let Some(last) = proof.confirmations.last() {
-        let name = clean(&last.tried.offer.arm.name);
-        cards.push(card(&format!("with {name}"), &last.tried.victim, question.budget.0));
-        cards.push(match &last.tried.price {
-            Price::Slowdown(price) => Card {
-                label: "the aggressor pays".into(),
-                value: price.as_ref().map_or("not known".into(), |p| numbers::slowdown_figure(p).value),
-                note: price.as_ref().map_or(String::new(), |p| {
-                    format!("{} of time per unit of work", numbers::slowdown_figure(p).interval)
-                }),
-                color: None,
-            },
-            Price::Unseen(why) => Card {
-                label: "the aggressor pays".into(),
-                value: "not seen".into(),
-                note: format!("because {why}"),
-                color: None,
-            },
-        });
-    }
-    let mut sentences: Vec<String> =
-        said.more.into_iter().map(|(label, text)| format!("{label}: {text}")).collect();
+    let mut sentences: Vec<String> = said.notes.iter().map(|note| format!("Note: {note}.")).collect();
     sentences.extend(checks(proof));
-    sentences.extend(
-        proof
-            .record
-            .refused
-            .iter()
-            .map(|(lever, why)| format!("not offered: {}, because {}", clean(lever), clean(why))),
-    );
+    let refused = &proof.record.refused;
+    let folded = (!refused.is_empty()).then(|| {
+        let line = |(lever, why): &(String, String)| format!("{}: {}", clean(lever), clean(why));
+        (
+            format!("Not offered here: {}, and why", plural(refused.len(), "lever")),
+            refused.iter().map(line).collect(),
+        )
+    });
     Answer {
+        badge: Some(badge(proof.verdict)),
         question: format!(
-            "Does '{}' slow '{}' down by more than {budget}?",
+            "Does '{}' slow '{}' down by more than {}?",
             clean(&task_text::print(&question.aggressor)),
-            clean(&task_text::print(&question.victim))
+            clean(&task_text::print(&question.victim)),
+            numbers::percent(question.budget.0)
         ),
-        headline: said.verdict,
-        cards,
+        headline: said.answer,
+        besides: said.besides,
+        keep: said.keep.map(|how| (how, said.commands)),
+        cards: cards(proof),
         sentences,
-        commands: said.commands,
-        figure: Some(victims(proof)),
+        folded,
+        figure: victims(proof),
+        layout: Layout::Stacked,
     }
+}
+
+fn badge(verdict: Verdict) -> Badge {
+    let color = match verdict {
+        Verdict::NothingNeeded | Verdict::Met => "good",
+        Verdict::Missed => "bad",
+        Verdict::Undecided => "caution",
+        Verdict::NothingHappened => "other",
+    };
+    let (word, how) = word(verdict);
+    Badge { word, how, color }
+}
+
+fn cards(proof: &Proof) -> Vec<Card> {
+    let budget = proof.record.question.budget.0;
+    let mut cards = Vec::new();
+    // Where the control has refused a verdict, nothing was measured beside the aggressor.
+    if !proof.cpus[1].is_empty() {
+        cards.push(card("without a lever", &proof.beside, budget));
+    }
+    if let Some(last) = proof.confirmations.last() {
+        let name = format!("with {}, on fresh trials", clean(&last.tried.candidate.arm.name));
+        cards.push(card(&name, &last.tried.victim, budget));
+        let (value, note) = match &last.tried.price {
+            Price::Slowdown(Ok(price)) => {
+                let figure = numbers::slowdown_figure(price);
+                (figure.value, format!("{} time per unit of its work", figure.interval))
+            }
+            Price::Slowdown(Err(reason)) => ("not known".into(), reason.to_string()),
+            Price::Unseen(why) => ("not seen".into(), format!("because {why}")),
+        };
+        cards.push(Card { label: "cost to the aggressor".into(), value, note, ..Card::default() });
+    }
+    cards
 }
 
 fn card(label: &str, estimate: &Estimate, budget: f64) -> Card {
     let side = side(estimate, budget).trim_start_matches(": ");
-    match estimate {
+    let (value, note) = match estimate {
         Ok(slowdown) => {
             let figure = numbers::slowdown_figure(slowdown);
-            Card {
-                label: label.into(),
-                value: figure.value,
-                note: format!("{}, {side}", figure.interval),
-                color: Some(color(Some(slowdown), budget).into()),
-            }
+            (figure.value, format!("{} {side}", figure.interval))
         }
-        Err(reason) => Card { label: label.into(), value: "-".into(), note: reason.to_string(), color: None },
-    }
+        Err(reason) => (numbers::NO_FIGURE.into(), reason.to_string()),
+    };
+    let color = Some(color(estimate.as_ref().ok(), budget).into());
+    Card { label: format!("victim {label}"), value, note, color, ..Card::default() }
 }
 
-// As it is, with each lever, and what was measured again.
-fn victims(proof: &Proof) -> maud::Markup {
+// Without a lever, with each, and what was measured again; none where nothing has a figure.
+fn victims(proof: &Proof) -> Option<Markup> {
     let budget = proof.record.question.budget.0;
-    let mut rows = vec![row("as it is", &proof.beside, budget)];
-    rows.extend(proof.tried.iter().map(|tried| row(&tried.offer.arm.name, &tried.victim, budget)));
-    for confirmation in &proof.confirmations {
-        let name = format!("again: {}", confirmation.tried.offer.arm.name);
-        rows.push(row(&name, &confirmation.tried.victim, budget));
-    }
+    let mut rows = vec![row("no lever", &proof.beside, budget)];
+    rows.extend(proof.tried.iter().map(|tried| row(&tried.candidate.arm.name, &tried.victim, budget)));
+    rows.extend(proof.confirmations.iter().map(|again| {
+        row(&format!("{}, measured again", again.tried.candidate.arm.name), &again.tried.victim, budget)
+    }));
+    rows.iter().find(|row| row.figure.is_some())?;
     let lines: Vec<Vec<String>> =
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
-    let height = 80 + 26 * rows.len() as u32;
-    let title = format!("Slowdown of the victim; the budget is {}", numbers::percent(budget));
-    let chart = Chart::new(
-        "ranges",
-        Ranges {
-            axis: "slowdown of the victim".into(),
-            unit: "slowdown",
-            rows,
-            mark: Some((1.0 + budget, "budget")),
-        },
-    );
-    Figure {
-        title: &title,
-        explanation: "How much longer a unit of its work takes than alone. Bars are intervals; faint ones lie on either side of the budget. 'Again' is measured on fresh lives.",
-        chart: &chart,
-        height,
-        legend: html! {},
-        table: table(&[("beside the aggressor", Align::Left), ("slowdown", Align::Right)], &lines),
-    }
-    .render()
+    let title = format!("Slowdown of the victim against its budget of {}", numbers::percent(budget));
+    let table = table(&title, &[("beside the aggressor", Align::Left), ("slowdown", Align::Right)], &lines);
+    let ranges = Ranges {
+        axis: "slowdown of the victim".into(),
+        unit: "slowdown",
+        rows,
+        mark: Some((1.0 + budget, "budget")),
+    };
+    let explanation = "How much longer a unit of its work takes than when it runs alone. Bars are intervals; faint ones \
+                       may be on either side of the budget.";
+    Some(ranges.figure(&title, explanation, table))
 }
 
 // On which side of the budget it lies for certain.
@@ -123,13 +128,13 @@ fn color(known: Option<&Interval>, budget: f64) -> &'static str {
 fn row(name: &str, estimate: &Estimate, budget: f64) -> RangeRow {
     let known = estimate.as_ref().ok();
     let color = color(known, budget);
-    let text = format!("{}{}", numbers::slowdown_estimate(estimate), lives(estimate));
+    let text = format!("{}{}", numbers::slowdown_estimate(estimate), trials(estimate));
     RangeRow {
         name: clean(name),
         color: color.into(),
         faint: color == "other",
         figure: known.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
-        text: known.map_or("-".into(), |slowdown| numbers::slowdown_figure(slowdown).value),
+        text: known.map_or(numbers::NO_FIGURE.into(), |slowdown| numbers::slowdown_figure(slowdown).value),
         tip: Tip::new(clean(name)).with("slowdown", text),
     }
 }
@@ -142,7 +147,7 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
     let heads = [
         ("lever", Align::Left),
         ("victim", Align::Right),
-        ("aggressor pays", Align::Right),
+        ("cost to the aggressor", Align::Right),
         ("how to keep it", Align::Left),
     ];
     let lines: Vec<Vec<String>> = proof
@@ -154,20 +159,25 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
                 Price::Unseen(why) => format!("not seen, because {why}"),
             };
             vec![
-                tried.offer.arm.name.clone(),
+                tried.candidate.arm.name.clone(),
                 numbers::slowdown_estimate(&tried.victim),
                 price,
-                tried.offer.keep.clone(),
+                tried.candidate.keep.clone(),
             ]
         })
         .collect();
     let many = match proof.verdict {
-        Verdict::Met => "The one that was chosen was measured again; only that figure is its effect.",
-        _ => "Figures of many tried at once: whoever picks one of them measures it again.",
+        Verdict::Met => "The one that was chosen was measured again, and only that figure is its effect.",
+        _ => {
+            "The best of many tried at once looks better than it is: whoever picks one should measure it again."
+        }
     };
     let body = html! {
-        p { "Both as time per unit of work: the victim against alone, the aggressor against beside as it is. " (many) }
-        (table(&heads, &lines))
+        p {
+            "Both figures are time per unit of work: the victim's compared with running alone, the aggressor's \
+             compared with running beside the victim unchanged. " (many)
+        }
+        (table("Every lever that was tried", &heads, &lines))
     };
-    Some(Section { id: "levers", title: "Levers".into(), body })
+    Some(Section { id: "levers", title: "Levers that were tried".into(), body })
 }

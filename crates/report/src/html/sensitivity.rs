@@ -39,7 +39,7 @@ struct DrawnPoint {
     x: u64,
     /// Value, lower and upper bound.
     figure: [f64; 3],
-    /// Whether the interval leaves out no change.
+    /// Whether the interval shows a change.
     said: bool,
     tip: Tip,
 }
@@ -58,8 +58,8 @@ pub(super) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
         headline,
         cards: found.curves.iter().enumerate().take(MOST_CARDS).filter_map(card).collect(),
         sentences: said,
-        commands: Vec::new(),
         figure: figure(found, digest),
+        ..Answer::default()
     }
 }
 
@@ -74,13 +74,13 @@ fn card((number, curve): (usize, &Curve)) -> Option<Card> {
         (None, None) => match (curve.at_most(), curve.missing()) {
             (Some(most), _) => {
                 let value = if curve.perhaps.is_empty() { "none seen" } else { "none for certain" };
-                (value.into(), format!("{} is left possible", numbers::change(most)))
+                (value.into(), format!("up to {} cannot be ruled out", numbers::change(most)))
             }
             (None, Some((_, reason))) => (reason.short().into(), reason.told()),
             (None, None) => (numbers::NO_FIGURE.into(), "nothing was measured".into()),
         },
     };
-    Some(Card { label: name(curve), value, note, color: Some(color(number).into()) })
+    Some(Card { label: name(curve), value, note, color: Some(color(number).into()), ..Card::default() })
 }
 
 /// The curves; none where no point has a figure.
@@ -115,7 +115,7 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
     let entries = names.iter().map(|(color, name)| ("dot", *color, name.as_str()));
     let level = numbers::percent(found.confidence);
     let explanation = format!(
-        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over lives; full points are those whose interval leaves out no change."
+        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over trials; full points are those whose interval shows a change."
     );
     let chart =
         Chart::new("sensitivity", Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) });
@@ -130,13 +130,14 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
         ("slowdown", Align::Right),
         ("verdict", Align::Left),
     ];
+    let title = "Slowdown over the polluter's footprint";
     let figure = Figure {
-        title: "Slowdown over the polluter's footprint",
+        title,
         explanation: &explanation,
         chart: &chart,
         height: 400,
         legend: legend(entries),
-        table: table(&heads, &lines),
+        table: table(title, &heads, &lines),
     };
     Some(figure.render())
 }
@@ -151,7 +152,7 @@ fn drawn(curve: &Curve, point: &Point) -> Option<DrawnPoint> {
         tip: Tip::new(title)
             .with("slowdown", numbers::slowdown(&slowdown))
             .with("verdict", verdict(&point.finding))
-            .with("lives", slowdown.lives.to_string()),
+            .with("trials", slowdown.trials.to_string()),
     })
 }
 

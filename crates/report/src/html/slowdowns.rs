@@ -1,7 +1,7 @@
 //! Whom co-runners slow down: the matrix of a survey, and a row per case of any experiment.
 
 use maud::{Markup, html};
-use ringfence_analysis::estimate::{Finding, Verdict, WouldSettle};
+use ringfence_analysis::estimate::{Finding, Verdict};
 use ringfence_analysis::results::{CaseResult, CoRunner};
 use ringfence_experiment::plan::Plan;
 use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
@@ -25,7 +25,7 @@ pub(super) fn matrix(survey: &Survey) -> Option<Section> {
     let body = html! {
         p {
             "How much longer a victim takes per unit of work beside each co-runner than alone. \
-             A cell is coloured where the interval leaves out no change; the others are undecided, or within 1 %."
+             A cell is coloured where its interval shows a change; the others are undecided, or within 1 %."
         }
         div class="row" {
             (part(survey, false, "Each at its own rate", (1.0 / most, most)))
@@ -61,7 +61,7 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     let victims: Vec<String> = tables.iter().map(|table| table.victim.clone()).collect();
     let mut heads = vec![("beside", Align::Left)];
     heads.extend(victims.iter().map(|victim| (victim.as_str(), Align::Right)));
-    let numbers = table(&heads, &lines);
+    let numbers = table(title, &heads, &lines);
     let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let height = 44 + 40 * rows.len() as u32;
     let chart =
@@ -69,12 +69,12 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
 }
 
-// Where the interval bears it out.
+// Where the interval supports it.
 fn value(row: &NeighbourRow) -> Option<f64> {
     row.result.effect.as_ref().and_then(|effect| borne_out(&effect.finding))
 }
 
-/// The slowdown, where the interval leaves out no change.
+/// The slowdown, where the interval shows a change.
 pub(super) fn borne_out(finding: &Finding) -> Option<f64> {
     let said = matches!(finding.verdict, Verdict::Slower | Verdict::Faster);
     finding.slowdown.filter(|_| said).map(|slowdown| slowdown.value)
@@ -126,15 +126,7 @@ fn text(result: &CaseResult) -> String {
 }
 
 pub(super) fn verdict(finding: &Finding) -> String {
-    match finding.verdict {
-        Verdict::Slower => "slower".into(),
-        Verdict::Faster => "faster".into(),
-        Verdict::NoChangeLargerThanMargin => {
-            format!("no change larger than {}", numbers::percent(finding.margin))
-        }
-        Verdict::Undecided { lives_needed } => format!("undecided: {}", WouldSettle(lives_needed)),
-        Verdict::NotEstimable(reason) => reason.short().into(),
-    }
+    crate::cases::verdict(finding).0
 }
 
 /// A row for each case with a baseline; none where there is none.
@@ -153,20 +145,12 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     ];
     let lines: Vec<Vec<String>> = results.iter().map(|result| line(plan, result)).collect();
     let title = format!("Slowdown of {metric}");
-    let height = 64 + 26 * rows.len() as u32;
-    let chart = Chart::new(
-        "ranges",
-        Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None },
-    );
-    let figure = Figure {
-        title: &title,
-        explanation: "How much longer a unit of work takes than in the case's baseline. Bars are intervals; faint ones hold no change.",
-        chart: &chart,
-        height,
-        legend: html! {},
-        table: table(&heads, &lines),
-    };
-    Some(Section { id: "slowdowns", title: "Slowdowns".into(), body: figure.render() })
+    let table = table(&title, &heads, &lines);
+    let ranges = Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None };
+    let explanation = "How much longer a unit of work takes than in the case's baseline. Bars are intervals; faint ones \
+                       may be no change.";
+    let body = ranges.figure(&title, explanation, table);
+    Some(Section { id: "slowdowns", title: "Slowdowns".into(), body })
 }
 
 fn row(plan: &Plan, result: &CaseResult) -> RangeRow {

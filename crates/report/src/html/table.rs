@@ -11,21 +11,33 @@ pub(super) enum Align {
     Right,
 }
 
-/// A table that scrolls where it is wider than the page.
-pub(super) fn table<C: AsRef<str>>(heads: &[(&str, Align)], rows: &[Vec<C>]) -> Markup {
-    let class = |column: usize| match heads.get(column) {
-        Some((_, Align::Right)) => Some("number"),
-        _ => None,
+/// Bytes of a figure with its interval and unit; what is longer is words.
+const LONGEST_FIGURE: usize = 44;
+
+/// A table that scrolls where it is wider than the page. Its caption is for those who cannot see what is around it;
+/// the first column says what a row is.
+pub(super) fn table<C: AsRef<str>>(caption: &str, heads: &[(&str, Align)], rows: &[Vec<C>]) -> Markup {
+    let right = |column: usize| heads.get(column).is_some_and(|(_, align)| *align == Align::Right);
+    // A reason in place of a figure may take several lines.
+    let class = |column: usize, text: &str| match right(column) {
+        true if text.len() > LONGEST_FIGURE => Some("number long"),
+        right => right.then_some("number"),
     };
     html! {
-        div class="scroll" {
+        div class="scroll" tabindex="0" role="region" aria-label=(clean(caption)) {
             table {
+                caption class="unseen" { (clean(caption)) }
                 thead {
-                    tr { @for (column, (head, _)) in heads.iter().enumerate() { th class=[class(column)] scope="col" { (head) } } }
+                    tr { @for (column, (head, _)) in heads.iter().enumerate() { th class=[class(column, "")] scope="col" { (head) } } }
                 }
                 tbody {
                     @for row in rows {
-                        tr { @for (column, cell) in row.iter().enumerate() { td class=[class(column)] { (clean(cell.as_ref())) } } }
+                        tr {
+                            @for (column, cell) in row.iter().map(|cell| clean(cell.as_ref())).enumerate() {
+                                @if column == 0 { th class=[class(column, &cell)] scope="row" { (cell) } }
+                                @else { td class=[class(column, &cell)] { (cell) } }
+                            }
+                        }
                     }
                 }
             }

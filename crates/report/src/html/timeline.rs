@@ -1,7 +1,7 @@
 //! The experiment over time.
 
 use maud::{Markup, html};
-use ringfence_analysis::timeline::{Point, Timeline};
+use ringfence_analysis::timeline::{OfTrial, Point, Timeline};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(super) struct Drawn {
     /// The cases' names, to which points refer.
     cases: Vec<String>,
     classes: Vec<Class>,
-    /// Start in s, least, median, greatest, class, life, windows, case (-1 for several), round trip (or -1).
+    /// Start in s, least, median, greatest, class, trial, windows, case (-1 for several), round trip (or -1).
     points: Vec<[f64; 9]>,
 }
 
@@ -33,8 +33,9 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     }
     let body = html! {
         p {
-            "Each window's time per unit of work over the median of its own case: 1x is as usual, drift is a slope, \
-             a machine that toggles has two levels. Colours are the classes by ping-pong between the CPUs in use. Hold Ctrl and scroll over a figure to zoom."
+            "Each window's time per unit of work over the median of its own case: 1x is the usual speed, drift shows as a slope, \
+             and a machine that switches between two states as two levels. Colours show the class, by the round trip between \
+             the CPUs in use. Hold Ctrl and scroll over a figure to zoom."
         }
         div class={ "row" @if with_points.len() == 1 { " one" } } {
             @for digest in &with_points { (figure(digest)) }
@@ -61,11 +62,11 @@ fn figure(digest: &Digest) -> Markup {
     let mut explanation = match per_point {
         1 => format!("{count} windows, a point each."),
         several => format!(
-            "{count} windows; a point is the median of {several} in a row, its bar their least and greatest."
+            "{count} windows; a point is the median of {several} in a row, its bar reaches from the least to the greatest."
         ),
     };
     if *stalled > 0 {
-        explanation += &format!(" {} without any work not drawn.", plural(*stalled, "window"));
+        explanation += &format!(" Not drawn: {} without any work.", plural(*stalled, "window"));
     }
     let names: Vec<(&str, String)> = present.iter().map(|class| (color(*class), class.to_string())).collect();
     Figure {
@@ -74,7 +75,7 @@ fn figure(digest: &Digest) -> Markup {
         chart: &chart,
         height: 190,
         legend: legend(names.iter().map(|(color, name)| ("dot", *color, name.as_str()))),
-        table: by_life(&digest.findings.plan, points),
+        table: by_trial(&digest.findings.plan, &digest.findings.timeline),
     }
     .render()
 }
@@ -99,63 +100,28 @@ fn drawn(point: &Point) -> [f64; 9] {
         round(point.median, 4),
         round(point.greatest, 4),
         class as f64,
-        f64::from(point.life),
+        f64::from(point.trial),
         point.windows as f64,
         point.case.map_or(-1.0, |case| case as f64),
         point.ping_ns.map_or(-1.0, |ns| round(ns, 1)),
     ]
 }
 
-// Windows by life: a row for each would be longer than the page.
-fn by_life(plan: &Plan, points: &[Point]) -> Markup {
+// Windows by trial: a row for each would be longer than the page.
+fn by_trial(plan: &Plan, timeline: &Timeline) -> Markup {
     const MOST: usize = 60;
-    let mut rows: Vec<(u32, f64, usize, f64, f64, Vec<f64>)> = Vec::new();
-    for point in points {
-        match rows.last_mut().filter(|row| row.0 == point.life) {
-            Some(row) => {
-                row.2 += point.windows;
-                row.3 = row.3.min(point.least);
-                row.4 = row.4.max(point.greatest);
-                row.5.push(point.median);
-            }
-            None => rows.push((
-                point.life,
-                point.at_s,
-                point.windows,
-                point.least,
-                point.greatest,
-                vec![point.median],
-            )),
-        }
-    }
-    let heads = [
-        ("life", Align::Right),
-        ("from", Align::Right),
-        ("windows", Align::Right),
-        ("least", Align::Right),
-        ("median", Align::Right),
-        ("greatest", Align::Right),
-    ];
-    let lines: Vec<Vec<String>> = rows
-        .iter_mut()
-        .take(MOST)
-        .map(|(life, at, windows, least, greatest, medians)| {
-            medians.sort_by(f64::total_cmp);
-            let median = medians[medians.len() / 2];
-            vec![
-                life.to_string(),
-                format!("{at:.1} s"),
-                windows.to_string(),
-                format!("{least:.3}"),
-                format!("{median:.3}"),
-                format!("{greatest:.3}"),
-            ]
-        })
-        .collect();
+    let rows = timeline.by_trial();
+    let heads = ["trial", "from", "windows", "least", "median", "greatest"].map(|head| (head, Align::Right));
+    let line = |row: &OfTrial| {
+        let times = [row.least, row.median, row.greatest].map(|time| format!("{time:.3}"));
+        let first = [row.trial.to_string(), format!("{:.1} s", row.at_s), row.windows.to_string()];
+        first.into_iter().chain(times).collect()
+    };
+    let lines: Vec<Vec<String>> = rows.iter().take(MOST).map(line).collect();
     let more = rows.len().saturating_sub(MOST);
     html! {
-        p class="note" { "By the life that a point begins in; figures are times per unit of " (plan.experiment.metric) " over the case's median." }
-        (table(&heads, &lines))
-        @if more > 0 { p class="note" { "and " (plural(more, "more life").replace("lifes", "lives")) } }
+        p class="note" { "By the trial that a point begins in; figures are times per unit of " (plan.experiment.metric) " over the case's median." }
+        (table("Windows by trial", &heads, &lines))
+        @if more > 0 { p class="note" { "and " (plural(more, "more trial")) } }
     }
 }

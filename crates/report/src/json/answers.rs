@@ -31,7 +31,7 @@ pub fn proof<'a>(
         left: &'a [String],
     }
     let dataset = dir.display().to_string();
-    Document { schema: "ringfence/proof/2", body: Proof { dataset, ended_early, proof, kept, left } }
+    Document { schema: "ringfence/proof/3", body: Proof { dataset, ended_early, proof, kept, left } }
 }
 
 /// Who bears whom, the datasets in `dir`.
@@ -43,7 +43,7 @@ pub fn pairs<'a>(question: &'a Question, outcome: &'a Outcome, dir: &Path) -> im
         outcome: &'a Outcome,
     }
     let dataset = dir.display().to_string();
-    Document { schema: "ringfence/pairs/2", body: Pairs { dataset, question, outcome } }
+    Document { schema: "ringfence/pairs/3", body: Pairs { dataset, question, outcome } }
 }
 
 /// A policy and how it was found, the datasets in `dir`; and the file that holds it, where it was written.
@@ -79,7 +79,7 @@ pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> imp
     };
     let policy_file = policy_file.map(|path| path.display().to_string());
     let body = Policy { dataset: dir.display().to_string(), policy_file, tuned };
-    Document { schema: "ringfence/tuned/2", body }
+    Document { schema: "ringfence/tuned/3", body }
 }
 
 /// Datasets cell by cell; those that could not be compared, with the reason; and those that only one folder has.
@@ -109,7 +109,7 @@ pub fn comparisons<'a>(
     #[derive(Serialize)]
     struct Alone<'a> {
         name: &'a str,
-        lacks: Side,
+        missing_from: Side,
     }
     fn one(Compared { name, before, after, comparison }: &Compared) -> One<'_> {
         One { name, before, after, comparison }
@@ -117,7 +117,7 @@ pub fn comparisons<'a>(
     let body = Comparisons {
         compared: compared.iter().map(one).collect(),
         refused: refused.iter().map(|(name, why)| Refused { name, why }).collect(),
-        alone: alone.iter().map(|(lacks, name)| Alone { name, lacks: *lacks }).collect(),
+        alone: alone.iter().map(|(missing_from, name)| Alone { name, missing_from: *missing_from }).collect(),
     };
-    Document { schema: "ringfence/comparison/2", body }
+    Document { schema: "ringfence/comparison/3", body }
 }

@@ -64,7 +64,7 @@ impl<'a> Experiment<'a> {
 
 /// An experiment that was measured, its dataset in `dir`.
 pub fn experiment(found: &Findings, dir: &Path) -> impl Serialize {
-    Document { schema: "ringfence/experiment/2", body: Experiment::new(found, dir) }
+    Document { schema: "ringfence/experiment/3", body: Experiment::new(found, dir) }
 }
 
 /// Datasets again, each with its folder.
@@ -99,7 +99,7 @@ pub fn lock_measured<'a>(notes: &'a [String], all: &'a [(PathBuf, Findings)]) ->
         experiments: Vec<Experiment<'a>>,
     }
     let experiments = all.iter().map(|(dir, found)| Experiment::new(found, dir)).collect();
-    Document { schema: "ringfence/lock-measure/2", body: Measured { notes, experiments } }
+    Document { schema: "ringfence/lock-measure/3", body: Measured { notes, experiments } }
 }
 
 /// Shipped experiments beside what was published of them, their datasets in `dir`.
@@ -148,7 +148,7 @@ pub fn reproduced(all: &[reproduce::Reproduced], dir: &Path) -> impl Serialize {
     }
     let experiments = all.iter().map(one).collect();
     let body = Reproduced { dataset: dir.display().to_string(), experiments };
-    Document { schema: "ringfence/reproduced/2", body }
+    Document { schema: "ringfence/reproduced/3", body }
 }
 
 #[derive(Default, Serialize)]

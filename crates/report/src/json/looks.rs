@@ -16,7 +16,7 @@ pub fn topology(topology: &Topology) -> impl Serialize {
     Document { schema: "ringfence/topology/2", body: topology }
 }
 
-/// What spoils measurements, and what can be written to.
+/// Sources of noise, and what can be written to.
 pub fn doctor(machine: &Machine) -> impl Serialize {
     #[derive(Serialize)]
     struct Doctor<'a> {

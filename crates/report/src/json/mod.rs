@@ -1,6 +1,6 @@
 //! What `--json` prints: a document for each kind of answer, of the same values as text and pages.
 //!
-//! Each says in `schema` what it is, such as `ringfence/experiment/2`: one string, so that a file which is found a
+//! Each says in `schema` what it is, such as `ringfence/experiment/3`: one string, so that a file which is found a
 //! year later tells its kind and its version, and one comparison refuses what a reader does not know. The kinds
 //! are described in `docs/schema`, and `docs/json.md` says what a version promises.
 

@@ -94,7 +94,7 @@ pub fn survey(found: &survey::Survey, dir: &Path) -> impl Serialize {
         advice: found.advice.iter().map(Advised::from).collect(),
         ended_early: found.ended_early.as_deref(),
     };
-    Document { schema: "ringfence/survey/2", body }
+    Document { schema: "ringfence/survey/3", body }
 }
 
 impl<'a> From<&'a survey::CostRow> for CostRow<'a> {

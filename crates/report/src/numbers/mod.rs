@@ -2,17 +2,20 @@
 //!
 //! The last digit shown is worth at most half of the interval's half-width (`24.3 [23.9, 24.8]`,
 //! but `24.30 [24.15, 24.45]`), and both bounds have as many decimals as the figure. A figure
-//! that is no number is shown as [`NO_FIGURE`]; `NaN` and `inf` appear nowhere.
+//! that is not a number is shown as [`NO_FIGURE`]; `NaN` and `inf` appear nowhere.
 
 mod digits;
 #[cfg(test)]
 #[path = "../../tests/inside/numbers.rs"]
 mod tests;
+mod unbroken;
 
 use std::fmt;
 use std::time::Duration;
 
 use ringfence_analysis::estimate::{Difference, Estimate, Interval};
+
+pub(crate) use unbroken::{NO_BREAK, unbroken};
 
 use digits::{decimals, number, rounded, scientific, signed};
 
@@ -98,7 +101,7 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
     let reads_as_none = |d: usize| {
         (low > 1.0 && rounded(figures[1], d) <= none)
             || (high < 1.0 && rounded(figures[2], d) >= none)
-            // No time at all is no slowdown either.
+            // No time at all is not a slowdown either.
             || (factor && low > 0.0 && rounded(low, d) <= 0.0)
     };
     let start = decimals(figures, factor);

@@ -4,7 +4,8 @@ use ringfence_analysis::estimate::Interval;
 use ringfence_studies::survey::advice::{Advice, AfterClwb, Beside, Pacing};
 use ringfence_studies::survey::answer::{ForBlock, Seen};
 
-use super::headline::{at_most, capital, listed, ns, slower};
+use super::headline::{CHANCE, left, ns, slower};
+use crate::text::{capital, listed};
 
 /// One thing that is advised, in a sentence.
 pub fn advice(said: &Advice) -> String {
@@ -16,38 +17,38 @@ pub fn advice(said: &Advice) -> String {
         }
         Advice::Beside { victim, writers, at_most } => beside(victim, writers, *at_most),
         Advice::Paced { victim, writer: name, pacing: Pacing::Helps, at_most: most, .. } => format!(
-            "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({} at most is left possible): pacing helps.",
-            at_most(*most)
+            "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({}): pacing helps.",
+            left(Some(*most))
         ),
         Advice::Paced { victim, writer: name, pacing, slowdown, .. } => {
             let what = match pacing {
-                Pacing::HelpsInPart => "part of it is its speed, not all",
-                _ => "it is not its speed alone",
+                Pacing::HelpsInPart => "its speed is part of the cause, not all of it",
+                _ => "its speed alone is not the cause",
             };
             let how = slower(slowdown);
-            format!("Paced to the slowest writer's rate, {name} still slows {victim}, {how}: {what}.")
+            format!("Paced to the slowest writer's rate, {name} still slows {victim} ({how}): {what}.")
         }
         Advice::Moved => {
-            "The CPUs did not keep their distance: by ping-pong they shared a cache part of the time and lay apart at others. Look at the figures of each class; the machine underneath moves what it shows as cores.".into()
+            "The CPUs did not stay where they were: by their round trip they shared a cache at some times and did not at others. Compare the figures by class: the host moves what this machine sees as cores.".into()
         }
     }
 }
 
 fn cheapest(block: &ForBlock) -> String {
-    let ways = block.cheapest();
+    let methods = block.cheapest();
     let costs: Vec<String> =
-        ways.iter().map(|way| format!("{} at {}", way.instruction, ns(way.cost.value))).collect();
+        methods.iter().map(|method| format!("{} at {}", method.instruction, ns(method.cost.value))).collect();
     let mut text = format!(
         "{} ({} blocks made durable one by one) cost least with {} a line",
         capital(block.what),
         block.block,
         listed(&costs, "or")
     );
-    if ways.len() > 1 {
+    if methods.len() > 1 {
         text += ", which could not be told apart";
     }
     // Against each of the tied ones it is dearer; the factor is one of the first.
-    if let (Some(next), [best]) = (block.next(), &ways[..]) {
+    if let (Some(next), [best]) = (block.next(), &methods[..]) {
         let times = next.cost.value / best.cost.value;
         let factor = if times < 1.95 {
             format!("{:.0} % less than {}", (1.0 - 1.0 / times) * 100.0, next.instruction)
@@ -97,29 +98,22 @@ fn beside(victim: &str, writers: &[Beside], most: Option<f64>) -> String {
     let mut slowed: Vec<&Beside> = with(Seen::Slows).collect();
     let low = |one: &Beside| one.slowdown.map_or(0.0, |slowdown| slowdown.low);
     slowed.sort_by(|a, b| low(b).total_cmp(&low(a)));
-    let how = |one: &Beside| format!("{} {}", one.writer, slower(&one.slowdown));
+    let how = |one: &Beside| format!("{} with {}", slower(&one.slowdown), one.writer);
     let mut parts: Vec<String> = slowed.into_iter().map(how).collect();
     let perhaps: Vec<String> = with(Seen::Perhaps).map(how).collect();
     if !perhaps.is_empty() {
-        parts.push(format!(
-            "perhaps {}, by that interval alone, not once all are taken together",
-            listed(&perhaps, "and")
-        ));
+        parts.push(format!("perhaps {}, {CHANCE}", listed(&perhaps, "and")));
     }
     let unknown = names(Seen::NotKnown);
     if !unknown.is_empty() {
-        parts.push(format!("not known for {}", listed(&unknown, "and")));
+        parts.push(format!("not known with {}", listed(&unknown, "and")));
     }
     let calm = names(Seen::No);
-    let left = most.map_or_else(
-        || "what is left possible is not known".into(),
-        |most| format!("what these figures leave possible is {} at most", at_most(most)),
-    );
     if calm.len() == writers.len() {
-        return format!("No writer was seen to slow {victim} on the next core; {left}.");
+        return format!("No writer was seen to slow {victim} on the next core; {}.", left(most));
     }
     if !calm.is_empty() {
-        parts.push(format!("not seen for {} ({left})", listed(&calm, "and")));
+        parts.push(format!("no slowdown seen with {} ({})", listed(&calm, "and"), left(most)));
     }
     format!("{} beside a writer on the next core: {}.", capital(victim), parts.join("; "))
 }

@@ -14,6 +14,9 @@ const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
 const PLACES: [(FenceAt, &str); 3] =
     [(FenceAt::None, "no fence"), (FenceAt::Block, "a fence a block"), (FenceAt::Line, "a fence a line")];
 
+/// What the columns of parts are.
+pub(crate) const PARTS: &str = "copy: plain stores to cached lines; ownership: what cold lines add, because they are read first; instruction: what flushing adds without fences (for nt: compared with the copy); fence: what fences add; reload: how much longer it takes to load the line again than a cached one";
+
 pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     if survey.cost.is_empty() {
         return;
@@ -23,7 +26,7 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for block in BLOCKS {
         out.push_str(&cost_table(&survey.cost, block).render(style));
     }
-    let note = "without a fence, and by plain stores, nothing is durable when the writer goes on";
+    let note = "without a fence, and with plain stores, nothing is durable when the writer moves on";
     faint(out, note, style);
     out.push('\n');
     if !survey.parts.is_empty() {
@@ -97,7 +100,6 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
         ]);
     }
     out.push_str(&table.render(style));
-    let legend = "copy: plain stores to cached lines; ownership: what cold lines add, which are read first; instruction: what flushing adds without fences (for nt: against the copy); fence: what fences add; reload: what loading a line again costs more than a cached one";
-    faint(out, legend, style);
+    faint(out, PARTS, style);
     out.push('\n');
 }

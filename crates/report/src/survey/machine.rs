@@ -55,7 +55,7 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
     out.push('\n');
     let brief = crate::doctor_brief(&machine.findings, style);
     if !brief.is_empty() {
-        heading(out, "What spoils measurements here ('ringfence doctor' says more)", style);
+        heading(out, "Sources of noise here ('ringfence doctor' says more)", style);
         out.push_str(&brief);
         out.push('\n');
     }

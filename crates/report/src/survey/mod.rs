@@ -14,10 +14,24 @@ use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
 
 pub use advice::advice;
+pub(crate) use costs::PARTS;
 pub use headline::headline;
+pub(crate) use headline::{CHANCE, cheapest, gentler, ns, to_others};
 pub use machine::machine_line;
 pub(crate) use machine::{describe, holds, round_trip};
 pub(crate) use neighbours::perhaps;
+
+/// What an interval is.
+pub(crate) const INTERVALS: &str = "95 % intervals over trials, each trial a new start of the victim.";
+
+/// How precise the slowdowns are.
+pub(crate) fn precision(median: f64, worst: f64) -> String {
+    format!(
+        "Precision: half of the slowdowns are known to within {}, the worst to within {}.",
+        numbers::coarse(median),
+        numbers::coarse(worst)
+    )
+}
 
 /// Starts of the chase at which it did not wait for what it is meant to, in a sentence.
 pub(crate) fn outside(starts: &Outside) -> String {
@@ -54,7 +68,7 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
         out.push('\n');
     }
     for starts in &survey.outside {
-        paragraph(&mut out, 0, &format!("not as meant: {}", outside(starts)), style);
+        paragraph(&mut out, 0, &format!("not as intended: {}", outside(starts)), style);
     }
     for line in &survey.not_run {
         paragraph(&mut out, 0, &format!("not run: {line}"), style);
@@ -63,16 +77,11 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
         paragraph(&mut out, 0, &format!("not probed: {line}"), style);
     }
     if let Some(why) = &survey.ended_early {
-        let text = format!("ended early: {why}; what follows from it is missing above");
+        let text = format!("ended early: {why}; what depends on the rest is missing above");
         paragraph(&mut out, 0, &text, style);
     }
     if let Some((median, worst)) = survey.precision {
-        let text = format!(
-            "Precision achieved: slowdowns to within {} in the median, {} at worst. [lo, hi]: 95 % intervals over lives, each life a new start of the victim.",
-            numbers::coarse(median),
-            numbers::coarse(worst)
-        );
-        faint(&mut out, &text, style);
+        faint(&mut out, &format!("{} [lo, hi]: {INTERVALS}", precision(median, worst)), style);
     }
     out
 }

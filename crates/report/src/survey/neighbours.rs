@@ -29,7 +29,7 @@ pub(crate) fn perhaps(survey: &Survey) -> Option<String> {
     let seen = rows.clone().filter(|row| row.seen != Seen::NotKnown).count();
     rows.clone().find(|row| row.seen == Seen::Perhaps)?;
     Some(format!(
-        "slower?: by this interval alone, not once all {seen} are taken together: of so many, some leave out no change by chance"
+        "slower?: this comparison's own interval shows a slowdown, but among {seen} comparisons a few do so by chance; with intervals wide enough to hold for all {seen} at once, there may be none"
     ))
 }
 

@@ -12,7 +12,7 @@ pub(super) fn list(cpus: &CpuSet) -> String {
         let step = others.first().map_or(1, |next| next - first);
         let run = rest.windows(2).take_while(|pair| pair[1] - pair[0] == step).count() + 1;
         let last = rest[run - 1];
-        // Two or three CPUs far from each other are no series.
+        // Two or three CPUs far from each other are not a series.
         let taken = match step {
             1 if run > 1 => {
                 parts.push(format!("{first}-{last}"));
@@ -54,24 +54,5 @@ pub(super) fn regular_siblings(topology: &Topology) -> Option<CpuId> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn series_fold() {
-        for (set, text) in [
-            ("", ""),
-            ("3", "3"),
-            ("0-7,32-39", "0-7,32-39"),
-            ("0,2,4,6,8,10", "0-10:2"),
-            ("1,3,5,7,33,35,37,39", "1-7:2,33-39:2"),
-            ("0,2,4", "0,2,4"),
-            ("0,32", "0,32"),
-            ("0,4,8,12,13", "0-12:4,13"),
-            ("0,1,4,5", "0-1,4-5"),
-        ] {
-            let set: CpuSet = set.parse().unwrap();
-            assert_eq!(list(&set), text);
-        }
-    }
-}
+#[path = "../../tests/inside/cpus.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use ringfence_analysis::estimate::{Interval, NotEstimable};
 use super::*;
 
 fn interval(value: f64, low: f64, high: f64) -> Interval {
-    Interval { value, low, high, level: 0.95, lives: 10, spread: 0.02 }
+    Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02 }
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn counts_and_shares() {
 
 #[test]
 fn what_is_not_estimable_says_why() {
-    let reason = NotEstimable::TooFewLives { lives: 1 };
-    let text = "too few lives: 1, and a figure takes at least 4";
+    let reason = NotEstimable::TooFewTrials { trials: 1 };
+    let text = "too few trials: 1, and a figure takes at least 4";
     assert_eq!(slowdown_estimate(&Err(reason)), text);
     assert_eq!(ns_estimate(&Err(reason)), text);
     assert_eq!(ns_estimate(&Ok(interval(24.3, 23.9, 24.8))), "24.3 ns [23.9, 24.8]");

@@ -16,9 +16,9 @@ use crate::golden::check;
 
 const LEVEL: f64 = 0.95;
 
-/// A plan in which everything is run: what this test's processor lacks is no matter.
+/// A plan in which everything is run: what this test's processor lacks does not matter.
 fn plan(roles_and_arms: &str) -> Plan {
-    let head = "schema = 1\nname = 'x'\nmetric = 'victim'\nmeasure = { looks = [20] }\n";
+    let head = "schema = 2\nname = 'x'\nmetric = 'victim'\nmeasure = { looks = [20] }\n";
     let experiment = Experiment::parse(&format!("{head}{roles_and_arms}")).unwrap();
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let mut plan = Plan::new(&experiment, &topology, None).unwrap();
@@ -27,7 +27,7 @@ fn plan(roles_and_arms: &str) -> Plan {
 }
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
-    Ok(Interval { value, low, high, level: LEVEL, lives: 20, spread: 0.02 })
+    Ok(Interval { value, low, high, level: LEVEL, trials: 20, spread: 0.02 })
 }
 
 fn around(value: f64, half: f64) -> Estimate {
@@ -52,7 +52,7 @@ fn result(plan: &Plan, case: usize, ns_per_unit: Estimate) -> CaseResult {
 fn effect(slowdown: Estimate, classes: &[(Class, u32, Estimate)]) -> Option<Effect> {
     let finding = Finding::new(&slowdown, 0.01);
     let pairs = classes.iter().map(|(_, pairs, _)| pairs).sum();
-    let estimate = |pairs, slowdown| ClassEstimate { pairs, lives: 20, slowdown };
+    let estimate = |pairs, slowdown| ClassEstimate { pairs, trials: 20, slowdown };
     let by_class = ByClass {
         all: estimate(pairs, slowdown),
         classes: classes.iter().map(|(class, pairs, one)| (*class, estimate(*pairs, *one))).collect(),
@@ -92,11 +92,11 @@ fn some_writes_fail_and_some_are_not_run() {
     plan.not_run.push(NotRun { case: 5, reason: "the target has no room for 256MiB".into() });
     let mut results = vec![
         result(&plan, 0, around(412.0, 0.004)),
-        result(&plan, 1, Err(NotEstimable::NoWork { lives: 3, of: 20 })),
+        result(&plan, 1, Err(NotEstimable::NoWork { trials: 3, of: 20 })),
         result(&plan, 4, around(31.8, 0.003)),
     ];
     if let Ok(interval) = &mut results[2].ns_per_unit {
-        interval.lives = 17;
+        interval.trials = 17;
     }
     check("cases-write-partly", |style| ringfence_report::cases(&plan, &results, style));
 }
@@ -135,7 +135,7 @@ fn neighbours() {
     let classes = [
         (Class::Sharing, 214, around(12.1, 0.025)),
         (Class::Apart, 185, interval(1.002, 0.997, 1.007)),
-        (Class::Mixed, 1, Err(NotEstimable::TooFewLives { lives: 1 })),
+        (Class::Mixed, 1, Err(NotEstimable::TooFewTrials { trials: 1 })),
     ];
     let sharing = |estimate| effect(estimate, &[(Class::Sharing, 400, estimate)]);
     let effects = [
@@ -208,7 +208,7 @@ fn long_labels_many_arms_and_looks() {
             low: 3.9e10,
             high: 4.0e10,
             level: 1.0 - 0.05 / 3.0,
-            lives: 10,
+            trials: 10,
             spread: 0.02,
         });
         let mut result = result(&plan, case, ns);

@@ -7,7 +7,7 @@ use crate::golden::check;
 
 fn around(value: f64, half: f64) -> Estimate {
     let (low, high) = (value * f64::exp(-half), value * f64::exp(half));
-    Ok(Interval { value, low, high, level: 0.95, lives: 12, spread: 0.02 })
+    Ok(Interval { value, low, high, level: 0.95, trials: 12, spread: 0.02 })
 }
 
 fn cell(arm: &str, label: &str, figure: Figure, before: Estimate, after: Estimate, change: Estimate) -> Cell {
@@ -22,10 +22,10 @@ pub fn comparison() -> Comparison {
         before: before.into(),
         after: after.into(),
     };
-    let missing = |label: &str, lacks, reason: Option<&str>| Missing {
+    let missing = |label: &str, missing_from, reason: Option<&str>| Missing {
         arm: "beside".into(),
         label: label.into(),
-        lacks,
+        missing_from,
         reason: reason.map(str::to_owned),
     };
     let stalled = || Err(NotEstimable::Stalled { baseline: 0, arm: 2, of: 12 });
@@ -93,7 +93,7 @@ fn a_comparison() {
     check("compare", |style| ringfence_report::compare(&comparison(), style));
     assert_eq!(
         ringfence_report::compare_answer(&comparison()),
-        "Of 5 cells 2 changed, 1 did not by more than the margin, 2 are undecided. The largest figure in beside clwb: slowed more, 11.9x [11.5, 12.3]."
+        "Of 5 cells 2 changed, 1 did not change by more than the margin, and 2 are undecided. The largest change is that of beside clwb: slowed more, 11.9x [11.5, 12.3]."
     );
 }
 

@@ -14,7 +14,7 @@ const WRITERS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "plain store"
 
 fn interval(value: f64, half: f64, level: f64) -> Interval {
     let (low, high) = (value / half.exp(), value * half.exp());
-    Interval { value, low, high, level, lives: 10, spread: half }
+    Interval { value, low, high, level, trials: 10, spread: half }
 }
 
 // A row's own interval, and one that is `wider` times as wide.
@@ -81,9 +81,9 @@ fn same(said: &str, named: &str) -> bool {
     said.to_lowercase() == named
 }
 
-fn for_block(survey: &Survey, block: Bytes) -> Vec<answer::Way> {
+fn for_block(survey: &Survey, block: Bytes) -> Vec<answer::Method> {
     let of = survey.answer.iter().flat_map(|answer| &answer.blocks).find(|of| of.block == block);
-    of.map_or_else(Vec::new, |of| of.ways.clone())
+    of.map_or_else(Vec::new, |of| of.methods.clone())
 }
 
 // Who was not seen to slow anybody, and by how much they may at most.
@@ -91,13 +91,16 @@ fn calm(headline: &str) -> Vec<(Vec<String>, f64)> {
     let ends = headline.match_indices(" not seen to slow anybody (");
     ends.map(|(at, end)| {
         let before = &headline[..at];
-        let before = before.strip_suffix(" were").unwrap();
+        let before = before.strip_suffix(" was").unwrap();
         let start =
             ["; ", ": ", ". "].iter().filter_map(|mark| Some(before.rfind(mark)? + 2)).max().unwrap_or(0);
-        let most = headline[at + end.len()..].split_once(" at most").unwrap().0;
+        let most =
+            headline[at + end.len()..].split_once(" cannot be").unwrap().0.trim_start_matches("up to ");
         // `small appends with clflush or clwb` are two.
         let mut what = "";
-        let all = names(&before[start..]);
+        let told =
+            before[start..].strip_prefix("writing ").or(before[start..].strip_prefix("Writing ")).unwrap();
+        let all = names(told);
         let each = all.iter().map(|name| match name.split_once(" with ") {
             Some((of, _)) => {
                 what = of;
@@ -111,13 +114,13 @@ fn calm(headline: &str) -> Vec<(Vec<String>, f64)> {
 }
 
 fn check_headline(survey: &Survey, headline: &str) {
-    let first = between(headline, "durable here: ", ".").unwrap();
+    let first = between(headline, "cost least here ", ".").unwrap();
     let mut told = 0;
     for part in first.split("; ") {
-        let (ways, what) = part.split_once(" for ").unwrap();
+        let (methods, what) = part.strip_prefix("with ").unwrap().split_once(" for ").unwrap();
         for (block, name) in answer::WRITTEN {
             if what.contains(&format!("{name} ({block} blocks)")) {
-                cheapest_of(&names(ways), &costs(survey, block.0), headline);
+                cheapest_of(&names(methods), &costs(survey, block.0), headline);
                 told += 1;
             }
         }
@@ -125,8 +128,8 @@ fn check_headline(survey: &Survey, headline: &str) {
     let known = answer::WRITTEN.iter().filter(|(block, _)| !costs(survey, block.0).is_empty()).count();
     assert_eq!(told, known, "{headline}");
     // Of each that is called cheapest it is said what it does to others, once.
-    let Some((_, others)) = headline.split_once(" Next to others: ") else {
-        assert!(headline.ends_with("Whom they disturb was not measured."), "{headline}");
+    let Some((_, others)) = headline.split_once(" Beside other tasks: ") else {
+        assert!(headline.ends_with("What they do to other tasks was not measured."), "{headline}");
         return;
     };
     let calm = calm(others);
@@ -140,16 +143,16 @@ fn check_headline(survey: &Survey, headline: &str) {
                 assert!(rows.iter().all(|(_, row)| own(row).unwrap().high <= most + 1e-9), "{headline}");
             }
             for (table, row) in rows {
-                if others.contains(&format!("{named} slow {} (", table.victim)) {
+                if others.contains(&format!("{named} slows {} (", table.victim)) {
                     assert!(own(row).unwrap().low > 1.0 && row.together.unwrap().low > 1.0, "{headline}");
                 }
-                if others.contains(&format!("{named} perhaps slow {} (", table.victim)) {
+                if others.contains(&format!("{named} may slow {} (", table.victim)) {
                     assert!(own(row).unwrap().low > 1.0 && row.together.unwrap().low <= 1.0, "{headline}");
                 }
             }
         }
-        for way in for_block(survey, block).iter().filter(|way| way.cheapest) {
-            assert!(others.contains(what) && others.contains(way.instruction), "{headline}");
+        for method in for_block(survey, block).iter().filter(|method| method.cheapest) {
+            assert!(others.contains(what) && others.contains(method.instruction), "{headline}");
         }
     }
 }
@@ -158,9 +161,11 @@ fn check_advice(survey: &Survey) {
     for said in &said(survey) {
         for (block, _) in answer::WRITTEN {
             if said.contains(&format!("({block} blocks made durable one by one)")) {
-                let ways = between(said, "cost least with ", " a line").unwrap();
-                let named: Vec<String> =
-                    names(ways).iter().map(|way| way.split(' ').next().unwrap().to_owned()).collect();
+                let methods = between(said, "cost least with ", " a line").unwrap();
+                let named: Vec<String> = names(methods)
+                    .iter()
+                    .map(|method| method.split(' ').next().unwrap().to_owned())
+                    .collect();
                 cheapest_of(&named, &costs(survey, block.0), said);
             }
         }
@@ -174,7 +179,7 @@ fn check_advice(survey: &Survey) {
             if !said.starts_with(&victim) {
                 continue;
             }
-            let calm = between(said, "not seen for ", " (").map_or_else(Vec::new, names);
+            let calm = between(said, "no slowdown seen with ", " (").map_or_else(Vec::new, names);
             for row in rows {
                 let slower = own(row).is_some_and(|own| own.low > 1.0);
                 let not_seen = calm.contains(&row.label);
@@ -182,15 +187,15 @@ fn check_advice(survey: &Survey) {
                 assert_eq!(
                     slower,
                     said.contains(&format!(
-                        "{} {}",
-                        row.label,
-                        ringfence_report::sentence(&Finding::new(&row.slowdown(), 0.0))
+                        "{} with {}",
+                        ringfence_report::sentence(&Finding::new(&row.slowdown(), 0.0)),
+                        row.label
                     )) && !not_seen
                         && own(row).is_some(),
                     "{said}"
                 );
                 if not_seen {
-                    let most = bound(between(said, "leave possible is ", " at most").unwrap());
+                    let most = bound(between(said, "up to ", " cannot be").unwrap());
                     assert!(own(row).unwrap().high <= most + 1e-9, "{said}");
                 }
             }
@@ -238,10 +243,17 @@ fn what_was_reported_is_not_said_again() {
     assert!(headline.contains("clflush, clflushopt or clwb for small appends (64B blocks)"), "{headline}");
     assert!(headline.contains("nt for pages (4KiB blocks) and bulk (1MiB blocks)"), "{headline}");
     assert!(
-        headline.contains("pages with nt perhaps slow ") && headline.contains("[0.1, 6.8]"),
+        headline.contains("writing pages with nt may slow ") && headline.contains("[0.1, 6.8]"),
         "{headline}"
     );
-    assert!(says(&survey, &["Chase beside a writer", "perhaps nt slower by 3.4 %", "not seen for clflush"]));
+    assert!(says(
+        &survey,
+        &[
+            "Chase beside a writer",
+            "perhaps slower by 3.4 % [0.1, 6.8] with nt",
+            "no slowdown seen with clflush"
+        ]
+    ));
     assert!(!says(&survey, &["No writer was seen"]));
 }
 
@@ -249,7 +261,7 @@ fn figure() -> impl Strategy<Value = Result<(f64, f64), NotEstimable>> {
     prop_oneof![
         12 => (-0.3..0.6f64, 0.001..0.5f64).prop_map(|(log, half)| Ok((log.exp(), half))),
         4 => (-0.02..0.02f64, 0.001..0.03f64).prop_map(|(log, half)| Ok((log.exp(), half))),
-        1 => Just(Err(NotEstimable::TooFewLives { lives: 2 })),
+        1 => Just(Err(NotEstimable::TooFewTrials { trials: 2 })),
         1 => Just(Err(NotEstimable::Stalled { baseline: 0, arm: 1, of: 10 })),
     ]
 }
@@ -257,7 +269,7 @@ fn figure() -> impl Strategy<Value = Result<(f64, f64), NotEstimable>> {
 fn cost() -> impl Strategy<Value = Estimate> {
     prop_oneof![
         9 => (0.0..5.0f64, 0.001..0.4f64).prop_map(|(log, half)| Ok(interval(log.exp(), half, 0.95))),
-        1 => Just(Err(NotEstimable::TooFewLives { lives: 3 })),
+        1 => Just(Err(NotEstimable::TooFewTrials { trials: 3 })),
     ]
 }
 

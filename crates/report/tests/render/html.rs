@@ -20,10 +20,19 @@ use ringfence_studies::survey::Survey;
 
 pub const HOSTILE: &str = "</script><img src=x onerror=\"document.title='hit'\">&<!--\u{202e}";
 
-/// Compares with `tests/golden-html/NAME.html`, an element a line; `RINGFENCE_BLESS=1` writes it anew.
+/// A page with ordinary spaces in its figures.
+pub fn spaced(page: &Page) -> String {
+    html::page(page).replace('\u{a0}', " ")
+}
+
+/// Compares with `tests/golden-html/NAME.html`, an element a line; `RINGFENCE_BLESS=1` writes it anew. Hands back the
+/// page with ordinary spaces in its figures.
 #[track_caller]
 pub fn check(name: &str, page: &Page) -> String {
     let text = html::page(page);
+    if let Some(folder) = std::env::var_os("RINGFENCE_PAGES") {
+        fs::write(Path::new(&folder).join(format!("{name}.html")), &text).unwrap();
+    }
     sound(name, &text);
     let (head, rest) = text.split_once("<style>").unwrap();
     let (_, rest) = rest.split_once("</style>").unwrap();
@@ -35,7 +44,7 @@ pub fn check(name: &str, page: &Page) -> String {
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
     assert!(lines == expected, "{} differs; RINGFENCE_BLESS=1 accepts it", path.display());
-    text
+    spaced(page)
 }
 
 /// What holds for every page.
@@ -59,6 +68,38 @@ fn sound(name: &str, text: &str) {
     assert_eq!(head.matches("<script").count(), figures, "{name}");
     assert_eq!(head.matches("<figure>").count(), figures, "{name}");
     assert_eq!(head.matches("<details class=\"numbers\">").count(), figures, "{name}: each has its table");
+    accessible(name, head);
+}
+
+// Headings go down one step at a time, tables say what they are, buttons have names, and no line ends in a figure.
+#[track_caller]
+fn accessible(name: &str, head: &str) {
+    let levels: Vec<u8> = head
+        .match_indices("<h")
+        .filter_map(|(at, _)| {
+            let level = head.as_bytes()[at + 2];
+            (level.is_ascii_digit() && matches!(head.as_bytes()[at + 3], b' ' | b'>')).then_some(level - b'0')
+        })
+        .collect();
+    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{name}: {levels:?}");
+    assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{name}: {levels:?}");
+    assert_eq!(head.matches("<table>").count(), head.matches("<table><caption").count(), "{name}");
+    assert_eq!(
+        head.matches("<table>").count(),
+        head.matches("<div class=\"scroll\" tabindex=\"0\"").count(),
+        "{name}"
+    );
+    for button in head.split("<button").skip(1) {
+        let (tag, rest) = button.split_once('>').unwrap();
+        assert!(tag.contains("aria-label=") || !rest.starts_with("</button>"), "{name}: <button{button}");
+    }
+    for (at, _) in head.match_indices(" %") {
+        assert!(
+            !head[..at].ends_with(|c: char| c.is_ascii_digit()),
+            "{name}: {}",
+            &head[at.saturating_sub(40)..at]
+        );
+    }
 }
 
 fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
@@ -154,7 +195,7 @@ fn datasets_one_by_one_and_together() {
     }
 }
 
-/// An experiment whose every life is one pair, measured as told by `units`.
+/// An experiment whose every trial is one pair, measured as told by `units`.
 pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> PathBuf {
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let mut plan = Plan::new(&Experiment::parse(text).unwrap(), &topology, None).unwrap();
@@ -163,16 +204,16 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
     let folder = dir.join("made");
     let mut recorder = Recorder::create(&folder, &plan, &machine).unwrap();
     let mut start_ns = 0;
-    for life in 0..*plan.experiment.measure.looks.last().unwrap() {
-        for (block, steps) in plan::life(&plan, life).blocks.into_iter().enumerate() {
+    for trial in 0..*plan.experiment.measure.looks.last().unwrap() {
+        for (round, steps) in plan::trial(&plan, trial).rounds.into_iter().enumerate() {
             for (step, planned) in steps.iter().enumerate() {
                 let mut samples = Vec::new();
                 for (position, &case) in planned.windows.iter().enumerate() {
                     start_ns += 10_000_000;
                     let active = plan.cases[case].active.iter();
                     samples.extend(active.map(|active| Sample {
-                        life,
-                        block: block as u32,
+                        trial,
+                        round: round as u32,
                         step: step as u32,
                         position: position as u32,
                         step_case: planned.case as u32,
@@ -182,7 +223,7 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
                         start_ns,
                         length_ns: 1_000_000,
                         busy_ns: 1_000_000,
-                        units: units(life, case),
+                        units: units(trial, case),
                         ..Sample::default()
                     }));
                 }
@@ -197,10 +238,11 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
 #[test]
 fn an_aa_experiment() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "schema = 1\nname = 'aa'\nmetric = 'victim'\naa = 5\n[measure]\nlooks = [10]\nblocks = 1\n\
+    let text = "schema = 2\nname = 'aa'\nmetric = 'victim'\naa = 5\n[measure]\nlooks = [10]\nrounds = 1\n\
         [[role]]\nname = 'victim'\ntask = { workload = 'alu' }\n\
         [[arm]]\nname = 'first'\nactive = ['victim']\n[[arm]]\nname = 'again'\nactive = ['victim']\nbaseline = 'first'\n";
-    let folder = measured(dir.path(), text, |life, case| 1000 + (u64::from(life) * 7 + case as u64 * 3) % 5);
+    let folder =
+        measured(dir.path(), text, |trial, case| 1000 + (u64::from(trial) * 7 + case as u64 * 3) % 5);
     let page = check("dataset-aa", &html::datasets(&[digest(&Dataset::open(&folder).unwrap())]));
     assert!(says(&page, "A/A: the same task in both arms"));
 }
@@ -210,13 +252,13 @@ fn names_from_files_are_text() {
     let dir = tempfile::tempdir().unwrap();
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let text = format!(
-        "schema = 1\nname = \"hostile\"\nquestion = {quoted}\nmetric = {quoted}\n[measure]\nlooks = [3]\nblocks = 1\n\
+        "schema = 2\nname = \"hostile\"\nquestion = {quoted}\nmetric = {quoted}\n[measure]\nlooks = [3]\nrounds = 1\n\
         [[role]]\nname = {quoted}\ntask = {{ workload = 'alu' }}\n\
         [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\nrun = [{run}]\n[[role.task]]\nworkload = 'write'\ninstruction = 'nt'\n\
         [[arm]]\nname = {quoted}\nactive = [{quoted}]\n[[arm]]\nname = 'beside'\nactive = [{quoted}, 'aggressor']\nbaseline = {quoted}\n",
         run = serde_json::to_string(&format!("echo '{}'", HOSTILE.replace(['\'', '"', '\\'], ""))).unwrap(),
     );
-    let folder = measured(dir.path(), &text, |life, case| 1000 + u64::from(life) + 10 * case as u64);
+    let folder = measured(dir.path(), &text, |trial, case| 1000 + u64::from(trial) + 10 * case as u64);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     digest.folder = HOSTILE.into();
     let one = crate::latencies::made_up().remove(0);

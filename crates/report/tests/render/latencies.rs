@@ -25,7 +25,7 @@ fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
             low: Some(bounds.0),
             high: Some(bounds.1),
             level: 0.95,
-            lives: 10,
+            trials: 10,
             from_ns: 88,
         }),
         counted_misses: Some(value * 1.1),
@@ -62,8 +62,8 @@ fn roles_that_differ_are_named() {
     let mut all = made_up();
     all.truncate(2);
     all[1].role = "other".into();
-    // One life gives no interval.
+    // One trial gives no interval.
     let share = all[1].misses.unwrap();
-    all[1].misses = Some(MissShare { low: None, high: None, lives: 1, ..share });
+    all[1].misses = Some(MissShare { low: None, high: None, trials: 1, ..share });
     check("latencies-roles", |style| ringfence_report::latencies(&all, Some(&SCALE), style));
 }

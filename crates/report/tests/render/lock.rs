@@ -45,7 +45,7 @@ fn regions() {
     check("lock-list", |style| ringfence_report::locked(&all, style));
     let blind = Region { unseen: Some("of a container".into()), ..all[1].clone() };
     let text = ringfence_report::locked(&[blind], &ringfence_report::Style::plain(80));
-    assert!(text.ends_with("There may be users that are not seen: of a container.\n"), "{text}");
+    assert!(text.ends_with("There may be users that cannot be seen: of a container.\n"), "{text}");
     check("lock-list-none", |style| ringfence_report::locked(&[], style));
 }
 
@@ -75,7 +75,7 @@ fn latencies(arms: &[(&str, f64)], told: bool) -> Vec<CaseLatencies> {
             low: Some(share / 2.0),
             high: Some((share * 2.0).min(1.0)),
             level: 0.95,
-            lives: 5,
+            trials: 5,
             from_ns: 128,
         }),
         counted_misses: None,

@@ -1,4 +1,5 @@
-//! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
+//! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew. Pages are kept
+//! without style and script; `RINGFENCE_PAGES=FOLDER` writes them whole, to be looked at in a browser.
 
 mod advice;
 mod cases;
@@ -11,6 +12,7 @@ mod lock;
 mod machine;
 mod pages;
 mod pair;
+mod prove;
 mod reproduce;
 mod resctrl;
 mod sensitivity;

@@ -9,7 +9,7 @@ use ringfence_studies::pair::{Advice, Assignment, Confirmed, KindEntry, Next, Ou
 use crate::golden::check;
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
-    Ok(Interval { value, low, high, level: 0.95, lives: 24, spread: 0.03 })
+    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03 })
 }
 
 fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, total: Estimate) -> PairEntry {
@@ -68,7 +68,7 @@ fn a_change_that_was_confirmed() {
 
 #[test]
 fn nothing_to_gain() {
-    let mut none = outcome(Verdict::NotShown { lives_needed: Some(310), seconds: Some(412.3) });
+    let mut none = outcome(Verdict::NotShown { trials_needed: Some(310), seconds: Some(412.3) });
     none.confirmed = Some(Confirmed { gain: interval(1.004, 0.99, 1.018) });
     if let Some(advice) = &mut none.advice {
         (advice.gain, advice.probability) = (interval(1.006, 0.995, 1.017), Some(0.8127));
@@ -81,7 +81,7 @@ fn nothing_to_gain() {
     best.advice.as_mut().unwrap().next = next(interval(0.926, 0.912, 0.941));
     check("pair-present", |style| ringfence_report::pair(&best, style));
     best.advice.as_mut().unwrap().next = next(interval(0.996, 0.961, 1.033));
-    best.verdict = Verdict::NotShown { lives_needed: Some(96), seconds: None };
+    best.verdict = Verdict::NotShown { trials_needed: Some(96), seconds: None };
     check("pair-present-perhaps", |style| ringfence_report::pair(&best, style));
     let mut by_it = none.clone();
     by_it.verdict = Verdict::NoGainByIt;
@@ -102,8 +102,8 @@ fn cut_short() {
     let mut part = outcome(Verdict::CutShort);
     part.confirmed = None;
     check("pair-cut", |style| ringfence_report::pair(&part, style));
-    part.verdict = Verdict::NotEstimable { reason: NotEstimable::TooFewLives { lives: 1 } };
-    let few = Err(NotEstimable::TooFewLives { lives: 1 });
+    part.verdict = Verdict::NotEstimable { reason: NotEstimable::TooFewTrials { trials: 1 } };
+    let few = Err(NotEstimable::TooFewTrials { trials: 1 });
     part.pairs.iter_mut().for_each(|pair| (pair.progress, pair.total) = (f64::NAN, few));
     let advice = part.advice.as_mut().unwrap();
     (advice.total, advice.present_total, advice.gain, advice.probability) = (few, few, few, None);
@@ -113,7 +113,7 @@ fn cut_short() {
 // By noise alone: -39 % [-80, +83], and totals of more than there are tasks.
 #[test]
 fn noise_is_no_answer() {
-    let mut noisy = outcome(Verdict::NotShown { lives_needed: Some(270), seconds: Some(95.0) });
+    let mut noisy = outcome(Verdict::NotShown { trials_needed: Some(270), seconds: Some(95.0) });
     noisy.confirmed = None;
     let advice = noisy.advice.as_mut().unwrap();
     (advice.total, advice.present_total) = (interval(5.72, 3.1, 10.5), interval(5.72, 3.1, 10.5));
@@ -125,11 +125,11 @@ fn noise_is_no_answer() {
         text.contains("Undecided: what another assignment gains is between -80.0 % and +83.0 %"),
         "{text}"
     );
-    assert!(text.contains("about 270 lives, 1 min 35 s") && text.contains("3.10 to 4 of 4"), "{text}");
+    assert!(text.contains("about 270 trials, 1 min 35 s") && text.contains("3.10 to 4 of 4"), "{text}");
     assert!(text.contains("above 2") && !text.contains("5.72") && !text.contains("2.30"), "{text}");
     check("pair-noise", |style| ringfence_report::pair(&noisy, style));
-    let page = ringfence_report::html::page(&ringfence_report::html::pairs(&noisy, &[]));
+    let page = crate::html::spaced(&ringfence_report::html::pairs(&noisy, &[]));
     let own = page.split_once("id=\"licences\"").unwrap().0;
     assert!(!own.contains("5.72") && !own.contains("Nothing to gain"));
-    assert!(own.contains(">-80.0 % to +83.0 %<") && own.contains("about 270 lives"));
+    assert!(own.contains(">-80.0 % to +83.0 %<") && own.contains("about 270 trials"));
 }

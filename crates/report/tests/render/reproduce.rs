@@ -28,7 +28,7 @@ fn row(case: &str, value: f64, against: f64, measured: Measured) -> Row {
 }
 
 fn measured(published: f64, low: f64, high: f64) -> Measured {
-    let interval = Interval { value: (low * high).sqrt(), low, high, level: 0.95, lives: 10, spread: 0.02 };
+    let interval = Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 };
     let (direction, magnitude) = agreement(published, &interval, 0.01);
     Measured::Ratio { interval, direction, magnitude }
 }
@@ -47,7 +47,7 @@ fn published_beside_measured() {
         row("beside; writer.count=4", 538.1, 532.9, measured(538.1 / 532.9, 0.98, 1.03)),
         row("beside; writer.count=8", 532.8, 532.9, measured(1.0, 1.9, 2.3)),
         instead,
-        row("beside", 530.0, 532.9, Measured::NotEstimable(NotEstimable::TooFewLives { lives: 1 })),
+        row("beside", 530.0, 532.9, Measured::NotEstimable(NotEstimable::TooFewTrials { trials: 1 })),
         slides,
     ];
     check("reproduced", |style| {

@@ -7,7 +7,7 @@ use ringfence_resctrl::{Mode, Overview, Step};
 
 use crate::golden::check;
 
-fn look(tree: &FixtureTree) -> Overview {
+fn baseline(tree: &FixtureTree) -> Overview {
     Overview { place: "/sys/fs/resctrl".into(), ..resctrl::look(&tree.root()).unwrap() }
 }
 
@@ -33,7 +33,7 @@ fn groups_and_what_is_left_of_changes() {
         left(Pending::Kept, "prove --keep", false),
         Left { name: Some("hot".into()), ..left(Pending::Kept, "lock create hot", false) },
     ];
-    check("resctrl-groups", |style| ringfence_report::resctrl(&look(&tree), &left, style));
+    check("resctrl-groups", |style| ringfence_report::resctrl(&baseline(&tree), &left, style));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn code_and_data_apart() {
         ..ResctrlSpec::default()
     };
     spec.mount(&tree);
-    let seen = look(&tree);
+    let seen = baseline(&tree);
     check("resctrl-cdp", |style| {
         ringfence_report::resctrl(&seen, &[left(Pending::Unfinished, "lock measure", true)], style)
     });
@@ -61,7 +61,7 @@ fn monitoring_alone() {
     for path in ["info/L3", "info/MB", "schemata", "size", "mode"] {
         tree.remove(format!("/sys/fs/resctrl/{path}"));
     }
-    check("resctrl-monitoring", |style| ringfence_report::resctrl(&look(&tree), &[], style));
+    check("resctrl-monitoring", |style| ringfence_report::resctrl(&baseline(&tree), &[], style));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn hostile_groups() {
     spec.mount(&tree);
     spec.group(&tree, &"very-long-name-".repeat(16), "shareable", "7ff", "0-63", "");
     spec.group(&tree, "red\x1b[31m", "shareable", "1", "0", "1\n");
-    let mut seen = look(&tree);
+    let mut seen = baseline(&tree);
     seen.groups[0].schemata = "NEW:0=more than was known".parse().unwrap();
     check("resctrl-hostile", |style| ringfence_report::resctrl(&seen, &[], style));
 }

@@ -11,7 +11,7 @@ fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, wor
     let finding = |value: f64, half: f64| {
         let (low, high) = (value * (1.0 - half), value * (1.0 + half));
         let estimate: Estimate = match value.is_finite() {
-            true => Ok(Interval { value, low, high, level: 0.95, lives: 20, spread: 0.03 }),
+            true => Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.03 }),
             false => Err(NotEstimable::Stalled { baseline: 0, arm: 20, of: 20 }),
         };
         Finding::new(&estimate, 0.01)
@@ -70,9 +70,9 @@ fn nobody_is_crowned_without_an_interval() {
     ];
     let still = Sensitivity::of(curves, 0.95);
     check("sensitivity-still", |style| ringfence_report::sensitivity(&still, style));
-    let few = Finding::new(&Err(NotEstimable::TooFewLives { lives: 2 }), 0.01);
-    let mut lives = curve("alu", "write", &[1.0, 1.0], None, None);
-    lives.points.iter_mut().for_each(|point| (point.finding, point.together) = (few, few));
-    let few = Sensitivity::of(vec![lives], 0.95);
+    let few = Finding::new(&Err(NotEstimable::TooFewTrials { trials: 2 }), 0.01);
+    let mut trials = curve("alu", "write", &[1.0, 1.0], None, None);
+    trials.points.iter_mut().for_each(|point| (point.finding, point.together) = (few, few));
+    let few = Sensitivity::of(vec![trials], 0.95);
     check("sensitivity-few", |style| ringfence_report::sensitivity(&few, style));
 }

@@ -37,7 +37,7 @@ fn a_survey_cut_short() {
         footprint: cut.probes.victim_footprint,
         level,
         starts: 16,
-        outside: vec![Start { life: 7, instance: 0, variant: 0, ns: 95.3 }],
+        outside: vec![Start { trial: 7, instance: 0, variant: 0, ns: 95.3 }],
     }];
     cut.ended_early = Some("interrupted".into());
     cut.conclude();
@@ -47,7 +47,7 @@ fn a_survey_cut_short() {
 #[test]
 fn an_aa_experiment() {
     let interval = |value: f64| -> Estimate {
-        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, lives: 10, spread: 0.03 })
+        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, trials: 10, spread: 0.03 })
     };
     let mut estimates: Vec<Estimate> = (0..19).map(|_| interval(1.0)).collect();
     estimates.push(interval(1.1));
@@ -62,8 +62,14 @@ fn an_aa_experiment() {
 // dearest for a log's appends.
 #[test]
 fn what_is_said_on_top_is_what_the_tables_say() {
-    let interval =
-        |value: f64, low: f64, high: f64| Interval { value, low, high, level: 0.95, lives: 10, spread: 0.05 };
+    let interval = |value: f64, low: f64, high: f64| Interval {
+        value,
+        low,
+        high,
+        level: 0.95,
+        trials: 10,
+        spread: 0.05,
+    };
     let mut survey = survey(|_, _, _| 1.0);
     for row in survey.neighbours.iter_mut().flat_map(|table| &mut table.rows) {
         if row.label == "nt" && !row.paced {
@@ -83,18 +89,34 @@ fn what_is_said_on_top_is_what_the_tables_say() {
     let headline = ringfence_report::headline(survey.answer.as_ref().unwrap());
     assert!(headline.contains("clflush, clflushopt or clwb for small appends"), "{headline}");
     assert!(
-        headline.contains("pages with nt perhaps slow chase")
-            && headline.contains("bulk with nt were not seen to slow anybody"),
+        headline.contains("writing pages with nt may slow chase")
+            && headline.contains("writing bulk with nt was not seen to slow anybody"),
         "{headline}"
     );
     let text = ringfence_report::survey(&survey, &Style::plain(200));
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains(&headline) && flat.contains("slower?: by this interval alone"), "{text}");
-    let page = html::page(&html::survey(&survey, &[]));
-    assert!(page.contains(&format!("<h1>{headline}</h1>")));
-    assert!(page.contains("perhaps +3") && page.contains(">clflush or clflushopt or clwb<"));
+    assert!(flat.contains(&headline) && flat.contains("slower?: this comparison's own interval"), "{text}");
+    let page = crate::html::spaced(&html::survey(&survey, &[]));
+    // The page says the same, a card for each thing that is written.
+    assert!(page.contains(&format!("<h1>{}.</h1>", headline.split_once(". ").unwrap().0)));
+    let cards: Vec<&str> = page.split("<div class=\"card\"").skip(1).collect();
+    assert_eq!(cards.len(), 3);
+    let [appends, pages, bulk] = cards[..] else { unreachable!() };
+    assert!(
+        appends.contains(">clflush, clflushopt or clwb<") && appends.contains("nt, 177 ns a line"),
+        "{appends}"
+    );
+    assert!(
+        pages.contains("<dd>perhaps slows chase: slower by 3.4 % [0.1, 6.7], which may be chance"),
+        "{pages}"
+    );
+    assert!(pages.contains("<dt>gentlest</dt>") && !bulk.contains("gentlest"), "{pages}");
+    assert!(bulk.contains("<dd>no slowdown seen; up to +"), "{bulk}");
     // Nothing but the answer says what is cheapest, or who was seen.
     for said in said(&survey) {
-        assert!(!said.contains("not seen for nt") && !said.contains("No writer was seen"), "{said}");
+        assert!(
+            !said.contains("no slowdown seen with nt ") && !said.contains("No writer was seen"),
+            "{said}"
+        );
     }
 }

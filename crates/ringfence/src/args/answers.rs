@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Measuring, Output, Placement};
+use super::common::{Measuring, Output, Placement};
 use crate::failure::Exit;
 
 /// How a program shows its progress.
@@ -12,30 +12,35 @@ use crate::failure::Exit;
 pub enum Progress {
     /// Instructions retired, where the kernel counts them
     Instructions,
-    /// A line on its standard output per unit of work
+    /// One line on standard output for each unit of work
     Lines,
     /// A number that it writes to the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
     Counter,
-    /// It ends after a fixed amount of work and is started again: finished runs per window
+    /// Runs: it ends after a fixed amount of work and is started again, and finished runs are counted
     Runs,
-    /// CPU time: how much it ran, not how fast (for aggressors)
+    /// CPU time: how much it ran, not how fast (for aggressors only)
     CpuTime,
 }
 
 /// `prove`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = Exit::table_and("\
-A TASK is a program's command line, or a built-in workload: chase footprint=4MiB, write instruction=clwb,
-ring, stream, mcf, alu. A victim that is a program must show its progress: where the kernel counts
-instructions nothing is needed; else let it write a line per unit of work (--victim-progress lines) or
-count in a file (--victim-progress counter), or give a command that ends and time its runs (--victim-run).
+#[command(after_help = "\
+A TASK is a built-in workload or a program's command line, in quotes:
+  ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
+  ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%")]
+#[command(after_long_help = Exit::table_and("\
+A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write instruction=clwb, \
+ring, stream, mcf, alu. A victim that is a program must show its progress. Where the kernel counts \
+instructions, nothing is needed for that. Elsewhere, have it print a line for each unit of work \
+(--victim-progress lines) or count in a file (--victim-progress counter); or name a command that ends, \
+whose runs are timed (--victim-run).
 
-A victim that is a program is stopped half of the time first: one that takes as long then (it ends after a
-fixed time, say) gets no verdict, nor does an aggressor that does next to nothing.
+A victim that is a program is first stopped for half of the time. If that does not slow it down (it ends \
+after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
 
-Levers: placement (farther CPUs), instruction and pace (built-in writers), env (programs linked with PMDK),
-quota (CPU time of the aggressor), cat (ways of the cache for the victim alone), mba (memory bandwidth of the
-aggressor), cat+mba. The last three want a mounted resctrl and, as a rule, root.
+Levers: placement (CPUs farther away), instruction and pace (built-in writers), env (programs linked with \
+PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cat \
+(cache ways for the victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
 
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
@@ -45,70 +50,106 @@ pub struct Prove {
     /// The task that must not be slowed down
     #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "resume"])]
     pub victim: Option<String>,
-    /// A command with a fixed amount of work, timed from start to end, run by run
+    /// Or a command that ends, whose runs are timed
+    ///
+    /// The command must do a fixed amount of work; each run is timed from start to end.
     #[arg(long, value_name = "COMMAND", conflicts_with = "victim")]
     pub victim_run: Option<String>,
-    /// The task beside it
+    /// The task to run beside it
     #[arg(long, value_name = "TASK", required_unless_present = "resume")]
     pub aggressor: Option<String>,
-    /// The slowdown of the victim that is allowed
+    /// The slowdown that is allowed
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     /// How a victim that is a program shows its progress [default: instructions]
-    #[arg(long, value_enum, value_name = "HOW", conflicts_with = "victim_run")]
+    #[arg(long, value_enum, value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
     pub victim_progress: Option<Progress>,
-    /// How an aggressor that is a program shows its progress [default: instructions, else CPU time]
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// How an aggressor that is a program shows its progress [default: instructions, else cpu-time]
+    #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]
     pub aggressor_progress: Option<Progress>,
-    /// How long programs run after their start before they are measured [default: 200ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    /// How long programs run before they are measured [default: 200ms]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     pub warm_up: Option<String>,
-    /// Aggressors at once, each on a core of its own
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// How many aggressors run at once, each on a core of its own
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     pub aggressors: u32,
-    /// How the aggressors lie to the victim
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Where aggressors run relative to the victim
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
-    /// The victim's CPU instead of the placement's; a program may use all that are named
-    #[arg(long, visible_alias = "victim-cpus", value_name = "CPUS")]
+    /// The victim's CPU, instead of a placement
+    ///
+    /// A program may use every CPU named here.
+    #[arg(long, alias = "victim-cpus", value_name = "CPUS", conflicts_with = "placement")]
     pub victim_cpu: Option<String>,
-    /// The aggressors' CPUs instead of the placement's; a single program may use all that are named
-    #[arg(long, value_name = "CPUS")]
+    /// The aggressors' CPUs, instead of a placement
+    ///
+    /// A single program may use every CPU named here.
+    #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
     #[arg(help = format!("Try only these levers: {}", ringfence_studies::prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
-    /// Where cat or mba keep the budget, leave that in place; 'ringfence resctrl undo' puts it back
+    /// Keep the winning cat or mba setting after the run
+    ///
+    /// 'ringfence resctrl undo' puts back what was there before.
     #[arg(long, help_heading = "Levers")]
     pub keep: bool,
-    /// An environment variable to try on the aggressor; may be given several times
-    #[arg(long, value_name = "KEY=VALUE", help_heading = "Levers")]
+    /// An environment variable to try on the aggressor; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Levers", hide_short_help = true)]
     pub try_env: Vec<String>,
-    /// Lives (starts of the victim) at most, in each of the first and last stage [default: 48, of runs 24]
-    #[arg(long, value_name = "N", help_heading = "Measuring")]
-    pub lives: Option<u32>,
-    /// Blocks in a life [default: 2, of runs 1]
-    #[arg(long, value_name = "N", help_heading = "Measuring")]
-    pub blocks: Option<u32>,
-    /// Length of a window [default: 50ms, with programs 100ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
+    /// At most this many trials (starts of the victim) in the first stage, and in the last
+    /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
+    #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub trials: Option<u32>,
+    /// Rounds in each trial [default: 2, or 1 with --victim-run]
+    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub rounds: Option<u32>,
+    /// Length of a window, one stretch of measured time [default: 50ms, or 100ms with programs]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub window: Option<String>,
-    /// Least time between a change of tasks and the window [default: 2ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
+    /// Wait at least this long between a change of tasks and the next window [default: 2ms]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub settle: Option<String>,
-    /// The longest wait after a change of cat or mba until rates stand still [default: 10s]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
-    pub fence_settle: Option<String>,
-    /// The share of intervals that hold the truth [default: 95%]
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Measuring")]
+    /// Wait at most this long for rates to become steady after a change of cat or mba [default: 10s]
+    #[arg(
+        long,
+        alias = "fence-settle",
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub isolation_settle: Option<String>,
+    /// How many of the intervals contain the true value [default: 95%]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub confidence: Option<String>,
-    /// Time for everything, such as 5min: spent until it is settled, and kept to within one life
+    /// Time for all stages together, such as 5min
+    ///
+    /// It is used until the question is settled, and exceeded by one trial at most.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring")]
+    /// Seed for everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
     pub seed: u64,
-    /// Go on with an interrupted proof in this folder
+    /// Continue the interrupted proof in this folder
     #[arg(long, value_name = "DIR", help_heading = "Output",
           conflicts_with_all = ["victim", "victim_run", "aggressor", "out"])]
     pub resume: Option<PathBuf>,
@@ -119,36 +160,49 @@ pub struct Prove {
 
 /// `tune`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = Exit::table_and("\
+#[command(after_long_help = Exit::table_and("\
 Examples:
   ringfence tune dram
   ringfence tune dax:/mnt/pmem/file --victim mcf --budget 2%"))]
 pub struct Tune {
-    /// dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y, node:N
+    /// Memory to write to, such as tmpfs:/dev/shm
+    ///
+    /// One of dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y and node:N.
     #[arg(value_name = "TARGET", default_value = "dram")]
     pub target: String,
-    /// A task that the writer must not slow down beyond the budget
+    /// A task that the writer must not slow down
+    ///
+    /// It may be slowed down by the budget at most.
     #[arg(long, value_name = "TASK")]
     pub victim: Option<String>,
-    /// The slowdown of the victim that is allowed [default: 2%]
+    /// The slowdown that is allowed [default: 2%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
-    /// The block that is written beside the victim [default: 4KiB]
-    #[arg(long, value_name = "SIZE")]
+    /// The size of the blocks that are written beside the victim [default: 4KiB]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub block: Option<String>,
-    /// How the writer lies to the victim
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Where the writer runs relative to the victim
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
     /// Bytes of the target that are written over and over [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub size: Option<String>,
-    /// Lives of the costs and of the confirmation
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Measuring")]
-    pub lives: u32,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring")]
+    /// Trials (starts of a task) for the costs, and for the confirmation
+    #[arg(
+        long,
+        alias = "lives",
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub trials: u32,
+    /// Seed for everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
     pub seed: u64,
-    /// The policy file; it must not exist [default: ringfence-policy.toml]
+    /// The policy file [default: ringfence-policy.toml]
+    ///
+    /// It must not exist yet.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub policy: Option<PathBuf>,
     #[command(flatten)]
@@ -159,8 +213,11 @@ pub struct Tune {
 /// `pair`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered as they come; those
-that are the same are measured once. Takes about a minute for up to four different tasks.
+A TASK is a built-in workload or a program's command line, in quotes:
+  ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu")]
+#[command(after_long_help = "\
+A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered in the order given; \
+identical ones are measured once. This takes about a minute for up to four different tasks.
 
 Examples:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu
@@ -170,13 +227,15 @@ pub struct Pair {
     /// A task; give two to ten
     #[arg(long, value_name = "TASK")]
     pub task: Vec<String>,
-    /// How they are paired now, such as 1+3,2+4 [default: as they come, 1+2,3+4]
+    /// How they are paired today, such as 1+3,2+4
+    ///
+    /// Without it, they are taken as paired in the order given: 1+2,3+4.
     #[arg(long, value_name = "PAIRS")]
     pub present: Option<String>,
-    /// How the two CPUs lie to each other [default: smt where there are siblings, else auto]
-    #[arg(long, value_enum)]
+    /// Where the two CPUs are relative to each other [default: smt where there are siblings, else auto]
+    #[arg(long, value_enum, value_name = "WHERE", hide_short_help = true)]
     pub placement: Option<Placement>,
-    /// Go on with this folder where it was cut short
+    /// Continue the interrupted run in this folder
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
@@ -196,25 +255,32 @@ pub enum PolluterArg {
 /// `sensitivity`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Takes about half a minute for each victim and polluter. Several victims are measured together, and
+A TASK is a built-in workload or a program's command line, in quotes:
+  ringfence sensitivity --victim mcf --victim alu")]
+#[command(after_long_help = "\
+This takes about half a minute for each victim and polluter. Several victims are measured together, and \
 the most sensitive one is named.
 
 Examples:
   ringfence sensitivity --victim mcf
   ringfence sensitivity --victim mcf --victim alu --polluter write,chase
-  ringfence sensitivity --victim mcf --footprint 1MiB,8MiB,64MiB --lives 20")]
+  ringfence sensitivity --victim mcf --footprint 1MiB,8MiB,64MiB --trials 20")]
 pub struct Sensitivity {
-    /// The task whose rate is the figure; give several to compare them
+    /// The task that is slowed down; may be repeated
+    ///
+    /// Several are compared with each other.
     #[arg(long, value_name = "TASK", required = true)]
     pub victim: Vec<String>,
-    /// Who pollutes the cache
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "write")]
+    /// What pollutes the cache
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "write", hide_short_help = true)]
     pub polluter: Vec<PolluterArg>,
-    /// The polluter's footprints [default: doubling, from a quarter of L2 to twice the last-level cache]
+    /// The polluter's footprints, such as 1MiB,8MiB
+    ///
+    /// Without it, they double from a quarter of L2 to twice the last-level cache.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub footprint: Option<Vec<String>>,
-    /// How the polluter lies to the victim
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Where the polluter runs relative to the victim
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
     #[command(flatten)]
     #[allow(missing_docs)]

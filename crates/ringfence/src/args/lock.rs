@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::{JournalFolder, Measuring};
+use super::common::{JournalFolder, Measuring};
 
 /// `lock`.
 #[derive(Debug, ClapArgs)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "\
-Linux locks regions into the caches of Broadwell-X, Goldmont and Goldmont Plus alone. Elsewhere 'measure' says
-so, and measures cache ways of one's own with preloading in their stead; without resctrl, ordinary memory alone.
-'create', 'remove' and 'misses' want root.
+    after_long_help = "\
+Linux can lock regions into the caches of Broadwell-X, Goldmont and Goldmont Plus only. On other \
+processors, 'measure' says so and measures cache ways of one's own with preloading instead; without \
+resctrl, it measures ordinary memory only. 'create', 'remove' and 'misses' need root.
 
 Examples:
   ringfence lock measure --quick
@@ -30,34 +30,37 @@ pub struct Lock {
 /// What `lock` can do.
 #[derive(Debug, Subcommand)]
 pub enum LockAction {
-    /// Measure random reads after a pause: from memory, own cache ways and a locked region, beside noise, and flushed
+    /// Measure how fast memory is after a pause, beside noise
+    ///
+    /// Measures random reads after a pause: from memory, from cache ways of one's own and from a locked
+    /// region, beside a task that fills the cache, and after a flush.
     Measure(Box<LockMeasure>),
-    /// Lock a region into a cache; it stays until it is removed
+    /// Lock a region into a cache, until it is removed
     Create(LockCreate),
-    /// List the regions that there are
+    /// List the locked regions
     List(LockList),
-    /// Remove a region, and give back what was taken from others for it
+    /// Remove a region, and give its cache ways back to the others
     Remove(LockRemove),
-    /// Have the kernel count the misses of passes over regions of several sizes
+    /// Have the kernel count cache misses for regions of several sizes
     Misses(LockMisses),
 }
 
 /// `lock measure`.
 #[derive(Debug, ClapArgs)]
 pub struct LockMeasure {
-    /// Bytes that are read
+    /// How many bytes are read
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub size: String,
-    /// The pause between two rounds of reads [default: 2s; 100ms with --quick]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    /// The pause between two passes over the bytes [default: 2s, or 100ms with --quick]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     pub interval: Option<String>,
-    /// The task beside the reader that drives its lines out
+    /// The task that fills the cache
     #[arg(long, value_name = "TASK", default_value = "stream")]
     pub noise: String,
-    /// The reader's CPU, instead of the placement's
+    /// The reader's CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// Take minutes instead of a quarter of an hour, with shorter pauses
+    /// Take 2 minutes instead of 15, with shorter pauses
     #[arg(long)]
     pub quick: bool,
     #[command(flatten)]
@@ -65,16 +68,20 @@ pub struct LockMeasure {
     pub measuring: Measuring,
 }
 
-/// Which cache a region is to lie in.
+/// Which cache a region is locked into.
 #[derive(Debug, ClapArgs)]
 pub struct WhichCache {
-    /// The cache's level, 2 or 3 [default: 3 where its ways are shared out, else 2]
+    /// The cache's level, 2 or 3 [default: 3 if possible]
+    ///
+    /// Level 3 is possible where its ways can be allocated.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=3))]
     pub level: Option<u32>,
-    /// The cache's number, as 'ringfence resctrl' shows it behind L3: or L2: [default: that of --cpu]
+    /// The cache's number [default: that of --cpu]
+    ///
+    /// 'ringfence resctrl' shows it after L3: or L2:
     #[arg(long, value_name = "ID", conflicts_with = "cpu")]
     pub cache: Option<u32>,
-    /// A CPU that is to use the region [default: the first that may be used]
+    /// A CPU that is to use the region [default: the first]
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
 }
@@ -93,16 +100,18 @@ pub struct Place {
 /// `lock create`.
 #[derive(Debug, ClapArgs)]
 pub struct LockCreate {
-    /// The region's name: /dev/pseudo_lock/NAME is mapped
+    /// The region's name, for mapping /dev/pseudo_lock/NAME
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Its bytes: rounded up to whole ways, 4MiB at most
+    /// The region's size, 4MiB at most
+    ///
+    /// It is rounded up to whole cache ways.
     #[arg(long, value_name = "SIZE")]
     pub size: String,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub which: WhichCache,
-    /// Print the steps, and take none
+    /// Print the steps without taking them
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -135,15 +144,18 @@ pub struct LockRemove {
 /// `lock misses`.
 #[derive(Debug, ClapArgs)]
 pub struct LockMisses {
-    /// Sizes of regions
+    /// Sizes of the regions [default: 256KiB to 896KiB]
+    ///
+    /// Without it, they are 128KiB apart.
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "256KiB,384KiB,512KiB,640KiB,768KiB,896KiB"
+        default_value = "256KiB,384KiB,512KiB,640KiB,768KiB,896KiB",
+        hide_default_value = true
     )]
     pub size: Vec<String>,
-    /// Passes over each
+    /// Passes over each region
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeats: u32,
     #[command(flatten)]

@@ -9,7 +9,6 @@ use ringfence_engine::runner::Progress;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_machine::Machine;
 use ringfence_report::json;
@@ -18,6 +17,7 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_sysfs::whole;
 
+use super::command::command;
 use crate::args::Measuring;
 use crate::failure::Failure;
 use crate::output;
@@ -37,17 +37,17 @@ pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure>
         return output::print(&format!("saved {}; run it with: {again}", path.display()));
     }
     let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
-    ringfence_dataset::Recorder::check(&dir)?;
+    super::folder::check_new(&dir)?;
     refuse_nothing(&plan)?;
     let measure =
         |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
     carry_out(&experiment.name, &dir, &machine, flags, &measure)
 }
 
-/// Refuses an experiment of which this machine can hold nothing: an empty table is no result.
+/// Refuses an experiment of which this machine can hold nothing: an empty table is not a result.
 pub fn refuse_nothing(plan: &Plan) -> Result<(), Failure> {
     match plan.nothing_to_measure() {
-        Some(why) => Err(Failure::Usage(format!("nothing of this can be measured here, because {why}"))),
+        Some(why) => Err(Failure::Usage(format!("none of this can be measured here, because {why}"))),
         None => Ok(()),
     }
 }
@@ -132,18 +132,10 @@ pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
 /// That measuring ended early, and what goes on with it.
 pub fn cut_short(why: &str, dir: &Path) -> Failure {
     Failure::Failed(format!(
-        "{why}; what was measured until then is in {}, and this goes on: {}",
+        "{why}; what was measured until then is in {}; continue with: {}",
         dir.display(),
         command(&["run", "--resume"], dir)
     ))
-}
-
-/// A command line of this program that ends in a path, to be pasted into a shell.
-pub fn command(words: &[&str], path: &Path) -> String {
-    // A name that begins with a hyphen would be taken for a flag.
-    let path =
-        if path.as_os_str().as_encoded_bytes().starts_with(b"-") { &Path::new(".").join(path) } else { path };
-    format!("ringfence {} {}", words.join(" "), shell::quote(&path.to_string_lossy()))
 }
 
 /// Writes an experiment file; one that exists is not overwritten.
@@ -151,7 +143,7 @@ pub fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
     let written = whole::write_new(path, experiment.to_toml().as_bytes());
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} exists already: choose another name", path.display()))
+            Failure::Usage(format!("{} already exists: choose another name", path.display()))
         }
         _ => {
             let (path, error) = (path.display(), error.into_source());

@@ -9,11 +9,11 @@ use crate::failure::Failure;
 /// Sets what the flags say of an experiment.
 pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
     let measure = &mut experiment.measure;
-    if let Some(lives) = &flags.lives {
-        measure.looks = lives.clone();
+    if let Some(trials) = &flags.trials {
+        measure.looks = trials.clone();
     }
-    if let Some(blocks) = flags.blocks {
-        measure.blocks = blocks;
+    if let Some(rounds) = flags.rounds {
+        measure.rounds = rounds;
     }
     set(&mut measure.window, "window", flags.window.as_deref())?;
     set(&mut measure.settle, "settle", flags.settle.as_deref())?;
@@ -28,6 +28,26 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
     Ok(())
 }
 
+// What a flag's text says. The example of a refusal is one that suits the flag.
+fn parsed<T>(flag: &str, text: &str) -> Result<T, Failure>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| {
+        let said = error.to_string();
+        let fitting = match (flag, said.rsplit_once("such as ")) {
+            ("time", Some((lead, "20ms"))) if text != "20" => Some((lead, "60s".to_owned())),
+            ("time", Some((lead, meant))) => Some((lead, meant.replace("ms", "s"))),
+            ("confidence", Some((lead, "0.5%"))) => Some((lead, "95%".into())),
+            ("budget", Some((lead, "0.5%"))) => Some((lead, "5%".into())),
+            _ => None,
+        };
+        let said = fitting.map_or(said.clone(), |(lead, example)| format!("{lead}such as {example}"));
+        Failure::Usage(format!("--{flag}: {said}"))
+    })
+}
+
 /// Sets a field from a flag's text.
 pub fn set<T>(field: &mut T, flag: &str, text: Option<&str>) -> Result<(), Failure>
 where
@@ -35,7 +55,7 @@ where
     T::Err: std::fmt::Display,
 {
     if let Some(text) = text {
-        *field = text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+        *field = parsed(flag, text)?;
     }
     Ok(())
 }
@@ -47,7 +67,7 @@ where
     T::Err: std::fmt::Display,
 {
     if let Some(text) = text {
-        *field = Some(text.parse().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?);
+        *field = Some(parsed(flag, text)?);
     }
     Ok(())
 }
@@ -56,8 +76,8 @@ where
 pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Failure> {
     match text.filter(|text| text.parse::<Share>().is_ok()) {
         Some(share) => Err(Failure::Usage(format!(
-            "--time: '{share}' is a share, and this is how long to measure, such as 60s; a slowdown is held against \
-             a --budget by 'ringfence prove'"
+            "--time: '{share}' is a share, but this is how long to measure, such as 60s; to test a slowdown against a \
+             budget, use 'ringfence prove'"
         ))),
         None => set_some(field, "time", text),
     }
@@ -67,11 +87,11 @@ pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Fail
 pub fn set_budget(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
     match text {
         Some(text) if text.parse::<Span>().is_ok() => Err(Failure::Usage(format!(
-            "--budget: '{text}' is a duration, and this is the slowdown that is allowed, such as 2%; how long to \
-             measure is --time"
+            "--budget: '{text}' is a duration, but this is the slowdown that is allowed, such as 2%; --time says how \
+             long to measure"
         ))),
         Some(text) if text.trim_start().starts_with('-') => Err(Failure::Usage(format!(
-            "--budget: '{text}' is negative, and the slowdown that is allowed is 0% at least: write it as 2%, say"
+            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such as 2%"
         ))),
         text => set(field, "budget", text),
     }

@@ -6,6 +6,7 @@ use ringfence_dataset::text_file;
 use ringfence_studies::prove::{Files, Proof};
 use ringfence_studies::study::{self, Stage};
 
+use super::command::command;
 use crate::failure::Failure;
 
 /// The verb whose answer a folder holds, where it is more than a dataset or several.
@@ -13,6 +14,37 @@ pub fn kind(dir: &Path) -> Option<String> {
     let text = text_file::read(&dir.join("question.json"), text_file::LONGEST).ok()?;
     let value: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(value.get("kind")?.as_str()?.to_owned())
+}
+
+/// Refuses what --out cannot name, before anything is measured.
+pub fn check_new(dir: &Path) -> Result<(), Failure> {
+    if dir.is_file() {
+        return Err(Failure::Usage(format!(
+            "{} is a file: --out takes a folder that is empty or does not exist yet",
+            dir.display()
+        )));
+    }
+    Ok(ringfence_dataset::Recorder::check(dir)?)
+}
+
+/// Refuses a file that was named where a folder is meant, and says what can be done with it.
+pub fn refuse_file(path: &Path) -> Result<(), Failure> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let named = path.display();
+    let parent = path.parent().filter(|parent| is_ours(parent));
+    let hint = match (path.extension().and_then(|extension| extension.to_str()), parent) {
+        (Some("toml"), _) => format!("if it is an experiment, run it: {}", command(&["run"], path)),
+        (_, Some(parent)) => format!("show the folder that it is in: {}", command(&["show"], parent)),
+        _ => "name the folder of a dataset".into(),
+    };
+    Err(Failure::Usage(format!("{named}: this is a file and not a folder; {hint}")))
+}
+
+/// Whether a folder is one that this program writes.
+pub fn is_ours(dir: &Path) -> bool {
+    ["manifest.json", "survey.json", "question.json"].iter().any(|file| dir.join(file).is_file())
 }
 
 /// The answer of `prove` again, from its folder.

@@ -31,17 +31,17 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
     let refused = |why: String| {
         let folder = folder.display();
-        Failure::Usage(format!("--root: {folder}: {why}; name a folder below which the kernel's files lie"))
+        Failure::Usage(format!("--root: {folder}: {why}; name a folder that contains the kernel's files"))
     };
     match std::fs::metadata(folder) {
         Ok(found) if found.is_dir() => Ok(FsRoot::at(folder)),
-        Ok(_) => Err(refused("this is no folder".into())),
+        Ok(_) => Err(refused("this is not a folder".into())),
         Err(error) => Err(refused(error.to_string())),
     }
 }
 
-/// Keeps CPUs from sleeping deeply until it is dropped, where `--no-deep-idle` asks for it: the file is held
-/// open, and the kernel lets go when it is closed.
+/// Keeps CPUs out of deep idle states until it is dropped, where `--no-deep-idle` asks for it: the file is held
+/// open, and the effect ends when it is closed.
 pub fn keep_awake(asked: bool) -> Result<Option<CpuDmaLatency>, Failure> {
     let held = asked.then(CpuDmaLatency::hold).transpose();
     held.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))

@@ -1,5 +1,6 @@
 //! What verbs share. Nothing here knows of a verb.
 
+pub mod command;
 pub mod experiment;
 pub mod flags;
 pub mod folder;

@@ -18,6 +18,7 @@ const GENERATOR: &str = "name=\"generator\" content=\"ringfence ";
 
 /// Writes the page of a folder and says where it is.
 pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
+    folder::refuse_file(dir)?;
     let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
     put(&path, "--out", || page(dir))?;
     Ok(path)
@@ -31,7 +32,7 @@ pub fn beside(dir: &Path, as_json: bool) -> Result<(), Failure> {
         Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
         Err(failure) => {
             // Where nobody reads it, nothing else is lost.
-            let _ = writeln!(std::io::stderr(), "ringfence: there is no report: {failure}");
+            let _ = writeln!(std::io::stderr(), "ringfence: no report was written: {failure}");
             Ok(())
         }
     }
@@ -74,13 +75,13 @@ fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
     };
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => refuse(&format!("cannot be looked at, {error}")),
-        Ok(metadata) if !metadata.is_file() => refuse("this is no ordinary file"),
+        Err(error) => refuse(&format!("it cannot be read, {error}")),
+        Ok(metadata) if !metadata.is_file() => refuse("this is not an ordinary file"),
         Ok(_) => match fs::read(path) {
             Ok(bytes) if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) => {
                 Ok(())
             }
-            Ok(_) => refuse("this file exists and is no report of Ringfence"),
+            Ok(_) => refuse("this file exists and is not a report of Ringfence"),
             Err(error) => refuse(&format!("it exists and cannot be read, {error}")),
         },
     }

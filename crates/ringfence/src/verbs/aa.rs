@@ -7,31 +7,36 @@ use crate::args::Aa;
 use crate::failure::Failure;
 use crate::shared::experiment;
 
-const LIVES: u32 = 10;
+const TRIALS: u32 = 10;
 
 pub fn run(args: &Aa) -> Result<(), Failure> {
-    let lives = match args.measuring.lives.as_deref() {
-        None => LIVES,
-        Some([lives]) => *lives,
+    let trials = match args.measuring.trials.as_deref() {
+        None => TRIALS,
+        Some([trials]) => *trials,
         Some(_) => {
-            return Err(Failure::Usage("--lives: give one number, that of an experiment's lives".into()));
+            return Err(Failure::Usage("--trials: give one number, the trials of each experiment".into()));
         }
     };
-    let most = args.experiments.checked_mul(lives).filter(|most| args.experiments > 0 && *most <= 100_000);
+    let most = args.experiments.checked_mul(trials).filter(|most| args.experiments > 0 && *most <= 100_000);
     let Some(most) = most else {
         return Err(Failure::Usage(format!(
-            "--experiments: {} experiments of {lives} lives are none, or more than 100000 lives",
-            args.experiments
+            "--experiments: {} experiments of {trials} trials are {}",
+            args.experiments,
+            if args.experiments == 0 {
+                "nothing to measure"
+            } else {
+                "more than 100000 trials, which is the limit"
+            }
         )));
     };
-    let mut flags = experiment(args, lives)?;
+    let mut flags = experiment(args, trials)?;
     flags.measure.looks = vec![most];
-    // The flag's lives are those of one experiment; the run has all of them.
-    let measuring = crate::args::Measuring { lives: Some(vec![most]), ..args.measuring.clone() };
+    // The flag's trials are those of one experiment; the run has all of them.
+    let measuring = crate::args::Measuring { trials: Some(vec![most]), ..args.measuring.clone() };
     experiment::run(flags, &measuring)
 }
 
-fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
+fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
     let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
         let task =
             available::parse_task(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
@@ -51,8 +56,8 @@ fn experiment(args: &Aa, lives: u32) -> Result<Experiment, Failure> {
     let active: Vec<&str> = active.iter().map(String::as_str).collect();
     let arm = |name: &str, baseline: Option<&str>| Arm::new(name, &active, baseline);
     Ok(Experiment {
-        aa: Some(lives),
-        measure: Measure { blocks: 1, ..Measure::default() },
+        aa: Some(trials),
+        measure: Measure { rounds: 1, ..Measure::default() },
         roles,
         arms: vec![arm("first", None), arm("again", Some("first"))],
         ..Experiment::asking("aa", "How often does this machine show an effect that is not there?", "victim")

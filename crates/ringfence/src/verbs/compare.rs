@@ -57,9 +57,9 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
 fn left_out(refused: &[(String, String)], alone: &[(Side, String)]) -> Vec<String> {
     let mut lines: Vec<String> =
         refused.iter().map(|(name, why)| format!("not compared: {name}: {why}")).collect();
-    for (lacks, name) in alone {
-        let side = if *lacks == Side::Before { "before" } else { "after" };
-        lines.push(format!("not compared: {name}, because there is none {side}"));
+    for (missing_from, name) in alone {
+        let side = if *missing_from == Side::Before { "AFTER" } else { "BEFORE" };
+        lines.push(format!("not compared: {name}, which only {side} contains"));
     }
     lines
 }

@@ -2,9 +2,11 @@
 
 mod aa;
 mod compare;
+mod completions;
 mod explain;
+mod inspect;
 mod lock;
-mod look;
+mod man;
 mod neighbours;
 mod pair;
 mod prove;
@@ -29,8 +31,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Survey(survey) => survey::run(&survey),
         Verb::Prove(prove) => prove::run(&prove),
         Verb::Tune(tune) => tune::run(&tune),
-        Verb::Topology(look) => look::topology(&look),
-        Verb::Doctor(look) => look::doctor(&look),
+        Verb::Topology(inspect) => inspect::topology(&inspect),
+        Verb::Doctor(inspect) => inspect::doctor(&inspect),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
         Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),
@@ -45,5 +47,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Report(report) => report::run(&report),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Compare(compare) => compare::run(&compare),
+        Verb::Completions(completions) => completions::run(&completions),
+        Verb::Man(man) => man::run(&man),
     }
 }

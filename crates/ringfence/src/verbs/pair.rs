@@ -1,4 +1,4 @@
-//! `pair`: which tasks bear each other, and who should run beside whom.
+//! `pair`: pairwise interference between tasks, and who should run beside whom.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::command::command;
 use crate::shared::{experiment, flags, host, page};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
@@ -31,7 +32,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
             return output::print(&format!(
                 "saved {}, which measures every pair; run it with: {}",
                 path.display(),
-                experiment::command(&["run"], path)
+                command(&["run"], path)
             ));
         }
         let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
@@ -39,7 +40,8 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
         return Err(Failure::Usage(
-            "--resume goes on with the tasks, pairs and placement that the folder names: leave the others out".into(),
+            "--resume continues with the tasks, pairs and placement of that folder: leave out --task, --present and --placement"
+                .into(),
         ));
     }
     let fixed = resume::fixed(flags).or(flags.time.is_some().then_some("time"));
@@ -47,7 +49,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
         return Err(resume::refused(flag));
     }
     let question = Question::read(dir)?.ok_or_else(|| {
-        Failure::Usage(format!("{}: this is no folder of 'ringfence pair'; name one", dir.display()))
+        Failure::Usage(format!("{}: name a folder that 'ringfence pair' wrote", dir.display()))
     })?;
     measure(&question, dir, &machine, flags)
 }
@@ -60,7 +62,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let placement = if placement == PlacementKind::Auto && siblings { PlacementKind::Smt } else { placement };
     let measure = Measure {
         looks: vec![1000],
-        blocks: 1,
+        rounds: 1,
         window: Span::ms(50),
         probe: Span::ms(1),
         margin: Share(0.01),
@@ -74,7 +76,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let mut measures = [experiment.measure.clone(), experiment.measure];
-    if flags.lives.is_none() {
+    if flags.trials.is_none() {
         // A minute for four different tasks, which have sixteen pairs of task and neighbour.
         let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0));
         let whole = measures[0].time.map_or(usual, |time| time.0);
@@ -114,9 +116,9 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) => Err(Failure::Failed(format!(
-            "{why}; what was measured until then is in {}, and this goes on: {}",
+            "{why}; what was measured until then is in {}; continue with: {}",
             dir.display(),
-            experiment::command(&["pair", "--resume"], dir)
+            command(&["pair", "--resume"], dir)
         ))),
     }
 }

@@ -1,10 +1,10 @@
-//! `prove`: a budget for a victim, and the lever that keeps it.
+//! `prove`: a budget for a victim, and the lever that meets it.
 
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::available;
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::text;
@@ -19,7 +19,7 @@ use crate::args::{Progress, Prove};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::experiment::command;
+use crate::shared::command::command;
 use crate::shared::flags::{set, set_budget, set_some};
 use crate::shared::{host, page};
 
@@ -32,10 +32,10 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
             (question(args)?, dir)
         }
     };
-    let plan = prove::plan_of_look(&question, &machine)?;
+    let plan = prove::plan_of_baseline(&question, &machine)?;
     if args.resume.is_none() {
         prove::check_time(&question, &plan)?;
-        ringfence_dataset::Recorder::check(&dir)?;
+        crate::shared::folder::check_new(&dir)?;
     }
     if let Some(precision) = prove::precision(&question, &plan).filter(|_| !args.output.quiet) {
         // Where nobody reads it, nothing is lost.
@@ -51,7 +51,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
     let done = prove::run(question, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();
     let done = done?;
-    // What was cut short has not earned to be kept.
+    // What was cut short has not been confirmed.
     let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.findings));
     if args.output.json {
         let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
@@ -74,7 +74,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
     }
     match (&done.ended_early, done.findings.verdict) {
         (Some(why), _) => {
-            Err(Failure::Failed(format!("{why}; go on with: {}", command(&["prove", "--resume"], dir))))
+            Err(Failure::Failed(format!("{why}; continue with: {}", command(&["prove", "--resume"], dir))))
         }
         (None, verdict) => match Exit::of(verdict) {
             Exit::Done => Ok(()),
@@ -87,8 +87,8 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let whole = args.victim_run.is_some();
     if args.victim_progress.is_some_and(|progress| matches!(progress, Progress::CpuTime)) {
         return Err(Failure::Usage(
-            "--victim-progress cpu-time says how much the victim ran and not how fast, so no slowdown of it would show; \
-             give lines, counter, runs or instructions, or time its runs (--victim-run)"
+            "--victim-progress cpu-time says how long the victim ran and not how fast, so no slowdown of it would show; \
+             use lines, counter, runs or instructions, or time its runs with --victim-run"
                 .into(),
         ));
     }
@@ -105,7 +105,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     if let Some(span) = &args.warm_up {
         if !programs {
             return Err(Failure::Usage(format!(
-                "--warm-up {span}: only programs are warmed up, and none is given"
+                "--warm-up {span}: only programs are warmed up, and no task here is a program"
             )));
         }
         for table in [&mut victim, &mut aggressor].into_iter().filter(|table| is_program(table)) {
@@ -114,12 +114,12 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     }
     let mut measure = Measure {
         window: Span::ms(if programs { 100 } else { 50 }),
-        blocks: args.blocks.unwrap_or(if whole { 1 } else { 2 }),
+        rounds: args.rounds.unwrap_or(if whole { 1 } else { 2 }),
         ..Measure::default()
     };
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
-    set(&mut measure.fence_settle, "fence-settle", args.fence_settle.as_deref())?;
+    set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
     set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
@@ -128,14 +128,14 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let mut budget = ringfence_experiment::units::Share(0.02);
     set_budget(&mut budget, Some(&args.budget))?;
     // Fewer than a figure takes still try every lever.
-    if let Some(lives) = args.lives.filter(|lives| *lives < 2) {
+    if let Some(trials) = args.trials.filter(|trials| *trials < 2) {
         return Err(Failure::Usage(format!(
-            "--lives {lives}: give at least 2; a figure takes at least {FEWEST_LIVES}"
+            "--trials {trials}: give at least 2; a figure needs at least {FEWEST_TRIALS}"
         )));
     }
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(Failure::Usage(format!("--try-env: '{text}' is no KEY=VALUE"))),
+        _ => Err(Failure::Usage(format!("--try-env: '{text}' is not of the form KEY=VALUE"))),
     };
     Ok(Question {
         victim,
@@ -146,7 +146,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         placement: args.placement.into(),
         budget,
         measure,
-        lives: args.lives,
+        trials: args.trials,
         seed: args.seed,
         levers: args.levers.clone(),
         try_env: args.try_env.iter().map(pair).collect::<Result<_, _>>()?,
@@ -154,12 +154,25 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     })
 }
 
+// A file that is there but may not be executed is refused before anything is measured.
+fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
+    let run = text::program(text).get("run").and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
+    let Some(path) = run.split_whitespace().next().filter(|first| first.contains('/')) else { return Ok(()) };
+    if Path::new(path).exists() && !available::can_be_started(path) {
+        return Err(Failure::Usage(format!(
+            "--{flag}: '{path}' is not a program that may be executed; if it should be: chmod +x {path}"
+        )));
+    }
+    Ok(())
+}
+
 fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
+    refuse_not_executable(flag, text)?;
     let table = available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
     let Some(progress) = progress else { return Ok(table) };
     if !table.contains_key("run") {
         return Err(Failure::Usage(format!(
-            "--{flag}-progress: '{text}' is a built-in workload, whose progress is seen; leave it out"
+            "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by itself; leave this flag out"
         )));
     }
     program(
@@ -177,8 +190,9 @@ fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Fai
 
 fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
     if text.trim().is_empty() {
-        return Err(Failure::Usage(format!("--{flag}: it is empty; give a program's command line")));
+        return Err(Failure::Usage(format!("--{flag}: this is empty; give a program's command line")));
     }
+    refuse_not_executable(flag, text)?;
     let mut table = text::program(text);
     table.extend(unit.map(|unit| ("unit".to_string(), Value::String(unit.into()))));
     Ok(table)

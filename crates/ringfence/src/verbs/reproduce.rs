@@ -37,7 +37,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
     let machine = host::examine()?;
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
-    ringfence_dataset::Recorder::check(&dir)?;
+    crate::shared::folder::check_new(&dir)?;
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
@@ -69,7 +69,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     match early {
         Some((ended, own)) => experiment::finish(&ended, &own),
         None if measured == 0 => Err(Failure::Failed(
-            "nothing was measured: none of this can be run here, for the reasons given".into(),
+            "nothing was measured: none of these experiments can be run here, for the reasons given".into(),
         )),
         None => Ok(()),
     }
@@ -88,7 +88,7 @@ fn measure_or_not(
         return Ok((plan, Vec::new(), Ended::Complete));
     }
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
     let own = dir.join(&experiment.name);
     let done = measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
     Ok((done.plan, done.samples, done.ended))
@@ -123,7 +123,7 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let near = nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
             Failure::Usage(format!(
-                "there is no shipped experiment '{name}': {}'ringfence reproduce --list' lists them",
+                "there is no experiment '{name}': {}'ringfence reproduce --list' lists them",
                 near.unwrap_or_default()
             ))
         })
@@ -137,7 +137,7 @@ fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
         let least = least_window(experiment).unwrap_or(Span::ms(0));
         let measure = &mut experiment.measure;
         measure.looks = vec![10];
-        measure.blocks = 1;
+        measure.rounds = 1;
         measure.precision = None;
         measure.window = measure.window.min(Span::ms(10).max(least));
         measure.time = Some(Span::ms(10_000));
@@ -181,7 +181,7 @@ fn list(published: &[Published]) -> Result<(), Failure> {
 fn save(experiments: &[Experiment], dir: &Path) -> Result<(), Failure> {
     ringfence_dataset::Recorder::check(dir)?;
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
     for one in experiments {
         experiment::save(one, &dir.join(format!("{}.toml", one.name)))?;
     }

@@ -23,10 +23,10 @@ pub fn run(asked: &args::Resctrl) -> Result<(), Failure> {
 }
 
 fn show(asked: &args::Resctrl) -> Result<(), Failure> {
-    let root = host::root(&asked.look.root)?;
+    let root = host::root(&asked.inspect.root)?;
     let seen = resctrl::look(&root)?;
     let left = transaction::left(&root, asked.journal.folder.as_deref());
-    if asked.look.json {
+    if asked.inspect.json {
         return output::print_json(&json::resctrl(&seen, &left));
     }
     output::print(&ringfence_report::resctrl(&seen, &left, &output::style()))
@@ -63,8 +63,8 @@ fn gone(asked: &args::PutBack, purpose: &str, past: &str) -> Result<(), Failure>
     }
     let what = if asked.dry_run { "would be removed" } else { "was removed" };
     output::print(&format!(
-        "What '{purpose}' had changed was of {past} and is gone with that: nothing is to be put back, and its journal \
-         {what}.\n"
+        "What '{purpose}' had changed belonged to {past} and is gone with it: there is nothing to put back, and its \
+         journal {what}.\n"
     ))
 }
 
@@ -84,7 +84,7 @@ fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Re
 fn nothing(what: Pending) -> &'static str {
     match what {
         Pending::Kept => "Nothing to put back: no setting is kept.",
-        _ => "Nothing to put back: no run that was killed has left anything behind.",
+        _ => "Nothing to put back: no killed run has left anything changed.",
     }
 }
 
@@ -121,9 +121,9 @@ fn forget(asked: &Forget) -> Result<(), Failure> {
     let options = Options { folder: Some(left.folder), ..Options::default() };
     let text = match (transaction::forget(what, &options)?, left.past) {
         (true, None) => {
-            "Forgotten: resctrl stays as it is, and nothing will put back what was there before.\n".into()
+            "Forgotten: resctrl stays as it is, and what was there before can no longer be put back.\n".into()
         }
-        (true, Some(past)) => format!("Forgotten: it was of {past}, and nothing of it is left.\n"),
+        (true, Some(past)) => format!("Forgotten: it belonged to {past}, and nothing of it is left.\n"),
         (false, _) => "Nothing to forget: there is no such journal.\n".into(),
     };
     output::print(&text)

@@ -55,7 +55,7 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         let Left { purpose, owner, under_way, path, .. } = left;
         if *under_way {
             let process = owner.map_or(String::new(), |owner| format!(" by process {}", owner.tid));
-            all.stays.push(format!("'{purpose}' is under way{process}, which puts things back itself"));
+            all.stays.push(format!("'{purpose}' is still running{process}, and puts things back itself"));
         } else if owner.is_none() {
             all.failed.push(purpose.clone());
         } else if left.is_others() {
@@ -100,7 +100,7 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
     }
     if !asked.dry_run {
         let stays =
-            |group: &std::path::PathBuf| format!("control group {} stays: it is in use", group.display());
+            |group: &std::path::PathBuf| format!("control group {} is in use, and stays", group.display());
         all.stays.extend(still.iter().map(stays));
     }
 }
@@ -118,11 +118,11 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
                 "'{purpose}' is kept on request: 'ringfence resctrl undo' puts back what was there before"
             )),
             (Pending::Damaged, _) => all.stays.push(format!(
-                "the journal of '{purpose}' is damaged: compare with 'ringfence resctrl', then 'ringfence resctrl forget' \
-                 removes it"
+                "the journal of '{purpose}' is damaged: check resctrl with 'ringfence resctrl', then delete the journal with \
+                 'ringfence resctrl forget'"
             )),
             _ if left.under_way => {
-                all.stays.push(format!("'{purpose}' is under way, which puts resctrl back itself"));
+                all.stays.push(format!("'{purpose}' is still running, and puts resctrl back itself"));
             }
             _ if left.is_others() => all.stays.push(left.others()),
             _ if !folders.contains(&left.folder) => folders.push(left.folder),
@@ -165,13 +165,13 @@ fn text(all: &All, tried_out: bool) -> String {
         if restored.steps.is_empty() && restored.waiting.is_empty() {
             list("Nothing is left to put back of:", std::slice::from_ref(&restored.purpose));
         }
-        list("Somebody else has changed since, and it stays:", &restored.left);
-        list("Not known for certain:", &restored.notes);
+        list("Changed by somebody else since, and left alone:", &restored.left);
+        list("Uncertain:", &restored.notes);
         list("Cannot be put back yet:", &restored.waiting);
     }
-    list("Left as it is:", &all.stays);
+    list("Left alone:", &all.stays);
     if out.is_empty() && all.failed.is_empty() {
-        out = "Nothing to put back: no run that was killed has left anything changed.\n".into();
+        out = "Nothing to put back: no killed run has left anything changed.\n".into();
     }
     out
 }

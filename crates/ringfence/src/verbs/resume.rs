@@ -26,9 +26,9 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     let name = dataset.plan.experiment.name.clone();
     drop(dataset);
     let machine = host::examine()?;
-    let go_on =
+    let resume =
         |stop: &AtomicBool, show: experiment::ShowProgress| measure::resume(dir, &machine, time, stop, show);
-    experiment::carry_out(&name, dir, &machine, flags, &go_on)
+    experiment::carry_out(&name, dir, &machine, flags, &resume)
 }
 
 // Shows it, so that a script which resumes until it is done gets the results and no failure.
@@ -39,9 +39,9 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
     }
     let why = match (&dataset.manifest.ended, &dataset.plan.experiment.measure.time) {
         (Some(Ended::Time), Some(time)) => {
-            format!("its time of {time} is spent; --time TIME goes on for so much longer")
+            format!("its time of {time} is used up; --time TIME continues for that much longer")
         }
-        (Some(Ended::Precise), _) => "everything is known as precisely as was asked".into(),
+        (Some(Ended::Precise), _) => "its figures are as precise as was asked for".into(),
         _ => "it is complete".into(),
     };
     output::print(&format!("\nnothing to continue: {why}"))
@@ -50,7 +50,7 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
 /// That a flag cannot be given with `--resume`.
 pub fn refused(flag: &str) -> Failure {
     Failure::Usage(format!(
-        "--{flag} cannot be given with --resume: what goes on stays as it was planned; leave it out, or begin anew"
+        "--{flag} cannot be combined with --resume, which continues as planned; leave it out, or start a new run"
     ))
 }
 
@@ -58,8 +58,8 @@ pub fn refused(flag: &str) -> Failure {
 pub fn fixed(flags: &Measuring) -> Option<&'static str> {
     // All of them, so that a new one is decided on.
     let Measuring {
-        lives,
-        blocks,
+        trials,
+        rounds,
         window,
         settle,
         probe,
@@ -73,8 +73,8 @@ pub fn fixed(flags: &Measuring) -> Option<&'static str> {
         output: Output { out, json: _, quiet: _ },
     } = flags;
     let given = [
-        ("lives", lives.is_some()),
-        ("blocks", blocks.is_some()),
+        ("trials", trials.is_some()),
+        ("rounds", rounds.is_some()),
         ("window", window.is_some()),
         ("settle", settle.is_some()),
         ("probe", probe.is_some()),

@@ -6,7 +6,8 @@ use ringfence_experiment::Experiment;
 use super::resume;
 use crate::args::Run;
 use crate::failure::Failure;
-use crate::shared::experiment;
+use crate::shared::command::command;
+use crate::shared::{experiment, folder};
 
 // Far more than anybody writes.
 const LONGEST_FILE: u64 = 1 << 20;
@@ -17,16 +18,26 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         (None, Some(dir)) => return resume::run(dir, &args.measuring),
         (Some(_), Some(_)) => {
             return Err(Failure::Usage(
-                "name an experiment file or give --resume with a dataset, not both: a dataset has its experiment in it"
+                "name an experiment file, or a dataset with --resume, but not both: a dataset contains its experiment"
                     .into(),
             ));
         }
         (None, None) => {
             return Err(Failure::Usage(
-                "name an experiment file, FILE.toml, or give --resume with a dataset".into(),
+                "name an experiment file, FILE.toml, or a dataset with --resume".into(),
             ));
         }
     };
+    if folder::is_ours(file) {
+        let again = file.join("experiment.toml");
+        let again = again.is_file().then(|| format!("; measure it again: {}", command(&["run"], &again)));
+        return Err(Failure::Usage(format!(
+            "{}: this is a dataset and not an experiment file; print its results: {}{}",
+            file.display(),
+            command(&["show"], file),
+            again.unwrap_or_default()
+        )));
+    }
     let text = text_file::read(file, LONGEST_FILE)
         .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
     let experiment =

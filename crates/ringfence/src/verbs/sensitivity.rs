@@ -44,8 +44,8 @@ fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failu
             polluters.push(polluter);
         }
     }
-    let mut measure = Measure { blocks: 1, ..Measure::default() };
-    if args.measuring.lives.is_none() {
+    let mut measure = Measure { rounds: 1, ..Measure::default() };
+    if args.measuring.trials.is_none() {
         let curves = (victims.len() * polluters.len()) as u32;
         measure.looks = vec![1000];
         measure.time = Some(Span(USUAL * curves));

@@ -13,6 +13,7 @@ use crate::shared::folder;
 
 pub fn run(args: &Show) -> Result<(), Failure> {
     let (style, dir) = (output::style(), &args.dataset);
+    folder::refuse_file(dir)?;
     if folder::kind(dir).as_deref() == Some("prove") {
         let proof = folder::proof(dir)?;
         return match args.json {
@@ -50,8 +51,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text += &format!("{question}\n");
         }
         if digest.unfinished {
-            text +=
-                "The program that measured this was killed; these are the samples that it had recorded.\n";
+            text += "The run that measured this was killed; these are the samples that it had recorded.\n";
         }
         text += &format!("\n{}\n", ringfence_report::experiment(&digest.findings, &style));
     }

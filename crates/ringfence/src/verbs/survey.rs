@@ -46,19 +46,19 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
 
 // The same folders that a dataset refuses, before anything is probed.
 fn empty_or_absent(dir: &Path) -> Result<(), Failure> {
-    ringfence_dataset::Recorder::check(dir).map_err(Failure::from)
+    crate::shared::folder::check_new(dir)
 }
 
 fn save(depth: Depth, seed: u64, machine: &ringfence_machine::Machine, dir: &PathBuf) -> Result<(), Failure> {
     empty_or_absent(dir)?;
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::Usage(format!("{} cannot be made: {error}", dir.display())))?;
+        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
     let experiments = survey::planned(depth, seed, machine);
     for experiment in &experiments {
         experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;
     }
     output::print(&format!(
-        "saved {} experiments in {}; the paced ones depend on what these show and are not among them",
+        "saved {} experiments in {}; paced ones are not among them, since their pace depends on what these show",
         experiments.len(),
         dir.display()
     ))

@@ -23,10 +23,10 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let question = question(args)?;
     let machine = host::examine()?;
     let path = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
-    refuse_existing(&path)?;
+    can_be_written(&path)?;
     tune::check(&question, &machine)?;
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("tune"));
-    ringfence_dataset::Recorder::check(&dir)?;
+    crate::shared::folder::check_new(&dir)?;
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
@@ -80,26 +80,32 @@ fn question(args: &Tune) -> Result<Question, Failure> {
     let victim = args.victim.as_deref().map(text::parse).transpose();
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
     if victim.is_none() && args.budget.is_some() {
-        return Err(Failure::Usage("--budget: whose? name a --victim".into()));
+        return Err(Failure::Usage(
+            "--budget is the slowdown of a victim that is allowed: name the task with --victim".into(),
+        ));
     }
     if size < *tune::BLOCKS.last().expect("there are blocks") {
         return Err(Failure::Usage(format!("--size: {size} is smaller than the largest block, 1MiB")));
     }
     let placement = args.placement.into();
-    Ok(Question { target, size, victim, budget, block, placement, lives: args.lives, seed: args.seed })
+    Ok(Question { target, size, victim, budget, block, placement, trials: args.trials, seed: args.seed })
 }
 
-fn refuse_existing(path: &Path) -> Result<(), Failure> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Err(Failure::Usage(format!("{} exists: name another file with --policy", path.display()))),
-        Err(_) => Ok(()),
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let named = path.display();
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(Failure::Usage(format!("{named} already exists: name another file with --policy")));
     }
+    // Made and removed again: only trying tells.
+    fs::File::create_new(path).and_then(|_| fs::remove_file(path)).map_err(|error| {
+        Failure::Usage(format!("{named} cannot be written: {error}; name another file with --policy"))
+    })
 }
 
 fn write(path: &Path, policy: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::Failed(format!(
-            "the policy cannot be written to {}: {error}; it is:\n{policy}",
+            "the policy cannot be written to {}: {error}; this is the policy:\n{policy}",
             path.display()
         ))
     };

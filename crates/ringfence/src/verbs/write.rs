@@ -1,6 +1,7 @@
 //! `write`: what durable writes cost, over any combination of ways to write.
 
-use ringfence_experiment::task::{Instruction, text};
+use ringfence_experiment::nearest::nearest;
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Target, WidthChoice, text};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 use toml::{Table, Value};
@@ -14,7 +15,32 @@ pub fn run(args: &Write) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.measuring)
 }
 
+// What the experiment would refuse too, but as a value of its file and not of a flag.
+fn check(args: &Write) -> Result<(), Failure> {
+    words("instruction", args.instruction.as_deref(), &Instruction::ALL.map(Instruction::name))?;
+    words("fence-at", args.fence_at.as_deref(), &FenceAt::ALL.map(FenceAt::name))?;
+    words("fence", args.fence.as_deref(), &FenceKind::ALL.map(FenceKind::name))?;
+    words("width", args.width.as_deref(), &WidthChoice::ALL.map(WidthChoice::name))?;
+    for target in args.target.iter().flat_map(|list| list.split(',')) {
+        target.parse::<Target>().map_err(|error| Failure::Usage(format!("--target: {error}")))?;
+    }
+    Ok(())
+}
+
+fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
+    let mut given = list.iter().flat_map(|list| list.split(','));
+    match given.find(|word| !known.contains(word)) {
+        None => Ok(()),
+        Some(word) => {
+            let near = nearest(word, known).map(|near| format!("; did you mean '{near}'?"));
+            let (known, near) = (known.join(", "), near.unwrap_or_default());
+            Err(Failure::Usage(format!("--{flag}: '{word}' is not one of {known}{near}")))
+        }
+    }
+}
+
 fn experiment(args: &Write) -> Result<Experiment, Failure> {
+    check(args)?;
     let mut task = Table::new();
     task.insert("workload".into(), Value::String("write".into()));
     let instructions = Instruction::in_memory().map(Instruction::name).collect::<Vec<_>>().join(",");
@@ -41,7 +67,7 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
     flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
     let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
     Ok(Experiment {
-        measure: Measure { looks: vec![10], blocks: 1, probe: Span::ms(0), ..Measure::default() },
+        measure: Measure { looks: vec![10], rounds: 1, probe: Span::ms(0), ..Measure::default() },
         roles: vec![Role { name: "writer".into(), count, placement: None, cpus, task: OneOrMany::One(task) }],
         arms: vec![Arm::new("write", &["writer"], None)],
         ..Experiment::asking("write", "What does it cost to make a store durable here?", "writer")

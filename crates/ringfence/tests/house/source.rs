@@ -1,4 +1,4 @@
-//! A source file without what is no code of the program: comments, texts, and tests.
+//! A source file without what is not code of the program: comments, texts, and tests.
 
 /// The code alone: comments and literals are blanked, and so is everything under `#[cfg(test)]`.
 pub fn code(text: &str) -> String {

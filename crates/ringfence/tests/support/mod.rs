@@ -69,6 +69,11 @@ impl Output {
         &self.stdout
     }
 
+    /// The same in one line: where text is broken hangs on how long its figures are.
+    pub fn said(&self) -> String {
+        joined(self.ok())
+    }
+
     /// The value of a run that printed JSON, which is as its schema says.
     pub fn json(&self) -> serde_json::Value {
         self.ok();
@@ -82,6 +87,11 @@ impl Output {
         check_json(&value);
         value
     }
+}
+
+/// The words of a text, one space between them.
+pub fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// That a document is as `docs/schema/ringfence.json` says.
@@ -183,6 +193,15 @@ impl Drop for Running {
 pub fn ringfence(args: &[&str]) -> Output {
     let folder = Folder::new();
     ringfence_in(folder.path(), args)
+}
+
+/// The verbs, as the front page lists them.
+pub fn verbs() -> Vec<String> {
+    let front = ringfence(&["--help"]);
+    let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
+    let verbs: Vec<String> = lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    assert!(verbs.contains(&"prove".into()) && verbs.len() > 15, "{verbs:?}");
+    verbs
 }
 
 /// Runs the program.

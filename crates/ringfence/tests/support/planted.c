@@ -67,7 +67,7 @@ static void victim(volatile uint64_t *heartbeat, uint64_t permille)
             seen = beat;
             looked = at;
         }
-        /* One that is late is no end. */
+        /* One that is late is not an end. */
         int beside = rose && at - rose < 12 * MS;
         x = work(x, MULTIPLICATIONS + (beside ? MULTIPLICATIONS * permille / 1000 : 0));
         *counter = ++units;

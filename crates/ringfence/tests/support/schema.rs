@@ -19,7 +19,7 @@ pub fn problems(document: &Value) -> Vec<String> {
     });
     match of_kind {
         Some(kind) => check(&schema, kind, document, ""),
-        None => vec![format!("'schema' is {}, which is no kind of docs/schema", document["schema"])],
+        None => vec![format!("'schema' is {}, which is not a kind of docs/schema", document["schema"])],
     }
 }
 
@@ -34,7 +34,7 @@ pub fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<Strin
         Value::Bool(true) => return Vec::new(),
         Value::Bool(false) => return vec![format!("{at}: nothing may stand here")],
         Value::Object(rules) => rules,
-        other => panic!("{other} is no schema"),
+        other => panic!("{other} is not a schema"),
     };
     let mut wrong = Vec::new();
     for (keyword, rule) in rules {
@@ -127,7 +127,7 @@ fn is(value: &Value, name: &str) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => panic!("'{other}' is no type"),
+        other => panic!("'{other}' is not a type"),
     }
 }
 

@@ -85,7 +85,7 @@ fn writers_write_to_a_dax_file_and_to_a_device() {
     // What they cost there means nothing.
     let output = testbed.pmem(64).pmem(64).copy(program.path()).run(
         "fsdax 0 /mnt && devdax 1 && echo mine > /mnt/mine && ./ringfence write -t dax:/mnt,devdax:/dev/dax1.0 -b 4KiB -i clwb,nt \
-         --size 8MiB --lives 2 --blocks 2 --window 10ms --probe 0ms --json -q && ls /mnt",
+         --size 8MiB --trials 2 --rounds 2 --window 10ms --probe 0ms --json -q && ls /mnt",
     );
     assert_eq!(output.code, 0, "{output}");
     let (json, files) = output.stdout.rsplit_once("}\n").unwrap();

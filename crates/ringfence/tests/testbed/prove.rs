@@ -7,11 +7,11 @@ use crate::support::{Folder, conflict, figure};
 
 // The aggressor is the leader of a crowd on the victim's CPU, both of `support/conflict.c`.
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --blocks 1 --budget 100% --quiet"
+FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --rounds 1 --budget 100% --quiet"
 # Long where a figure must be precise, and where somebody is to meet a lever that is set.
-SHORT="--lives 4 --window 150ms --settle 100ms --fence-settle 100ms"
-PRECISE="--lives 6 --window 400ms --settle 200ms --fence-settle 100ms"
-LASTING="--lives 2 --window 500ms --settle 50ms --fence-settle 1s"
+SHORT="--trials 4 --window 150ms --settle 100ms --isolation-settle 100ms"
+PRECISE="--trials 6 --window 400ms --settle 200ms --isolation-settle 100ms"
+LASTING="--trials 2 --window 500ms --settle 50ms --isolation-settle 1s"
 groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
@@ -25,7 +25,7 @@ while :; do
     sleep 0.1
 done > /tmp/seen 2> /dev/null & looks=$!
 ./ringfence prove --victim alu --aggressor alu --victim-cpus 0 --aggressor-cpus 0 --levers weight --budget 30% \
-    --lives 6 --blocks 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w > /tmp/w.json
+    --trials 6 --rounds 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w > /tmp/w.json
 kill $looks; sort -u /tmp/seen; ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence
 echo "== figures"; cat /tmp/w.json
 crowd() { setsid taskset 2 ./conflict crowd /tmp/leader $1 & }
@@ -77,7 +77,7 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let proof = &figures["proof"];
     assert!(figure(&proof["beside"]).is_none_or(|beside| beside > 1.3), "{proof}");
     let tried = proof["tried"].as_array().unwrap();
-    let least = tried.iter().find(|tried| tried["offer"]["arm"]["name"] == "cpu weight 1").unwrap();
+    let least = tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
     assert!(figure(&least["price"]["slowdown"]).is_none_or(|slowdown| slowdown > 3.0), "{proof}");
 
     let untouched = |text: &str| {
@@ -87,7 +87,7 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
 
     // The programs slow the victim down whatever the masks say, so nothing may be said to help.
     let no_effect = part(&said, "no effect");
-    // Of four lives the intervals may leave it open.
+    // Of four trials the intervals may leave it open.
     assert!(no_effect.contains("code 3") || no_effect.contains("code 4"), "{output}");
     assert!(no_effect.contains("cat L3 3 of 11 ways") && no_effect.contains("mba 50 %"), "{output}");
     assert!(!no_effect.contains("within"), "{output}");

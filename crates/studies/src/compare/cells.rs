@@ -30,7 +30,7 @@ fn key(plan: &Plan, case: usize) -> Key<'_> {
         })
         .collect();
     active.sort_by_key(|(role, ..)| *role);
-    // A baseline of a baseline is no part of the figure.
+    // A baseline of a baseline is not part of the figure.
     let baseline = of.baseline.map(|baseline| Box::new(Key { baseline: None, ..key(plan, baseline) }));
     Key { arm: &of.arm, active, baseline }
 }
@@ -95,7 +95,7 @@ pub(super) fn cells(
     margin: f64,
 ) -> Vec<Cell> {
     let logs = |dataset: &Dataset| -> BTreeMap<usize, Result<Vec<f64>, NotEstimable>> {
-        results::life_logs(&dataset.plan, &dataset.samples).into_iter().collect()
+        results::trial_logs(&dataset.plan, &dataset.samples).into_iter().collect()
     };
     let (before_logs, after_logs) = (logs(before), logs(after));
     matched
@@ -110,7 +110,7 @@ pub(super) fn cells(
             let alone = |logs: &Result<Vec<f64>, NotEstimable>| {
                 logs.as_ref()
                     .map_err(|reason| *reason)
-                    .and_then(|logs| Interval::over_lives(logs, confidence))
+                    .and_then(|logs| Interval::over_trials(logs, confidence))
             };
             Cell {
                 arm: case.arm.clone(),
@@ -129,7 +129,7 @@ pub(super) fn cells(
 /// Cases that were measured on one side only.
 pub(super) fn missing(before: &Plan, after: &Plan) -> Vec<Missing> {
     let mut missing = Vec::new();
-    for (own, other, lacks) in [(before, after, Side::After), (after, before, Side::Before)] {
+    for (own, other, missing_from) in [(before, after, Side::After), (after, before, Side::Before)] {
         let theirs = other.measured();
         for case in own.measured() {
             let wanted = key(own, case);
@@ -140,7 +140,7 @@ pub(super) fn missing(before: &Plan, after: &Plan) -> Vec<Missing> {
             missing.push(Missing {
                 arm: own.cases[case].arm.clone(),
                 label: own.cases[case].label.clone(),
-                lacks,
+                missing_from,
                 reason: planned.and_then(|case| other.refusal(case)).map(str::to_owned),
             });
         }

@@ -84,7 +84,7 @@ pub struct Missing {
     /// What sets it apart, in words.
     pub label: String,
     /// Who does not have it.
-    pub lacks: Side,
+    pub missing_from: Side,
     /// Why, where that one planned it but did not run it; such that it follows "because".
     pub reason: Option<String>,
 }

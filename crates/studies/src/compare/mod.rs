@@ -1,7 +1,7 @@
 //! One experiment measured twice, on two machines, kernels or days: what differs, cell by cell.
 //!
 //! A cell is a case that both datasets have. Where cases have a baseline, their slowdowns are compared,
-//! else their costs; the change is `after / before` of that figure, with Welch's interval over the lives
+//! else their costs; the change is `after / before` of that figure, with Welch's interval over the trials
 //! of both. All cells' intervals hold together: the error allowed is divided by their number, and by the
 //! looks at which either dataset might have stopped.
 

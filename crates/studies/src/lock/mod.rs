@@ -9,8 +9,8 @@
 //! the region is not flushed among the arms, where all windows after it would be of another region, but once
 //! by each instruction, in a fresh region, with an experiment of its own after it ([`after`]).
 
+mod capabilities;
 mod flush;
-mod offer;
 mod region;
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
 use toml::{Table, Value};
 
+pub use capabilities::{Apart, Capabilities, nominal, shared_out};
 pub use flush::flush_once;
-pub use offer::{Apart, Offer, nominal, shared_out};
 pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
 
 /// The experiment's name, also in files.
@@ -72,10 +72,10 @@ impl Row {
 /// the locked region flushed by each instruction before every pause.
 ///
 /// # Errors
-/// Where the reader makes no sense, such as a size that is no multiple of 4 KiB.
-pub fn experiment(asked: &Question, offer: &Offer) -> Result<Experiment, ExperimentError> {
+/// Where the reader makes no sense, such as a size that is not a multiple of 4 KiB.
+pub fn experiment(asked: &Question, capabilities: &Capabilities) -> Result<Experiment, ExperimentError> {
     let question = "What keeps a region in the cache, from noise and from flush instructions?";
-    of_rows(asked, EXPERIMENT, question, &rows(offer))
+    of_rows(asked, EXPERIMENT, question, &rows(capabilities))
 }
 
 /// The experiment after a region was flushed once by an instruction: the region and ordinary memory, idle
@@ -118,7 +118,7 @@ fn of_rows(
     let experiment = Experiment {
         measure: Measure {
             looks: vec![5],
-            blocks: 1,
+            rounds: 1,
             window,
             // A round under the arm's own conditions lies before the window: what the arm before has left in
             // the cache, or taken from it, is not this one's.
@@ -182,22 +182,22 @@ fn window(asked: &Question) -> Result<Span, ExperimentError> {
     Ok(task.and_then(Task::least_window).unwrap_or(asked.interval))
 }
 
-fn rows(offer: &Offer) -> Vec<Row> {
+fn rows(capabilities: &Capabilities) -> Vec<Row> {
     let mut rows = vec![Row::new("malloc", Table::new(), true)];
     let apart = |name, reader| {
-        let apart = offer.apart.as_ref()?;
+        let apart = capabilities.apart.as_ref()?;
         let mut row = Row::new(name, reader, true);
         row.resctrl = apart.others.clone();
         row.resctrl.insert(READER.into(), apart.reader.clone());
         Some(row)
     };
     rows.extend(apart("own ways", Table::new()));
-    if !offer.can_lock {
+    if !capabilities.can_lock {
         let preload = Table::from_iter([("preload".to_string(), Value::from(true))]);
         rows.extend(apart("own ways, preloaded", preload));
     }
     rows.push(Row::locked("locked"));
-    if !offer.can_lock {
+    if !capabilities.can_lock {
         // Listed with the reason why they are not run.
         rows.extend(Flush::ALL.map(|flush| Row::locked(&after_name(flush))));
     }

@@ -5,7 +5,7 @@ mod resume;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_dataset::Recorder;
 use ringfence_engine::available::{self, can_be_started};
 use ringfence_engine::program::instructions_are_counted;
@@ -88,7 +88,7 @@ pub fn measure(
         });
     }
     programs_can_be_measured(&plan)?;
-    holds_two_lives(&plan)?;
+    holds_two_trials(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(ringfence_workloads::scale::measure);
     let mut engine = engines::choose(&plan, machine, stop)?;
@@ -102,7 +102,7 @@ pub fn measure(
                 return Err(StudyError::Failed("interrupted before anything was measured".into()));
             }
             Ended::Failed(why) => return Err(StudyError::Failed(why)),
-            Ended::Time => return Err(too_short_for_a_life(&plan)),
+            Ended::Time => return Err(too_short_for_a_trial(&plan)),
             Ended::Complete | Ended::Precise => {}
         }
     }
@@ -135,23 +135,23 @@ fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
     (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
 }
 
-// Where not even the windows of two lives fit into the time, nothing can come of it.
-fn holds_two_lives(plan: &Plan) -> Result<(), StudyError> {
-    let least = plan.least_life() * 2;
+// Where not even the windows of two trials fit into the time, nothing can come of it.
+fn holds_two_trials(plan: &Plan) -> Result<(), StudyError> {
+    let least = plan.least_trial() * 2;
     match plan.experiment.measure.time {
         Some(time) if time.0 < least => Err(StudyError::Usage(format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_LIVES} lives, and the windows of two alone take {}; \
-             give more time, or take shorter windows or fewer blocks",
+            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the windows of two alone take {}; \
+             give more time, or take shorter windows or fewer rounds",
             Span(least)
         ))),
         _ => Ok(()),
     }
 }
 
-fn too_short_for_a_life(plan: &Plan) -> StudyError {
+fn too_short_for_a_trial(plan: &Plan) -> StudyError {
     let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
     StudyError::Usage(format!(
-        "the time{time} was over before anything was measured, and a figure takes at least {FEWEST_LIVES} lives: give several times as much"
+        "the time{time} was over before anything was measured, and a figure takes at least {FEWEST_TRIALS} trials: give several times as much"
     ))
 }
 
@@ -223,7 +223,7 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {
                 return Err(StudyError::Usage(format!(
-                    "'{run}' is no victim: only the metric's role can be timed by whole runs; use --aggressor-progress runs, or unit = \"runs\" in an \
+                    "'{run}' is not a victim: only the metric's role can be timed by whole runs; use --aggressor-progress runs, or unit = \"runs\" in an \
                      experiment file"
                 )));
             }

@@ -8,6 +8,7 @@ use ringfence_dataset::{Dataset, Lock, Recorder};
 use ringfence_engine::runner::{self, Earlier, Progress};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::sample;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
@@ -21,7 +22,7 @@ use crate::{StudyError, engines};
 /// when its time was spent goes on only with more.
 ///
 /// # Errors
-/// [`StudyError::Usage`] where this is no dataset, where another program is measuring it, or where it
+/// [`StudyError::Usage`] where this is not a dataset, where another program is measuring it, or where it
 /// was measured on another machine or by another version: such figures are not mixed.
 /// [`StudyError::Failed`] as in [`super::measure`].
 pub fn resume(
@@ -62,7 +63,7 @@ pub fn resume(
         starts: Vec::new(),
         progress,
     };
-    let ran = runner::go_on(&plan, earlier, engine.as_mut(), stop, &mut recording);
+    let ran = runner::resume(&plan, earlier, engine.as_mut(), stop, &mut recording);
     let used = super::used(&plan, engine.as_ref());
     let left = engine.end();
     let (samples, ended) = ran?;
@@ -103,8 +104,7 @@ pub fn continue_or_begin(
 
 fn done(dataset: Dataset) -> Measurement {
     let Dataset { plan, samples, manifest, .. } = dataset;
-    let steps_before =
-        samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step)).count();
+    let steps_before = sample::steps(&samples).count();
     Measurement {
         plan,
         samples,
@@ -120,7 +120,7 @@ fn done(dataset: Dataset) -> Measurement {
 // Windows go on at the wall clock's distance, where it tells.
 fn earlier(dataset: &Dataset) -> Result<Earlier, String> {
     let first =
-        dataset.samples.iter().take_while(|sample| (sample.life, sample.block, sample.step) == (0, 0, 0));
+        dataset.samples.iter().take_while(|sample| (sample.trial, sample.round, sample.step) == (0, 0, 0));
     // The folder was made when the first step had been measured.
     let made = first.map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max().unwrap_or(0);
     let age = dataset.manifest.age().unwrap_or(Duration::ZERO);

@@ -1,11 +1,11 @@
-//! Pairs: which tasks bear each other on two cores that share a cache or a core, and who should run
+//! Pairs: pairwise interference between tasks on two cores that share a cache or a core, and who should run
 //! beside whom.
 //!
 //! Every pair of tasks is measured within one experiment, "A beside A, B beside B, A beside B": each side
 //! in its turn is the one whose rate is compared with its rate alone, so that both sides' changes are
 //! pairs of adjacent windows. What a task keeps of its rate is its *progress*; the total progress of an
 //! assignment is the sum over its tasks. The best assignment is found by looking at all of them, and what
-//! it gains over the present one is measured again on fresh lives: only that is reported as its gain,
+//! it gains over the present one is measured again on fresh trials: only that is reported as its gain,
 //! since the best of many looks better than it is.
 //!
 //! A folder holds the question ([`question::FILE`]) and up to two datasets, `screen` and `confirm`;
@@ -76,7 +76,7 @@ impl Study for Pairing<'_> {
         let outcome = self.conclude(stages, None)?;
         let advice = outcome.advice.as_ref().filter(|_| outcome.wants_confirmation());
         Ok(advice.map(|advice| Planned {
-            name: "the advice again, on fresh lives".into(),
+            name: "the advice again, on fresh trials".into(),
             dir: self.dir.join(CONFIRM),
             experiment: self.question.confirming(&self.kinds, &advice.assignment),
         }))
@@ -104,7 +104,7 @@ impl Outcome {
     }
 }
 
-/// The question and its outcome from a folder; `None` where it is no folder of a pair.
+/// The question and its outcome from a folder; `None` where it is not a folder of a pair.
 ///
 /// # Errors
 /// One sentence where something in it is damaged.

@@ -1,9 +1,9 @@
-//! What the samples say: how the tasks bear each other, what is advised, and what that gains.
+//! What the samples say: how much the tasks slow each other down, what is advised, and what that gains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_analysis::estimate::{
-    Estimate, Finding, NotEstimable, lives_needed, serialize_estimate, serialize_unknown,
+    Estimate, Finding, NotEstimable, serialize_estimate, serialize_unknown, trials_needed,
 };
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_experiment::PlacementKind;
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub margin: f64,
     /// Every pair of kinds, in order.
     pub pairs: Vec<PairEntry>,
-    /// Pairs of windows of the screening, by how the CPUs lay to each other.
+    /// Pairs of windows of the screening, by where the CPUs were relative to each other.
     pub classes: BTreeMap<Class, usize>,
     /// How the tasks are paired now.
     pub present: Assignment,
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub assignments: usize,
     /// What the screening advises; none where there is nothing to choose from.
     pub advice: Option<Advice>,
-    /// What it gained on fresh lives.
+    /// What it gained on fresh trials.
     pub confirmed: Option<Confirmed>,
     /// The answer.
     pub verdict: Verdict,
@@ -82,10 +82,10 @@ pub struct Advice {
     /// That of the present one.
     #[serde(serialize_with = "serialize_estimate")]
     pub present_total: Estimate,
-    /// The one over the other. Flattering, since the best of many was picked by the same lives.
+    /// The one over the other. Flattering, since the best of many was picked by the same trials.
     #[serde(serialize_with = "serialize_estimate")]
     pub gain: Estimate,
-    /// The probability that it beats the present one, given the screening's lives alone.
+    /// The probability that it beats the present one, given the screening's trials alone.
     pub probability: Option<f64>,
     /// Where none has a larger total than the present one: the one that leaves most room for a gain.
     pub next: Option<Next>,
@@ -106,7 +106,7 @@ pub struct Next {
     pub gain: Estimate,
 }
 
-/// What the advice gained on fresh lives.
+/// What the advice gained on fresh trials.
 #[derive(Debug, Clone, Serialize)]
 pub struct Confirmed {
     /// Total progress as advised over that at present.
@@ -129,16 +129,16 @@ pub enum Verdict {
     NoRoom,
     /// The gain was confirmed to lie above the margin.
     Change,
-    /// The advised one gains no more than the margin, by the fresh lives, and the screening leaves room for no
+    /// The advised one gains no more than the margin, by the fresh trials, and the screening leaves room for no
     /// larger gain by any other.
     NoGain,
-    /// The advised one gains no more than the margin, by the fresh lives; others, which looked worse and were
+    /// The advised one gains no more than the margin, by the fresh trials; others, which looked worse and were
     /// not measured again, may still gain more.
     NoGainByIt,
     /// Undecided: no gain above the margin was shown, and none is excluded.
     NotShown {
-        /// Lives that would settle it; none when absurdly many.
-        lives_needed: Option<u32>,
+        /// Trials that would settle it; none when absurdly many.
+        trials_needed: Option<u32>,
         /// About how long they would take, seconds.
         seconds: Option<f64>,
     },
@@ -194,7 +194,7 @@ impl Outcome {
         let advice = match advised {
             Ok(advice) => advice,
             Err(reason) => {
-                let reason = reason.unwrap_or(NotEstimable::TooFewLives { lives: 0 });
+                let reason = reason.unwrap_or(NotEstimable::TooFewTrials { trials: 0 });
                 outcome.verdict = Verdict::NotEstimable { reason };
                 return outcome;
             }
@@ -363,19 +363,22 @@ fn undecided(gain: &Estimate, margin: f64, samples: &[Sample]) -> Verdict {
         Ok(gain) => {
             // To where the interval leaves the margin on the side that the figure lies.
             let distance = (gain.value.ln() - margin.ln_1p()).abs();
-            let lives_needed = lives_needed(gain.spread, gain.level, distance);
-            let lives_needed = lives_needed.map(|lives| lives.max(gain.lives + 1));
-            let seconds = lives_needed.zip(life_seconds(samples));
-            Verdict::NotShown { lives_needed, seconds: seconds.map(|(lives, each)| f64::from(lives) * each) }
+            let trials_needed = trials_needed(gain.spread, gain.level, distance);
+            let trials_needed = trials_needed.map(|trials| trials.max(gain.trials + 1));
+            let seconds = trials_needed.zip(trial_seconds(samples));
+            Verdict::NotShown {
+                trials_needed,
+                seconds: seconds.map(|(trials, each)| f64::from(trials) * each),
+            }
         }
     }
 }
 
-// From one life's first window to the next one's, in the middle of all.
-pub(super) fn life_seconds(samples: &[Sample]) -> Option<f64> {
+// From one trial's first window to the next one's, in the middle of all.
+pub(super) fn trial_seconds(samples: &[Sample]) -> Option<f64> {
     let mut starts = BTreeMap::<u32, u64>::new();
     for sample in samples {
-        let start = starts.entry(sample.life).or_insert(sample.start_ns);
+        let start = starts.entry(sample.trial).or_insert(sample.start_ns);
         *start = sample.start_ns.min(*start);
     }
     let starts: Vec<u64> = starts.into_values().collect();

@@ -1,4 +1,4 @@
-//! From samples to progress: how fast tasks run beside each other, life by life.
+//! From samples to progress: how fast tasks run beside each other, trial by trial.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,32 @@ use ringfence_experiment::sample::Sample;
 
 use super::assignment::Assignment;
 
-/// The rate beside another over the rate alone, for every pair of kinds measured, over the lives that have
+/// The rate beside another over the rate alone, for every pair of kinds measured, over the trials that have
 /// them all.
 ///
-/// A task's figure is the geometric mean over lives, as that of a slowdown is: its inverse. An assignment's
-/// total is the sum of these. (A geometric mean of sums made within each life would be larger than the sum
-/// of the means wherever lives scatter: by noise alone, four tasks that keep all of their rates would come
-/// to more than four.) All pairs of a life share its memory layouts and its time: what is compared over
-/// lives, by Student's t, is how far each life moves the total (the delta method), not each task by itself.
+/// A task's figure is the geometric mean over trials, as that of a slowdown is: its inverse. An assignment's
+/// total is the sum of these. (A geometric mean of sums made within each trial would be larger than the sum
+/// of the means wherever trials scatter: by noise alone, four tasks that keep all of their rates would come
+/// to more than four.) All pairs of a trial share its memory layouts and its time: what is compared over
+/// trials, by Student's t, is how far each trial moves the total (the delta method), not each task by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     of: BTreeMap<(usize, usize), Kept>,
-    lives: usize,
+    trials: usize,
 }
 
 /// What a task keeps of its rate beside another.
 #[derive(Debug, Clone, PartialEq)]
 struct Kept {
     mean: f64,
-    /// By how much each life moves the mean, in the same order of lives everywhere; the sum is 0.
+    /// By how much each trial moves the mean, in the same order of trials everywhere; the sum is 0.
     moves: Vec<f64>,
 }
 
 impl Kept {
     fn new(figures: &[f64]) -> Self {
         let mean = |of: &dyn Fn(&f64) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
-        // A life in which it stood still has no logarithm, and is a figure like any: arithmetic then.
+        // A trial in which it stood still has no logarithm, and is a figure like any: arithmetic then.
         if figures.contains(&0.0) {
             let middle = mean(&|figure| *figure);
             return Self { mean: middle, moves: figures.iter().map(|figure| figure - middle).collect() };
@@ -49,7 +49,7 @@ impl Progress {
     /// Of the experiments that [`super::Question`] makes.
     ///
     /// # Errors
-    /// Where a task did no work in a whole life alone, so that there is nothing to compare with.
+    /// Where a task did no work in a whole trial alone, so that there is nothing to compare with.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Result<Self, NotEstimable> {
         let by_case = results::pairs_by_case(plan, samples);
         let mut of = BTreeMap::new();
@@ -60,29 +60,29 @@ impl Progress {
             };
             // The task is the first role, its neighbour the second.
             if let (Some(task), Some(neighbour)) = (kind(0), kind(1)) {
-                of.insert((task, neighbour), by_life(pairs)?);
+                of.insert((task, neighbour), by_trial(pairs)?);
             }
         }
-        let mut lives: Vec<u32> = match of.values().next() {
+        let mut trials: Vec<u32> = match of.values().next() {
             Some(first) => first.keys().copied().collect(),
             None => Vec::new(),
         };
-        // The last life may have been cut short.
-        lives.retain(|life| of.values().all(|figures| figures.contains_key(life)));
+        // The last trial may have been cut short.
+        trials.retain(|trial| of.values().all(|figures| figures.contains_key(trial)));
         let kept = |figures: BTreeMap<u32, f64>| {
-            Kept::new(&lives.iter().map(|life| figures[life]).collect::<Vec<f64>>())
+            Kept::new(&trials.iter().map(|trial| figures[trial]).collect::<Vec<f64>>())
         };
         let of = of.into_iter().map(|(pair, figures)| (pair, kept(figures)));
-        Ok(Self { of: of.collect(), lives: lives.len() })
+        Ok(Self { of: of.collect(), trials: trials.len() })
     }
 
-    /// Lives in which everything was measured.
-    pub fn lives(&self) -> usize {
-        self.lives
+    /// Trials in which everything was measured.
+    pub fn trials(&self) -> usize {
+        self.trials
     }
 
     /// The total progress of an assignment of kinds: the number of its tasks where nobody disturbs
-    /// anybody. None where a pair was not measured, or there is no life.
+    /// anybody. None where a pair was not measured, or there is no trial.
     pub fn total(&self, kinds: &Assignment) -> Option<f64> {
         Some(self.sum(kinds)?.0).filter(|total| total.is_finite())
     }
@@ -90,40 +90,44 @@ impl Progress {
     /// The same with its interval.
     ///
     /// # Errors
-    /// Where there are too few lives, or nothing moved at all.
+    /// Where there are too few trials, or nothing moved at all.
     pub fn total_estimate(&self, kinds: &Assignment, level: f64) -> Estimate {
         let (total, moves) = self.sum(kinds).ok_or(NotEstimable::NothingMeasured)?;
         if total <= 0.0 {
-            return Err(NotEstimable::Stalled { baseline: 0, arm: self.lives as u32, of: self.lives as u32 });
+            return Err(NotEstimable::Stalled {
+                baseline: 0,
+                arm: self.trials as u32,
+                of: self.trials as u32,
+            });
         }
         let logs: Vec<f64> = moves.iter().map(|by| total.ln() + by / total).collect();
-        Interval::over_lives(&logs, level)
+        Interval::over_trials(&logs, level)
     }
 
-    /// The total progress of one assignment over that of another, with Student's t over lives.
+    /// The total progress of one assignment over that of another, with Student's t over trials.
     ///
     /// # Errors
-    /// Where there are too few lives, or one in which nothing moves at all.
+    /// Where there are too few trials, or one in which nothing moves at all.
     pub fn gain(&self, from: &Assignment, to: &Assignment, level: f64) -> Estimate {
         let (Some((from, before)), Some((to, after))) = (self.sum(from), self.sum(to)) else {
             return Err(NotEstimable::NothingMeasured);
         };
-        let lives = self.lives as u32;
-        let still = |total: f64| if total <= 0.0 { lives } else { 0 };
+        let trials = self.trials as u32;
+        let still = |total: f64| if total <= 0.0 { trials } else { 0 };
         let (baseline, arm) = (still(from), still(to));
         if baseline + arm > 0 {
-            return Err(NotEstimable::Stalled { baseline, arm, of: lives });
+            return Err(NotEstimable::Stalled { baseline, arm, of: trials });
         }
         let gain = (to / from).ln();
         let logs: Vec<f64> =
             before.iter().zip(&after).map(|(before, after)| gain + after / to - before / from).collect();
-        Interval::over_lives(&logs, level)
+        Interval::over_trials(&logs, level)
     }
 
-    // The total and by how much each life moves it.
+    // The total and by how much each trial moves it.
     fn sum(&self, kinds: &Assignment) -> Option<(f64, Vec<f64>)> {
         let mut total = if kinds.alone.is_some() { 1.0 } else { 0.0 };
-        let mut moves = vec![0.0; self.lives];
+        let mut moves = vec![0.0; self.trials];
         for &(a, b) in &kinds.pairs {
             for side in [(a, b), (b, a)] {
                 let kept = self.of.get(&side)?;
@@ -135,28 +139,28 @@ impl Progress {
     }
 }
 
-// Progress is 0 where a task stood still beside the other for a whole life: that is a figure like any.
-fn by_life(pairs: &[Pair]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
+// Progress is 0 where a task stood still beside the other for a whole trial: that is a figure like any.
+fn by_trial(pairs: &[Pair]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
     #[derive(Default)]
     struct Sums {
         alone: (f64, f64),
         beside: (f64, f64),
     }
-    let mut lives = BTreeMap::<u32, Sums>::new();
+    let mut trials = BTreeMap::<u32, Sums>::new();
     for pair in pairs {
         if !(pair.baseline.is_valid() && pair.arm.is_valid()) {
-            return Err(NotEstimable::InvalidWindow { life: pair.life });
+            return Err(NotEstimable::InvalidWindow { trial: pair.trial });
         }
-        let sums = lives.entry(pair.life).or_default();
+        let sums = trials.entry(pair.trial).or_default();
         for (sum, window) in [(&mut sums.alone, pair.baseline), (&mut sums.beside, pair.arm)] {
             sum.0 += window.units;
             sum.1 += window.ns;
         }
     }
-    let still = lives.values().filter(|sums| sums.alone.0 == 0.0).count() as u32;
+    let still = trials.values().filter(|sums| sums.alone.0 == 0.0).count() as u32;
     if still > 0 {
-        return Err(NotEstimable::Stalled { baseline: still, arm: 0, of: lives.len() as u32 });
+        return Err(NotEstimable::Stalled { baseline: still, arm: 0, of: trials.len() as u32 });
     }
     let rate = |(units, ns): (f64, f64)| units / ns;
-    Ok(lives.into_iter().map(|(life, sums)| (life, rate(sums.beside) / rate(sums.alone))).collect())
+    Ok(trials.into_iter().map(|(trial, sums)| (trial, rate(sums.beside) / rate(sums.alone))).collect())
 }

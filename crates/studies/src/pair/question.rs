@@ -34,7 +34,7 @@ pub struct Question {
     pub tasks: Vec<String>,
     /// How they are paired now.
     pub present: Assignment,
-    /// How the two CPUs lie to each other.
+    /// Where the two CPUs are relative to each other.
     pub placement: PlacementKind,
     /// The seed of everything random.
     pub seed: u64,
@@ -59,7 +59,7 @@ pub struct Kind {
 
 impl Question {
     /// The newest [`Question::schema`] that this program reads.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
 
     /// Asks; `present` is an assignment's text.
     ///
@@ -93,7 +93,7 @@ impl Question {
     /// The different tasks among those given.
     ///
     /// # Errors
-    /// One sentence about the first that is no task.
+    /// One sentence about the first that is not a task.
     pub fn kinds(&self) -> Result<Vec<Kind>, String> {
         let mut kinds: Vec<Kind> = Vec::new();
         for (number, given) in self.tasks.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Question {
         Experiment { kind: Some(Of::PairScreen), ..experiment }
     }
 
-    /// The experiment that measures, on fresh lives, the pairs of the present and of the advised
+    /// The experiment that measures, on fresh trials, the pairs of the present and of the advised
     /// assignment.
     pub fn confirming(&self, kinds: &[Kind], advised: &Assignment) -> Experiment {
         let of_each = self.kind_of_each(kinds);
@@ -198,9 +198,9 @@ impl Question {
         if value["kind"] != KIND {
             return Ok(None);
         }
-        if value["schema"] != Self::SCHEMA {
+        if !value["schema"].as_u64().is_some_and(|schema| (1..=u64::from(Self::SCHEMA)).contains(&schema)) {
             let problem =
-                format!("schema {} is not known: this program reads {}", value["schema"], Self::SCHEMA);
+                format!("schema {} is not known: this program reads 1 to {}", value["schema"], Self::SCHEMA);
             return Err(broken(&problem));
         }
         let question: Self = serde_json::from_value(value).map_err(|error| broken(&error))?;
@@ -208,7 +208,7 @@ impl Question {
         let fits = Assignment::parse(&question.present.written(), question.tasks.len())
             .is_ok_and(|present| present == question.present);
         if !fits {
-            return Err(broken(&"present is no assignment of these tasks"));
+            return Err(broken(&"present is not an assignment of these tasks"));
         }
         question.kinds().map_err(|error| broken(&error))?;
         Ok(Some(question))

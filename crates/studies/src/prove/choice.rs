@@ -3,7 +3,7 @@
 use ringfence_analysis::estimate::{Estimate, serialize_estimate};
 use serde::Serialize;
 
-use super::lever::Offer;
+use super::lever::Candidate;
 
 /// What the aggressor pays.
 #[derive(Debug, Clone, Serialize)]
@@ -19,7 +19,7 @@ pub enum Price {
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
     /// The setting.
-    pub offer: Offer,
+    pub candidate: Candidate,
     /// The victim's slowdown against alone.
     #[serde(serialize_with = "serialize_estimate")]
     pub victim: Estimate,
@@ -62,12 +62,12 @@ mod tests {
     use ringfence_experiment::Arm;
 
     fn around(value: f64) -> Estimate {
-        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, lives: 10, spread: 0.02 })
+        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, trials: 10, spread: 0.02 })
     }
 
     fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
         let arm = Arm::new(name, &[], None);
-        let offer = Offer {
+        let candidate = Candidate {
             lever: name.into(),
             arm,
             role: None,
@@ -76,7 +76,7 @@ mod tests {
             commands: Vec::new(),
             price_in_cpu_time: false,
         };
-        Tried { offer, victim, price }
+        Tried { candidate, victim, price }
     }
 
     #[test]

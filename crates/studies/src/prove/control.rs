@@ -76,7 +76,7 @@ pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> 
     let whole_runs = plan::is_whole_run(task);
     let begun = engine.elapsed();
     engine.give_up_at(time.map(|time| begun + time));
-    engine.begin_life(0)?;
+    engine.begin_trial(0)?;
     let mut control = Control {
         unit: task.unit().into(),
         whole_runs,
@@ -139,7 +139,8 @@ fn window(
     let measured = engine.window(active);
     engine.stop_half_of_the_time(false);
     let of_victim = measured?.into_iter().filter(|task| task.role == plan.metric);
-    Ok(of_victim.fold((0.0, 0.0), |sum, task| (sum.0 + task.units as f64, sum.1 + task.busy_ns as f64)))
+    Ok(of_victim
+        .fold((0.0, 0.0), |sum, task| (sum.0 + task.sample.units as f64, sum.1 + task.sample.busy_ns as f64)))
 }
 
 fn add(sum: &mut (f64, f64), window: (f64, f64)) {

@@ -3,50 +3,53 @@
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Arm, Decide, Experiment, Kind, Measure, OneOrMany, Placement, Role};
 
-use super::lever::Offer;
+use super::lever::Candidate;
 use super::time::{self, Given};
 use super::{AGGRESSOR, ALONE, ATTEMPTS, BESIDE, Question, VICTIM};
 
 /// Is anything needed? Stops once the slowdown is known to be on one side of the budget.
-pub fn look(question: &Question, whole_runs: bool, given: Given) -> Experiment {
+pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experiment {
     let measure = Measure {
         decide: Some(Decide { arm: BESIDE.into(), slowdown: question.budget }),
         ..looked_at(question, whole_runs, given)
     };
     let asks = "Does the aggressor slow the victim down by more than the budget?";
-    Experiment { kind: Some(Kind::ProveLook), ..experiment(question, "look", asks, 0, measure, &[]) }
+    Experiment { kind: Some(Kind::ProveBaseline), ..experiment(question, "baseline", asks, 0, measure, &[]) }
 }
 
-/// All offers in one experiment, beside the aggressor as it is.
-pub fn levers(question: &Question, whole_runs: bool, offers: &[Offer], given: Given) -> Experiment {
-    let lives = if whole_runs { 4 } else { 8 };
-    let most = question.most_lives(whole_runs).clamp(2, lives);
-    // One block is enough to choose by: what is chosen is measured again.
-    let blocks = if given.time.is_some() { 1 } else { question.measure.blocks };
+/// All candidates in one experiment, beside the aggressor as it is.
+pub fn levers(question: &Question, whole_runs: bool, candidates: &[Candidate], given: Given) -> Experiment {
+    let trials = if whole_runs { 4 } else { 8 };
+    let most = question.most_trials(whole_runs).clamp(2, trials);
+    // One round is enough to choose by: what is chosen is measured again.
+    let rounds = if given.time.is_some() { 1 } else { question.measure.rounds };
     let time = given.time.map(Span);
-    let measure = Measure { looks: vec![most], time, blocks, ..question.measure.clone() };
+    let measure = Measure { looks: vec![most], time, rounds, ..question.measure.clone() };
     let asks = "Which lever brings the victim back into the budget, and what does the aggressor pay?";
-    Experiment { kind: Some(Kind::ProveLevers), ..experiment(question, "levers", asks, 1, measure, offers) }
+    Experiment {
+        kind: Some(Kind::ProveLevers),
+        ..experiment(question, "levers", asks, 1, measure, candidates)
+    }
 }
 
-/// One offer on fresh lives. Each of the attempts gets its part of the permitted error.
+/// One candidate on fresh trials. Each of the attempts gets its part of the permitted error.
 pub fn confirmation(
     question: &Question,
     whole_runs: bool,
-    offer: &Offer,
+    candidate: &Candidate,
     number: usize,
     given: Given,
 ) -> Experiment {
     let error = (1.0 - question.measure.confidence.0) / ATTEMPTS as f64;
     let measure = Measure {
-        decide: Some(Decide { arm: offer.arm.name.clone(), slowdown: question.budget }),
+        decide: Some(Decide { arm: candidate.arm.name.clone(), slowdown: question.budget }),
         confidence: Share(1.0 - error),
         ..looked_at(question, whole_runs, given)
     };
-    let asks = format!("Does '{}' keep the victim within the budget, on fresh lives?", offer.arm.name);
+    let asks = format!("Does '{}' keep the victim within the budget, on fresh trials?", candidate.arm.name);
     let name = format!("confirm-{}", number + 1);
     let stage = 2 + number as u64;
-    let experiment = experiment(question, &name, &asks, stage, measure, std::slice::from_ref(offer));
+    let experiment = experiment(question, &name, &asks, stage, measure, std::slice::from_ref(candidate));
     Experiment { kind: Some(Kind::ProveConfirmation { number }), ..experiment }
 }
 
@@ -64,7 +67,7 @@ pub fn control(question: &Question) -> Experiment {
 fn looked_at(question: &Question, whole_runs: bool, given: Given) -> Measure {
     let first = if whole_runs { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
     Measure {
-        looks: time::looks(first, time::most_lives(question, whole_runs, given)),
+        looks: time::looks(first, time::most_trials(question, whole_runs, given)),
         last_look: Some(time::LAST_LOOK),
         time: given.time.map(Span),
         ..question.measure.clone()
@@ -77,7 +80,7 @@ fn experiment(
     asks: &str,
     stage: u64,
     measure: Measure,
-    offers: &[Offer],
+    candidates: &[Candidate],
 ) -> Experiment {
     let aggressor = Role {
         count: OneOrMany::One(question.aggressors),
@@ -88,10 +91,10 @@ fn experiment(
     let mut roles = vec![victim, aggressor];
     let mut arms =
         vec![Arm::new(ALONE, &[VICTIM], None), Arm::new(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
-    roles.extend(offers.iter().filter_map(|offer| offer.role.clone()));
-    arms.extend(offers.iter().map(|offer| offer.arm.clone()));
+    roles.extend(candidates.iter().filter_map(|candidate| candidate.role.clone()));
+    arms.extend(candidates.iter().map(|candidate| candidate.arm.clone()));
     Experiment {
-        // Another seed is other lives: their order and their memory layouts.
+        // Another seed is other trials: their order and their memory layouts.
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
         measure,
         placement: Placement { kind: question.placement },
@@ -120,7 +123,7 @@ pub mod tests {
             placement: PlacementKind::Auto,
             budget: Share(0.02),
             measure: Measure { window: Span::ms(100), ..Measure::default() },
-            lives: None,
+            trials: None,
             seed: 1,
             levers: Vec::new(),
             try_env: Vec::new(),
@@ -129,17 +132,17 @@ pub mod tests {
     }
 
     #[test]
-    fn lives_are_those_asked_for_or_those_that_fit() {
+    fn trials_are_those_asked_for_or_those_that_fit() {
         let mut question = question(text::parse("alu").unwrap());
         let most = |question: &Question, time: u64| {
-            let given = Given { time: Some(Duration::from_secs(time)), life: Duration::from_millis(250) };
-            *look(question, false, given).measure.looks.last().unwrap()
+            let given = Given { time: Some(Duration::from_secs(time)), trial: Duration::from_millis(250) };
+            *baseline(question, false, given).measure.looks.last().unwrap()
         };
         assert_eq!((most(&question, 10), most(&question, 0)), (40, 2));
-        assert_eq!(*look(&question, false, Given::default()).measure.looks.last().unwrap(), 48);
-        question.lives = Some(12);
+        assert_eq!(*baseline(&question, false, Given::default()).measure.looks.last().unwrap(), 48);
+        question.trials = Some(12);
         assert_eq!(most(&question, 10), 12);
-        assert!(look(&question, true, Given::default()).check().is_ok());
+        assert!(baseline(&question, true, Given::default()).check().is_ok());
         assert!(control(&question).check().is_ok());
     }
 }

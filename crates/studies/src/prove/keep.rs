@@ -16,10 +16,10 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
         return Ok(None);
     }
     let Some(confirmed) = proof.confirmations.last() else { return Ok(None) };
-    let offer = &confirmed.tried.offer;
-    if offer.arm.resctrl.is_empty() {
+    let candidate = &confirmed.tried.candidate;
+    if candidate.arm.resctrl.is_empty() {
         return Ok(None);
     }
-    let experiment = experiments::confirmation(&proof.record.question, false, offer, 0, Given::default());
-    Ok(Some(resctrl::keep(&experiment, &offer.arm.name)?))
+    let experiment = experiments::confirmation(&proof.record.question, false, candidate, 0, Given::default());
+    Ok(Some(resctrl::keep(&experiment, &candidate.arm.name)?))
 }

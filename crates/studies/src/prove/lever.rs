@@ -14,7 +14,7 @@ use toml::Table;
 use super::{AGGRESSOR, ALONE, VICTIM};
 
 /// A way to disturb less, with some settings. A new one joins by implementing this; whoever measures
-/// and chooses sees only [`Offer`]s.
+/// and chooses sees only [`Candidate`]s.
 pub trait Lever {
     /// Its name, as on the command line.
     fn name(&self) -> &'static str;
@@ -23,24 +23,24 @@ pub trait Lever {
     ///
     /// # Errors
     /// Why there are none, to follow "because".
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String>;
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String>;
 }
 
 /// What a lever may look at.
-pub struct Scene<'a> {
+pub struct LeverContext<'a> {
     /// The machine's CPUs and caches.
     pub topology: &'a Topology,
     /// What the processor can do; where that is not known, everything.
     pub features: Option<&'a Features>,
-    /// The look's plan: who runs where.
-    pub look: &'a Plan,
+    /// The baseline's plan: who runs where.
+    pub baseline: &'a Plan,
     /// The aggressor.
     pub aggressor: &'a Task,
     /// The same as a table.
     pub table: &'a Table,
     /// Its role, for levers that need another one like it.
     pub role: &'a Role,
-    /// How the aggressor lies to the victim.
+    /// Where the aggressor runs relative to the victim.
     pub placement: PlacementKind,
     /// Bytes a second of one aggressor at full rate, where its work is moving bytes.
     pub bytes_per_s: Option<f64>,
@@ -81,12 +81,12 @@ impl Shared {
 
 /// One setting of a lever.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Offer {
+pub struct Candidate {
     /// The lever's name.
     pub lever: String,
     /// The arm in which it is measured; its name says what is set.
     pub arm: Arm,
-    /// A role besides those of the look, where the lever needs one.
+    /// A role besides those of the baseline, where the lever needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// How it is kept.
@@ -101,8 +101,8 @@ pub struct Offer {
     pub price_in_cpu_time: bool,
 }
 
-impl Offer {
-    /// An offer whose arm sets parameters of the aggressor.
+impl Candidate {
+    /// A candidate whose arm sets parameters of the aggressor.
     pub fn set(lever: &dyn Lever, words: String, set: Table, keep: String) -> Self {
         let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
         arm.set.insert(AGGRESSOR.into(), set);

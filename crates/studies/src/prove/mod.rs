@@ -1,10 +1,10 @@
 //! `prove`: does an aggressor slow a victim down more than a budget allows, which lever on the
 //! aggressor helps, and what does the aggressor pay for it?
 //!
-//! Three stages, each a dataset of its own. The *look* decides whether anything is needed: victim
+//! Three stages, each a dataset of its own. The *baseline* decides whether anything is needed: victim
 //! alone, and beside the aggressor. The *levers* compare everything that this machine offers in one
 //! interleaved experiment. The *confirmation* measures the cheapest lever that seems to meet the
-//! budget again, on fresh lives: whoever selects, confirms, and only that figure is the lever's.
+//! budget again, on fresh trials: whoever selects, confirms, and only that figure is the lever's.
 //! A lever that fails is followed by the next one, [`ATTEMPTS`] times at most, over which the
 //! permitted error is divided.
 
@@ -31,7 +31,7 @@ pub use levers::names as lever_names;
 pub use proof::{Confirmation, Proof, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_engine::isolation::resctrl::Kept;
-pub use run::{check_time, plan_of_look, precision, run};
+pub use run::{check_time, plan_of_baseline, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 
 /// Confirmations at most.

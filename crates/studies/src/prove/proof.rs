@@ -8,16 +8,16 @@ use ringfence_experiment::task::{ProgramUnit, Task};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
-use super::lever::Offer;
+use super::lever::Candidate;
 use super::{BESIDE, Control, Record};
 use crate::study::Stage;
 
 /// A lever measured again.
 #[derive(Debug, Clone, Serialize)]
 pub struct Confirmation {
-    /// What was found on the fresh lives.
+    /// What was found on the fresh trials.
     pub tried: Tried,
-    /// The victim beside the aggressor as it is, on the same lives.
+    /// The victim beside the aggressor as it is, on the same trials.
     #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
     /// Whether the budget is met, missed, or neither is known.
@@ -49,10 +49,10 @@ pub struct Proof {
     pub unit: String,
     /// Where the victim ran, then the aggressors.
     pub cpus: [Vec<u32>; 2],
-    /// The victim beside the aggressor as it is, from the look.
+    /// The victim beside the aggressor as it is, from the baseline.
     #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
-    /// All offers, from the levers' experiment.
+    /// All candidates, from the levers' experiment.
     pub tried: Vec<Tried>,
     /// Those that were measured again, in order.
     pub confirmations: Vec<Confirmation>,
@@ -63,19 +63,21 @@ pub struct Proof {
 impl Proof {
     /// Judges what was measured so far.
     pub fn new(record: &Record, stages: &[Stage]) -> Self {
-        let Some(look) = Stage::find(stages, |kind| *kind == Kind::ProveLook) else {
+        let Some(baseline) = Stage::find(stages, |kind| *kind == Kind::ProveBaseline) else {
             return Self::unseen(record);
         };
         let levers = Stage::find(stages, |kind| *kind == Kind::ProveLevers);
         let budget = record.question.budget.0;
-        let offers = record.offers.as_deref().unwrap_or_default();
-        let sought = levers.is_some() || record.offers.as_ref().is_some_and(Vec::is_empty);
-        let beside = slowdown(look, BESIDE);
-        let tried = levers
-            .map_or(Vec::new(), |stage| offers.iter().filter_map(|offer| tried_in(stage, offer)).collect());
+        let candidates = record.candidates.as_deref().unwrap_or_default();
+        let sought = levers.is_some() || record.candidates.as_ref().is_some_and(Vec::is_empty);
+        let beside = slowdown(baseline, BESIDE);
+        let tried = levers.map_or(Vec::new(), |stage| {
+            candidates.iter().filter_map(|candidate| tried_in(stage, candidate)).collect()
+        });
         let confirm = |stage: Stage| {
-            let offer = offers.iter().find(|offer| case(stage.plan, &offer.arm.name).is_some())?;
-            let tried = tried_in(stage, offer)?;
+            let candidate =
+                candidates.iter().find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
+            let tried = tried_in(stage, candidate)?;
             let met = side(&tried.victim, budget);
             Some(Confirmation { beside: slowdown(stage, BESIDE), tried, met })
         };
@@ -90,13 +92,17 @@ impl Proof {
             verdict(side(&beside, budget), sought, &tried, &confirmations, budget)
         };
         let placed = |role: usize| {
-            let instances = 0..look.plan.placed.cpus[role].len() as u32;
-            instances.flat_map(|instance| look.plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
+            let instances = 0..baseline.plan.placed.cpus[role].len() as u32;
+            instances
+                .flat_map(|instance| baseline.plan.home(role, instance).iter().collect::<Vec<_>>())
+                .collect()
         };
-        let metric = look.plan.metric;
+        let metric = baseline.plan.metric;
         Self {
             record: record.clone(),
-            unit: case(look.plan, BESIDE).map_or("units", |case| look.plan.metric_task(case).unit()).into(),
+            unit: case(baseline.plan, BESIDE)
+                .map_or("units", |case| baseline.plan.metric_task(case).unit())
+                .into(),
             cpus: [placed(metric), placed(1 - metric)],
             beside,
             tried,
@@ -119,12 +125,12 @@ impl Proof {
         }
     }
 
-    /// Whether it is known, from the look, that the aggressor as it is keeps to the budget or exceeds it.
-    pub fn look_is_decided(&self) -> bool {
+    /// Whether it is known, from the baseline, that the aggressor as it is keeps to the budget or exceeds it.
+    pub fn baseline_is_decided(&self) -> bool {
         side(&self.beside, self.record.question.budget.0).is_some()
     }
 
-    /// The offer that is to be confirmed next, as an index into the record's offers; `None` where the
+    /// The candidate that is to be confirmed next, as an index into the record's candidates; `None` where the
     /// matter is settled or attempts are spent.
     pub fn next(&self) -> Option<usize> {
         if matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
@@ -133,14 +139,18 @@ impl Proof {
         {
             return None;
         }
-        let done =
-            |offer: &Offer| self.confirmations.iter().any(|c| c.tried.offer.arm.name == offer.arm.name);
+        let done = |candidate: &Candidate| {
+            self.confirmations.iter().any(|c| c.tried.candidate.arm.name == candidate.arm.name)
+        };
         let candidates = choice::candidates(&self.tried, self.record.question.budget.0);
-        let next = candidates.into_iter().map(|index| &self.tried[index].offer).find(|offer| !done(offer))?;
-        self.record.offers.as_deref()?.iter().position(|offer| offer.arm.name == next.arm.name)
+        let next = candidates
+            .into_iter()
+            .map(|index| &self.tried[index].candidate)
+            .find(|candidate| !done(candidate))?;
+        self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
     }
 
-    /// Whether a lever must be sought: the look has not shown that the budget is met.
+    /// Whether a lever must be sought: the baseline has not shown that the budget is met.
     pub fn needs_levers(&self) -> bool {
         !matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
     }
@@ -192,10 +202,10 @@ fn slowdown(stage: Stage, arm: &str) -> Estimate {
     of_arm.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |(_, estimate)| estimate)
 }
 
-fn tried_in(stage: Stage, offer: &Offer) -> Option<Tried> {
-    let case_of = case(stage.plan, &offer.arm.name)?;
+fn tried_in(stage: Stage, candidate: &Candidate) -> Option<Tried> {
+    let case_of = case(stage.plan, &candidate.arm.name)?;
     let beside = case(stage.plan, BESIDE)?;
-    let price = match unseen(stage.plan, case_of, offer) {
+    let price = match unseen(stage.plan, case_of, candidate) {
         Some(why) => Price::Unseen(why),
         None => Price::Slowdown(results::co_runners_slowdown(
             stage.plan,
@@ -205,15 +215,15 @@ fn tried_in(stage: Stage, offer: &Offer) -> Option<Tried> {
             results::level(stage.plan, stage.samples),
         )),
     };
-    Some(Tried { offer: offer.clone(), victim: slowdown(stage, &offer.arm.name), price })
+    Some(Tried { candidate: candidate.clone(), victim: slowdown(stage, &candidate.arm.name), price })
 }
 
 // CPU time is the same however slowly a program works in it.
-fn unseen(plan: &Plan, case: usize, offer: &Offer) -> Option<String> {
+fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
     let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
         Task::Command(command) => {
-            let in_cpu_time = offer.price_in_cpu_time && command.unit == ProgramUnit::CpuTime;
+            let in_cpu_time = candidate.price_in_cpu_time && command.unit == ProgramUnit::CpuTime;
             !(command.unit.tells_speed() || in_cpu_time)
         }
         _ => false,

@@ -11,11 +11,12 @@ use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use super::lever::Offer;
+use super::lever::Candidate;
 use super::{Control, Worked};
 
-/// The version of the record's format.
-pub const SCHEMA: u32 = 1;
+/// The version of the record's format that is written; all from 1 on are read. Version 1 calls `trials` `lives`,
+/// `candidates` `offers`, and the baseline's folder `look`.
+pub const SCHEMA: u32 = 2;
 
 /// What is asked of `prove`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,14 +32,15 @@ pub struct Question {
     pub victim_cpus: Option<CpuSet>,
     /// The aggressors' CPUs, instead of the placement's.
     pub aggressor_cpus: Option<CpuSet>,
-    /// How the aggressors lie to the victim.
+    /// Where aggressors run relative to the victim.
     pub placement: PlacementKind,
     /// The slowdown of the victim that is allowed.
     pub budget: Share,
-    /// Window, settling, probe, blocks and confidence; looks and limits are each stage's own.
+    /// Window, settling, probe, rounds and confidence; looks and limits are each stage's own.
     pub measure: Measure,
-    /// At most so many lives in the look and in a confirmation; absent: [`Question::most_lives`].
-    pub lives: Option<u32>,
+    /// At most so many trials in the baseline and in a confirmation; absent: [`Question::most_trials`].
+    #[serde(alias = "lives")]
+    pub trials: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,
     /// The levers that are tried; empty: all.
@@ -71,9 +73,9 @@ impl Question {
         single("aggressor", &self.aggressor)
     }
 
-    /// Lives at most in the look and in a confirmation, by default.
-    pub fn most_lives(&self, whole_runs: bool) -> u32 {
-        self.lives.unwrap_or(if whole_runs { 24 } else { 48 })
+    /// Trials at most in the baseline and in a confirmation, by default.
+    pub fn most_trials(&self, whole_runs: bool) -> u32 {
+        self.trials.unwrap_or(if whole_runs { 24 } else { 48 })
     }
 }
 
@@ -97,14 +99,15 @@ pub struct Record {
     pub kind: String,
     /// What was asked.
     pub question: Question,
-    /// What the levers offered, once the look has shown that one is needed.
-    pub offers: Option<Vec<Offer>>,
-    /// Levers without an offer, and why.
+    /// What the levers offered, once the baseline has shown that one is needed.
+    #[serde(alias = "offers")]
+    pub candidates: Option<Vec<Candidate>>,
+    /// Levers without a candidate, and why.
     pub refused: Vec<(String, String)>,
     /// The victim stopped half of the time, where it is a program; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// What the aggressor did in the look; absent in older records, and where it is not known.
+    /// What the aggressor did in the baseline; absent in older records, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worked: Option<Worked>,
 }
@@ -117,7 +120,7 @@ impl Record {
             schema: SCHEMA,
             kind: "prove".into(),
             question,
-            offers: None,
+            candidates: None,
             refused: Vec::new(),
             control: None,
             worked: None,
@@ -143,9 +146,10 @@ impl Files {
         self.0.join(Self::RECORD)
     }
 
-    /// The look's dataset.
-    pub fn look(&self) -> PathBuf {
-        self.0.join("look")
+    /// The baseline's dataset; in folders of before it was called so, `look`.
+    pub fn baseline(&self) -> PathBuf {
+        let (now, before) = (self.0.join("baseline"), self.0.join("look"));
+        if !now.exists() && before.exists() { before } else { now }
     }
 
     /// The levers' dataset.
@@ -168,11 +172,11 @@ impl Files {
             format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
         })?;
         let damaged = |why: String| format!("{}: {why}; restore it as it was written", path.display());
-        let record: Record =
-            serde_json::from_str(&text).map_err(|error| damaged(format!("this is no record ({error})")))?;
+        let record: Record = serde_json::from_str(&text)
+            .map_err(|error| damaged(format!("this is not a record ({error})")))?;
         match (record.schema, record.kind.as_str()) {
-            (SCHEMA, "prove") => Ok(record),
-            (SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
+            (1..=SCHEMA, "prove") => Ok(Record { schema: SCHEMA, ..record }),
+            (1..=SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
             (newer, _) => Err(damaged(format!("schema {newer} is not known: this program reads {SCHEMA}"))),
         }
     }

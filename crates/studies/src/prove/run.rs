@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_analysis::results;
 use ringfence_engine::isolation;
 use ringfence_experiment::PlacementKind;
@@ -10,7 +11,7 @@ use ringfence_experiment::task::{ProgramUnit, Task};
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 
-use super::lever::{Offer, Scene, Shared};
+use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
 use super::time::{self, Given, Precision};
 use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
@@ -18,23 +19,23 @@ use crate::StudyError;
 use crate::measure;
 use crate::study::{self, Done, Here, Kept, Planned, Stage, Study};
 
-/// The look's plan: what can be checked before anything runs.
+/// The baseline's plan: what can be checked before anything runs.
 ///
 /// # Errors
 /// One sentence for what makes no sense or cannot be had here.
-pub fn plan_of_look(question: &Question, machine: &Machine) -> Result<Plan, StudyError> {
+pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
     question.victim().map_err(usage)?;
     question.aggressor().map_err(usage)?;
     let names = levers::names();
     if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(StudyError::Usage(format!("'{name}' is no lever; there are: {}", names.join(", "))));
+        return Err(StudyError::Usage(format!("'{name}' is not a lever; there are: {}", names.join(", "))));
     }
     if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {
         return Err(StudyError::Usage(why));
     }
     let whole = whole_runs(question);
-    let experiment = measure::decided(&experiments::look(question, whole, Given::default()));
+    let experiment = measure::decided(&experiments::baseline(question, whole, Given::default()));
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
     let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
     if let Some(why) = refused {
@@ -50,31 +51,31 @@ pub fn plan_of_look(question: &Question, machine: &Machine) -> Result<Plan, Stud
 /// One sentence, with the least that makes sense.
 pub fn check_time(question: &Question, plan: &Plan) -> Result<(), StudyError> {
     let whole = whole_runs(question);
-    let least = least_time(question, plan.least_life(), whole);
+    let least = least_time(question, plan.least_trial(), whole);
     match question.time.filter(|time| !whole && time.0 < least) {
         Some(time) => Err(too_short(time, least)),
         None => Ok(()),
     }
 }
 
-/// What can be known in the time or the lives of a question, as far as that can be said before a run
+/// What can be known in the time or the trials of a question, as far as that can be said before a run
 /// has been timed.
 pub fn precision(question: &Question, plan: &Plan) -> Option<Precision> {
     let whole = whole_runs(question);
-    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_life()))?
+    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_trial()))?
 }
 
-fn precision_of(question: &Question, whole: bool, life: Duration) -> Option<Precision> {
-    let time = question.time.map(|time| time::of_look(time.0, life, can_have_levers(question)));
-    let experiment = experiments::look(question, whole, Given { time, life });
+fn precision_of(question: &Question, whole: bool, trial: Duration) -> Option<Precision> {
+    let time = question.time.map(|time| time::of_baseline(time.0, trial, can_have_levers(question)));
+    let experiment = experiments::baseline(question, whole, Given { time, trial });
     Precision::of(question.budget, &experiment.measure, time)
 }
 
-fn least_time(question: &Question, life: Duration, whole: bool) -> Duration {
+fn least_time(question: &Question, trial: Duration, whole: bool) -> Duration {
     let first = if whole { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
-    // A life is about what the control takes: two windows, or a run and one of twice the time.
-    let control = if question.wants_control() { life.mul_f64(1.5) } else { Duration::ZERO };
-    time::least(life, control, first)
+    // A trial is about what the control takes: two windows, or a run and one of twice the time.
+    let control = if question.wants_control() { trial.mul_f64(1.5) } else { Duration::ZERO };
+    time::least(trial, control, first)
 }
 
 fn too_short(time: Span, least: Duration) -> StudyError {
@@ -104,21 +105,21 @@ fn whole_runs(question: &Question) -> bool {
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
 pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyError> {
-    let plan = plan_of_look(question, here.machine)?;
+    let plan = plan_of_baseline(question, here.machine)?;
     let files = Files::of(here.dir);
     let mut record = Record::new(question);
     // What was offered before, if this goes on: others may use resctrl differently by now.
     if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
         record = earlier;
     }
-    let looked = files.look().exists();
+    let looked = files.baseline().exists();
     let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
     study::carry_out(&mut proving, here)
 }
 
 struct Proving<'a> {
     question: &'a Question,
-    // The look's.
+    // The baseline's.
     plan: Plan,
     files: Files,
     record: Record,
@@ -142,13 +143,13 @@ impl Study for Proving<'_> {
 
     fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
         match stages {
-            [] => self.look(here),
-            [look] => {
-                if let Some(worked) = worked(look) {
+            [] => self.baseline(here),
+            [baseline] => {
+                if let Some(worked) = worked(baseline) {
                     self.record.worked = Some(self.record.worked.unwrap_or_default().and(worked));
                 }
                 match Proof::new(&self.record, stages).needs_levers() {
-                    true => Ok(self.levers(*look, here)),
+                    true => Ok(self.levers(*baseline, here)),
                     false => Ok(None),
                 }
             }
@@ -162,7 +163,7 @@ impl Study for Proving<'_> {
 }
 
 impl Proving<'_> {
-    fn look(&mut self, here: &mut Here) -> Result<Option<Planned>, StudyError> {
+    fn baseline(&mut self, here: &mut Here) -> Result<Option<Planned>, StudyError> {
         let question = self.question;
         if question.wants_control() && self.record.control.is_none() && !self.looked {
             self.record.control =
@@ -173,26 +174,26 @@ impl Proving<'_> {
         if self.record.control.as_ref().is_some_and(refuses) {
             return Ok(None);
         }
-        let life = self.life();
+        let trial = self.trial();
         if let Some(time) = question.time.filter(|_| self.whole && !self.looked) {
-            let least = least_time(question, life, self.whole);
+            let least = least_time(question, trial, self.whole);
             if time.0 < least {
                 return Err(too_short(time, least));
             }
-            if let Some(precision) = precision_of(question, self.whole, life) {
+            if let Some(precision) = precision_of(question, self.whole, trial) {
                 here.watch.note(&precision.to_string());
             }
         }
         let time = question.time.map(|time| {
-            time::of_look(time.0, life, can_have_levers(question)).saturating_sub(here.elapsed())
+            time::of_baseline(time.0, trial, can_have_levers(question)).saturating_sub(here.elapsed())
         });
-        let experiment = experiments::look(question, self.whole, Given { time, life });
-        Ok(Some(Planned { name: "look".into(), dir: self.files.look(), experiment }))
+        let experiment = experiments::baseline(question, self.whole, Given { time, trial });
+        Ok(Some(Planned { name: "baseline".into(), dir: self.files.baseline(), experiment }))
     }
 
-    // What a life takes, alone and beside: a run each where runs are timed.
-    fn life(&self) -> Duration {
-        self.run_ns().map_or(self.plan.least_life(), |ns| Duration::from_nanos(2 * ns as u64))
+    // What a trial takes, alone and beside: a run each where runs are timed.
+    fn trial(&self) -> Duration {
+        self.run_ns().map_or(self.plan.least_trial(), |ns| Duration::from_nanos(2 * ns as u64))
     }
 
     fn run_ns(&self) -> Option<f64> {
@@ -204,49 +205,49 @@ impl Proving<'_> {
         self.question.time.map(|time| time.0.saturating_sub(here.elapsed()))
     }
 
-    fn levers(&mut self, look: Stage, here: &Here) -> Option<Planned> {
+    fn levers(&mut self, baseline: Stage, here: &Here) -> Option<Planned> {
         let (question, machine) = (self.question, here.machine);
         let begun = self.files.levers().exists();
         if !begun {
-            (self.record.offers, self.record.refused) = offers(question, machine, look);
+            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline);
         }
-        let offers = self.record.offers.clone().unwrap_or_default();
-        let given = Given { time: self.left(here).map(time::of_levers), life: self.life() };
-        // Each setting alone and beside, and the aggressor as it is, in two lives.
-        let experiment = experiments::levers(question, self.whole, &offers, given);
+        let candidates = self.record.candidates.clone().unwrap_or_default();
+        let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
+        // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
+        let experiment = experiments::levers(question, self.whole, &candidates, given);
         let planned = || Plan::new(&experiment, &machine.topology, machine.features.as_ref());
         let least = match self.run_ns() {
-            Some(_) => given.life * (offers.len() as u32 + 1),
-            None => planned().map_or(given.life, |plan| plan.least_life()),
-        } * 2;
+            Some(_) => given.trial * (candidates.len() as u32 + 1),
+            None => planned().map_or(given.trial, |plan| plan.least_trial()),
+        } * FEWEST_TRIALS;
         if let Some(left) = given.time.filter(|left| *left < least && !begun) {
-            let why = no_time_for_levers(left, least, offers.len());
+            let why = no_time_for_levers(left, least, candidates.len());
             self.record.refused.push(("any lever".into(), why));
-            self.record.offers = Some(Vec::new());
+            self.record.candidates = Some(Vec::new());
             return None;
         }
-        let name = format!("levers ({} settings)", offers.len());
-        (!offers.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
+        let name = format!("levers ({} settings)", candidates.len());
+        (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
     }
 
     fn confirmation(&self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
         let next = Proof::new(&self.record, stages).next()?;
-        let offer = &self.record.offers.as_deref()?[next];
+        let candidate = &self.record.candidates.as_deref()?[next];
         let time = self.left(here).map(|left| time::of_confirmation(left, number));
-        let (dir, life) = (self.files.confirmation(number), self.life());
-        // Two lives alone, beside, and with the lever: less is no interval.
-        if time.is_some_and(|time| time < life * 4) && !dir.exists() {
+        let (dir, trial) = (self.files.confirmation(number), self.trial());
+        // Two trials alone, beside, and with the lever: less is not an interval.
+        if time.is_some_and(|time| time < trial * 4) && !dir.exists() {
             return None;
         }
         let experiment =
-            experiments::confirmation(self.question, self.whole, offer, number, Given { time, life });
-        Some(Planned { name: format!("confirming '{}'", offer.arm.name), dir, experiment })
+            experiments::confirmation(self.question, self.whole, candidate, number, Given { time, trial });
+        Some(Planned { name: format!("confirming '{}'", candidate.arm.name), dir, experiment })
     }
 }
 
 fn no_time_for_levers(left: Duration, least: Duration, settings: usize) -> String {
     format!(
-        "{:.1} s of the time are left for it, and two lives with {settings} settings take {:.1} s at least; more --time, or \
+        "{:.1} s of the time are left for it, and {FEWEST_TRIALS} trials with {settings} settings take {:.1} s at least; more --time, or \
          fewer --levers, would try it",
         left.as_secs_f64(),
         least.as_secs_f64()
@@ -264,15 +265,16 @@ fn out_of_time(error: StudyError, question: &Question) -> StudyError {
     }
 }
 
-// What the aggressor did in the look, of which the measurement knows what was used in it now.
-fn worked(look: &Stage) -> Option<Worked> {
-    let role = 1 - look.plan.metric;
-    let used = *look.used.get(role).filter(|used| used.windows_ns > 0)?;
-    let telling = look.plan.variants[role].iter().all(|variant| match &variant.task {
+// What the aggressor did in the baseline, of which the measurement knows what was used in it now.
+fn worked(baseline: &Stage) -> Option<Worked> {
+    let role = 1 - baseline.plan.metric;
+    let used = *baseline.used.get(role).filter(|used| used.windows_ns > 0)?;
+    let telling = baseline.plan.variants[role].iter().all(|variant| match &variant.task {
         Task::Command(command) => matches!(command.unit, ProgramUnit::Lines | ProgramUnit::Counter),
         _ => true,
     });
-    let own = look.samples.iter().filter(|sample| *sample.role == *AGGRESSOR);
+    // Of the same windows: those of an earlier run were told then, or not at all.
+    let own = baseline.fresh.iter().filter(|sample| *sample.role == *AGGRESSOR);
     Some(Worked { used, units: telling.then(|| own.map(|sample| sample.units).sum()) })
 }
 
@@ -284,55 +286,55 @@ fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> 
     })
 }
 
-fn offers(
+fn candidates(
     question: &Question,
     machine: &Machine,
-    look: Stage,
-) -> (Option<Vec<Offer>>, Vec<(String, String)>) {
+    baseline: Stage,
+) -> (Option<Vec<Candidate>>, Vec<(String, String)>) {
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
-    let plan = look.plan;
+    let plan = baseline.plan;
     let role = &plan.experiment.roles[1 - plan.metric];
     // A run that was killed may have left groups behind that are nobody's.
     let resctrl = isolation::resctrl::recover(Duration::from_secs(30))
         .map_err(|error| error.to_string())
         .and_then(|()| Shared::here());
-    let scene = Scene {
+    let context = LeverContext {
         features: machine.features.as_ref(),
         topology: &machine.topology,
-        look: plan,
+        baseline: plan,
         aggressor: &aggressor,
         table: &question.aggressor,
         role,
         placement: present_placement(plan, machine),
-        bytes_per_s: bytes_per_s(look, question.aggressors),
+        bytes_per_s: bytes_per_s(baseline, question.aggressors),
         try_env: &question.try_env,
         resctrl: &resctrl,
     };
     let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);
-    let (mut offers, mut refused) = (Vec::new(), Vec::new());
+    let (mut candidates, mut refused) = (Vec::new(), Vec::new());
     for lever in levers::all() {
         if !wanted(lever.name()) {
             continue;
         }
-        match lever.offers(&scene) {
-            Ok(some) => offers.extend(some),
+        match lever.candidates(&context) {
+            Ok(some) => candidates.extend(some),
             Err(why) => refused.push((lever.name().to_owned(), why)),
         }
     }
-    (Some(offers), refused)
+    (Some(candidates), refused)
 }
 
-fn bytes_per_s(look: Stage, count: u32) -> Option<f64> {
-    let results = results::results(look.plan, look.samples, 0.95);
+fn bytes_per_s(baseline: Stage, count: u32) -> Option<f64> {
+    let results = results::results(baseline.plan, baseline.samples, 0.95);
     let beside = results.iter().find(|result| result.arm == BESIDE)?;
     let aggressor = beside.co_runners.iter().find(|other| other.role == AGGRESSOR)?;
     Some(aggressor.bytes_per_s? / f64::from(count.max(1)))
 }
 
-// How the aggressor really lies to the victim, whatever was asked for.
-fn present_placement(look: &Plan, machine: &Machine) -> PlacementKind {
-    let cpus = |role: usize| look.placed.cpus[role].first().copied().unwrap_or(0);
-    let (victim, aggressor) = (cpus(look.metric), cpus(1 - look.metric));
+// Where the aggressor really runs relative to the victim, whatever was asked for.
+fn present_placement(baseline: &Plan, machine: &Machine) -> PlacementKind {
+    let cpus = |role: usize| baseline.placed.cpus[role].first().copied().unwrap_or(0);
+    let (victim, aggressor) = (cpus(baseline.metric), cpus(1 - baseline.metric));
     let topology = &machine.topology;
     if !topology.different_cores(victim, aggressor) {
         PlacementKind::Smt

@@ -9,38 +9,38 @@ use ringfence_experiment::units::Share;
 
 use super::{ATTEMPTS, Question};
 
-/// The part of the time that the look may take: a close call wants more lives before it wants levers. What it
+/// The part of the time that the baseline may take: a close call wants more trials before it wants levers. What it
 /// leaves, the later stages have.
-pub const LOOK: f64 = 2.0 / 3.0;
-/// The rest is kept for levers where it holds so many lives: two of every setting, and a confirmation. In less,
-/// levers would take lives from the look and come to no end themselves.
+pub const BASELINE: f64 = 2.0 / 3.0;
+/// The rest is kept for levers where it holds so many trials: two of every setting, and a confirmation. In less,
+/// levers would take trials from the baseline and come to no end themselves.
 pub const ENOUGH_FOR_LEVERS: u32 = 30;
 /// The part of what is left then that the levers may take; the confirmations have the rest.
 pub const LEVERS: f64 = 0.5;
-/// Lives at the first look: fewer tell next to nothing.
+/// Trials at the first look: fewer tell next to nothing.
 pub const FIRST_LOOK: u32 = 6;
 /// The same of runs that are timed whole.
 pub const FIRST_LOOK_OF_RUNS: u32 = 4;
 /// The share of the permitted error that the end of a stage has.
 pub const LAST_LOOK: Share = Share(0.5);
-const MOST_LIVES: u32 = 20_000;
+const MOST_TRIALS: u32 = 20_000;
 
 /// What a stage may take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Its time; absent: as long as its lives take.
+    /// Its time; absent: as long as its trials take.
     pub time: Option<Duration>,
-    /// The least that a life takes, as far as is known.
-    pub life: Duration,
+    /// The least that a trial takes, as far as is known.
+    pub trial: Duration,
 }
 
-/// The look's part of the time; all of it where no lever could be tried, or not be confirmed.
-pub fn of_look(time: Duration, life: Duration, levers: bool) -> Duration {
-    let part = time.mul_f64(LOOK);
-    if levers && time - part >= life * ENOUGH_FOR_LEVERS { part } else { time }
+/// The baseline's part of the time; all of it where no lever could be tried, or not be confirmed.
+pub fn of_baseline(time: Duration, trial: Duration, levers: bool) -> Duration {
+    let part = time.mul_f64(BASELINE);
+    if levers && time - part >= trial * ENOUGH_FOR_LEVERS { part } else { time }
 }
 
-/// The levers' part of what the look has left.
+/// The levers' part of what the baseline has left.
 pub fn of_levers(left: Duration) -> Duration {
     left.mul_f64(LEVERS)
 }
@@ -50,23 +50,23 @@ pub fn of_confirmation(left: Duration, number: usize) -> Duration {
     if number + 1 < ATTEMPTS { left.mul_f64(2.0 / 3.0) } else { left }
 }
 
-/// The least time that makes sense: the first look's lives, and the control before it.
-pub fn least(life: Duration, control: Duration, first: u32) -> Duration {
-    life * first + control
+/// The least time that makes sense: the first look's trials, and the control before it.
+pub fn least(trial: Duration, control: Duration, first: u32) -> Duration {
+    trial * first + control
 }
 
-/// At most so many lives: as many as were asked for, or as fit into the time.
-pub fn most_lives(question: &Question, whole_runs: bool, given: Given) -> u32 {
-    match (question.lives, given.time) {
-        (Some(lives), _) => lives,
-        (None, Some(time)) if !given.life.is_zero() => {
-            ((time.as_secs_f64() / given.life.as_secs_f64()) as u32).clamp(2, MOST_LIVES)
+/// At most so many trials: as many as were asked for, or as fit into the time.
+pub fn most_trials(question: &Question, whole_runs: bool, given: Given) -> u32 {
+    match (question.trials, given.time) {
+        (Some(trials), _) => trials,
+        (None, Some(time)) if !given.trial.is_zero() => {
+            ((time.as_secs_f64() / given.trial.as_secs_f64()) as u32).clamp(2, MOST_TRIALS)
         }
-        (None, _) => question.most_lives(whole_runs),
+        (None, _) => question.most_trials(whole_runs),
     }
 }
 
-/// Looks after half as many lives again, from the first to the last: a function of what was planned, never of
+/// Looks after half as many trials again, from the first to the last: a function of what was planned, never of
 /// what was seen.
 pub fn looks(first: u32, most: u32) -> Vec<u32> {
     let most = most.max(2);
@@ -80,26 +80,26 @@ pub fn looks(first: u32, most: u32) -> Vec<u32> {
     looks
 }
 
-/// How precise an answer a number of lives allows.
+/// How precise an answer a number of trials allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
-    /// The look's part of the time.
+    /// The baseline's part of the time.
     pub time: Option<Duration>,
-    /// About so many lives.
-    pub lives: u32,
+    /// About so many trials.
+    pub trials: u32,
     /// The slowdown that is to be told from none.
     pub budget: Share,
-    /// The most by which lives may vary, as a standard deviation of the logarithm.
+    /// The most by which trials may vary, as a standard deviation of the logarithm.
     pub spread: f64,
 }
 
 impl Precision {
-    /// That of a look; `None` where its lives are too few for any.
+    /// That of a look; `None` where its trials are too few for any.
     pub fn of(budget: Share, measure: &Measure, time: Option<Duration>) -> Option<Self> {
-        let lives = *measure.looks.last()?;
-        let level = Looks::of(measure).ok()?.level_after(lives);
-        let spread = most_spread(budget.0.ln_1p(), level, lives)?;
-        Some(Self { time, lives, budget, spread })
+        let trials = *measure.looks.last()?;
+        let level = Looks::of(measure).ok()?.level_after(trials);
+        let spread = most_spread(budget.0.ln_1p(), level, trials)?;
+        Some(Self { time, trials, budget, spread })
     }
 }
 
@@ -109,10 +109,10 @@ impl fmt::Display for Precision {
         let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
         let (budget, spread) = (trimmed(percent(self.budget.0)), trimmed(percent(self.spread.exp_m1())));
         match self.time {
-            Some(time) => write!(f, "in {:.1} s, about {} lives", time.as_secs_f64(), self.lives)?,
-            None => write!(f, "in {} lives", self.lives)?,
+            Some(time) => write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?,
+            None => write!(f, "in {} trials", self.trials)?,
         }
-        write!(f, ", a slowdown of {budget} % can be told from none if lives vary by less than {spread} %")
+        write!(f, ", a slowdown of {budget} % can be told from none if trials vary by less than {spread} %")
     }
 }
 
@@ -135,16 +135,16 @@ mod tests {
     #[test]
     fn the_parts_of_the_time_never_exceed_it() {
         let time = Duration::from_secs(30);
-        let life = Duration::from_millis(300);
-        let look = of_look(time, life, true);
-        assert_eq!(look, time.mul_f64(LOOK));
-        let levers = of_levers(time - look);
-        let first = of_confirmation(time - look - levers, 0);
-        let second = of_confirmation(time - look - levers - first, 1);
-        let all = look + levers + first + second;
+        let trial = Duration::from_millis(300);
+        let baseline = of_baseline(time, trial, true);
+        assert_eq!(baseline, time.mul_f64(BASELINE));
+        let levers = of_levers(time - baseline);
+        let first = of_confirmation(time - baseline - levers, 0);
+        let second = of_confirmation(time - baseline - levers - first, 1);
+        let all = baseline + levers + first + second;
         assert!(all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time, "{all:?}");
-        assert_eq!(of_look(time, life, false), time);
-        assert_eq!(of_look(time, life * 2, true), time, "no lever could be confirmed in the rest");
+        assert_eq!(of_baseline(time, trial, false), time);
+        assert_eq!(of_baseline(time, trial * 2, true), time, "no lever could be confirmed in the rest");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         assert!((precision.spread - 0.02689).abs() < 2e-5, "{precision:?}");
         assert_eq!(
             precision.to_string(),
-            "in 20.0 s, about 20 lives, a slowdown of 2 % can be told from none if lives vary by less than 2.72 %"
+            "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by less than 2.72 %"
         );
     }
 }

@@ -10,7 +10,7 @@ pub const LEAST_BYTES_PER_S: f64 = 64.0 * 1024.0;
 /// What a start of a program may cost without being its work, ns of CPU time: loading and linking.
 pub const START_NS: u64 = 3_000_000;
 
-/// What the aggressor did in its windows of the look.
+/// What the aggressor did in its windows of the baseline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worked {
     /// What its processes used.
@@ -20,7 +20,7 @@ pub struct Worked {
 }
 
 impl Worked {
-    /// Both parts of a look that was gone on with.
+    /// Both parts of a baseline that was gone on with.
     pub fn and(self, other: Self) -> Self {
         let units = match (self.units, other.units) {
             (Some(one), Some(other)) => Some(one + other),

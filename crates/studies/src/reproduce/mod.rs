@@ -3,7 +3,7 @@
 //! Published are times in seconds; what is compared is a ratio: the time of a case over that of the case it
 //! is set against. The change in percent is `100 (time / time against - 1)`, whatever formula the
 //! publication used. Measured is the same ratio on this machine, with its interval: the slowdown where the
-//! one case is the other's baseline, else the ratio of costs over the lives that have both.
+//! one case is the other's baseline, else the ratio of costs over the trials that have both.
 //!
 //! # Agreement
 //! The *direction* of a ratio is longer, shorter or the same, where the same is a change within the

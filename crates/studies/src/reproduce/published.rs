@@ -69,7 +69,7 @@ pub fn find_case(plan: &Plan, text: &str) -> Result<usize, String> {
     let arm = parts.next().unwrap_or_default();
     let wanted: Vec<(&str, &str)> = parts
         .map(|part| {
-            part.split_once('=').ok_or_else(|| format!("'{part}' in '{text}' is no role.parameter=value"))
+            part.split_once('=').ok_or_else(|| format!("'{part}' in '{text}' is not a role.parameter=value"))
         })
         .collect::<Result<_, _>>()?;
     let fits = |case: &usize| {

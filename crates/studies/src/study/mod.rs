@@ -34,7 +34,7 @@ pub trait Study {
     /// What is kept beside the datasets, as it is now: with it, another run can go on.
     fn kept(&self) -> Option<Kept>;
 
-    /// What is measured next, after `stages`; `None` where everything is settled. What is no experiment
+    /// What is measured next, after `stages`; `None` where everything is settled. What is not an experiment
     /// (probes, a control) is done here.
     ///
     /// # Errors

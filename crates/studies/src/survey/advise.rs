@@ -107,7 +107,7 @@ fn moved(survey: &Survey) -> bool {
             .map(|(_, n)| n)
             .sum()
     };
-    // A stray probe is no move.
+    // A stray probe is not a move.
     let often = |class: Class| windows(Some(class)) * 20 > windows(None);
     often(Class::Mixed) || (often(Class::Sharing) && often(Class::Apart))
 }

@@ -2,7 +2,7 @@
 //! the tables show, so that a headline, a tile or a sentence, which print it, cannot say other than they do.
 //!
 //! There is no one cheapest flush: a log that appends 64 bytes at a time waits for a fence with every line, a
-//! writer of megabytes hardly ever. So the answer is by block. *Cheapest* is a way whose interval no other
+//! writer of megabytes hardly ever. So the answer is by block. *Cheapest* is a method whose interval no other
 //! one's lies below; those whose intervals meet are told as tied.
 //!
 //! Whether a writer slows somebody down has three answers, since of dozens of intervals at 95 % some leave
@@ -28,7 +28,7 @@ pub struct Answer {
     pub harms: Vec<Harm>,
 }
 
-/// The ways to make one size of block durable.
+/// The methods to make one size of block durable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ForBlock {
     /// The block.
@@ -36,17 +36,17 @@ pub struct ForBlock {
     /// What is like it: small appends, pages, bulk.
     pub what: &'static str,
     /// Fenced once a block, the smallest figure first; at least one.
-    pub ways: Vec<Way>,
+    pub methods: Vec<Method>,
 }
 
-/// One way and its cost.
+/// One method and its cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Way {
+pub struct Method {
     /// The instruction, as tables name it.
     pub instruction: &'static str,
     /// ns per line.
     pub cost: Interval,
-    /// Whether no other way's interval lies below its own.
+    /// Whether no other method's interval lies below its own.
     pub cheapest: bool,
 }
 
@@ -110,13 +110,13 @@ impl Answer {
 
 impl ForBlock {
     /// Those that are cheapest: one, or several that could not be told apart.
-    pub fn cheapest(&self) -> Vec<&Way> {
-        self.ways.iter().filter(|way| way.cheapest).collect()
+    pub fn cheapest(&self) -> Vec<&Method> {
+        self.methods.iter().filter(|method| method.cheapest).collect()
     }
 
     /// The first that is dearer for certain.
-    pub fn next(&self) -> Option<&Way> {
-        self.ways.iter().find(|way| !way.cheapest)
+    pub fn next(&self) -> Option<&Method> {
+        self.methods.iter().find(|method| !method.cheapest)
     }
 }
 

@@ -6,7 +6,7 @@ use ringfence_experiment::start::Start;
 use ringfence_experiment::task::{FenceAt, LineState};
 use ringfence_machine::units::Bytes;
 
-use super::answer::{Answer, ForBlock, Harm, OfVictim, WRITTEN, Way};
+use super::answer::{Answer, ForBlock, Harm, Method, OfVictim, WRITTEN};
 use super::experiments::BESIDE;
 use super::victim::Outside;
 use super::{CostRow, Neighbours, Probes, Survey, advise};
@@ -42,7 +42,7 @@ impl Answer {
 pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<&'static str>)> {
     let elsewhere = WRITTEN.into_iter().filter(|(block, _)| *block != BESIDE);
     let found = elsewhere.filter_map(|(block, what)| for_block(survey, block, what));
-    found.map(|of| (of.block, of.cheapest().iter().map(|way| way.instruction).collect())).collect()
+    found.map(|of| (of.block, of.cheapest().iter().map(|method| method.instruction).collect())).collect()
 }
 
 fn durable(row: &CostRow, block: Bytes) -> bool {
@@ -59,9 +59,10 @@ fn for_block(survey: &Survey, block: Bytes, what: &'static str) -> Option<ForBlo
         .collect();
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let lowest = costs.iter().map(|(_, cost)| cost.high).min_by(f64::total_cmp)?;
-    let ways = costs.into_iter();
-    let ways = ways.map(|(instruction, cost)| Way { instruction, cost, cheapest: cost.low <= lowest });
-    Some(ForBlock { block, what, ways: ways.collect() })
+    let methods = costs.into_iter();
+    let methods =
+        methods.map(|(instruction, cost)| Method { instruction, cost, cheapest: cost.low <= lowest });
+    Some(ForBlock { block, what, methods: methods.collect() })
 }
 
 fn harms(survey: &Survey) -> Vec<Harm> {

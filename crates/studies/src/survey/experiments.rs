@@ -56,7 +56,7 @@ pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
         seed,
         measure: Measure {
             looks: vec![10],
-            blocks: 1,
+            rounds: 1,
             window,
             settle: Span::ms(1),
             probe: Span::ms(0),
@@ -125,7 +125,7 @@ pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes,
         },
         Depth::Quick => Measure {
             looks: vec![10],
-            blocks: 1,
+            rounds: 1,
             window: Span::ms(10),
             probe: Span::ms(1),
             time: Some(Span::ms(6_000)),

@@ -8,6 +8,7 @@ mod advise;
 pub mod answer;
 pub(crate) mod conclude;
 pub mod experiments;
+mod frontiers;
 pub mod parts;
 mod probes;
 mod run;

@@ -63,7 +63,7 @@ pub fn parts(plan: &Plan, samples: &[Sample], reloads: &Reloads, level: f64) -> 
         samples
             .iter()
             .filter(|sample| is_it(sample.case as usize))
-            .map(|sample| (sample.life, Window { units: sample.units as f64, ns: sample.busy_ns as f64 }))
+            .map(|sample| (sample.trial, Window { units: sample.units as f64, ns: sample.busy_ns as f64 }))
             .collect()
     };
     let warm = windows(Instruction::None, LineState::Warm, FenceAt::None);

@@ -31,8 +31,9 @@ pub(crate) fn kept(survey: &Survey) -> study::Kept {
 }
 
 impl Survey {
-    /// The version of `survey.json` that this program writes and reads.
-    pub const SCHEMA: u32 = 1;
+    /// The version of `survey.json` that this program writes; it reads all from 1 on. What version 1 calls otherwise
+    /// is concluded from the samples again.
+    pub const SCHEMA: u32 = 2;
 
     /// Whether a folder is that of a survey.
     pub fn is_at(dir: &Path) -> bool {
@@ -42,7 +43,7 @@ impl Survey {
     /// Reads a survey's folder, dataset by dataset, and shows each to `look`.
     ///
     /// # Errors
-    /// One sentence where it is no survey's folder, or something in it is damaged or newer than this
+    /// One sentence where it is not a survey's folder, or something in it is damaged or newer than this
     /// program.
     pub fn open(dir: &Path, mut look: impl FnMut(&Dataset)) -> Result<Self, DatasetError> {
         let mut survey = read(dir)?;
@@ -74,15 +75,15 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
     let path = dir.join(FILE);
     if !path.exists() {
         let problem = format!(
-            "this is no survey's folder (there is no {FILE}); name one that 'ringfence survey' wrote"
+            "this is not a survey's folder (there is no {FILE}); name one that 'ringfence survey' wrote"
         );
         return Err(DatasetError::usage(dir, problem));
     }
     let damaged = |problem: String| DatasetError::damaged(&path, problem);
-    let broken = |error| damaged(format!("this is no survey ({error}): restore it as it was written"));
+    let broken = |error| damaged(format!("this is not a survey ({error}): restore it as it was written"));
     let value: Value = serde_json::from_str(&files::read(&path)?).map_err(broken)?;
     match value.get("schema").and_then(Value::as_u64) {
-        Some(version) if version == u64::from(Survey::SCHEMA) => {}
+        Some(version) if (1..=u64::from(Survey::SCHEMA)).contains(&version) => {}
         Some(version) if version > u64::from(Survey::SCHEMA) => {
             return Err(damaged(format!(
                 "schema {version} is newer than this program reads ({}): use a newer Ringfence",

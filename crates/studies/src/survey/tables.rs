@@ -55,7 +55,7 @@ pub struct Survey {
 pub struct CostRow {
     /// How it was written.
     pub write: Write,
-    /// ns per line, and lives.
+    /// ns per line, and trials.
     pub result: CaseResult,
 }
 

@@ -6,7 +6,7 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::{Instruction, Task};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
-use ringfence_persist::policy::Way;
+use ringfence_persist::policy::Method;
 use serde::{Serialize, Serializer};
 
 use super::{BATCHES, BLOCKS};
@@ -20,7 +20,7 @@ const WORTH: f64 = 0.1;
 /// Costs within this of each other are equal: on real machines an order of them would be noise.
 const SAME: f64 = 0.02;
 
-/// What a line costs, ns, by way and block, fenced after each block.
+/// What a line costs, ns, by method and block, fenced after each block.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
     /// (instruction, block, batch, ns per line).
@@ -66,10 +66,10 @@ fn as_text<S: Serializer>(flush: &Flush, to: S) -> Result<S::Ok, S::Error> {
 
 impl Choice {
     /// How a block is written.
-    pub fn way(&self, block: Bytes) -> Way {
+    pub fn method(&self, block: Bytes) -> Method {
         match self.nt_threshold {
-            Some(threshold) if block.0 >= threshold => Way::NonTemporal,
-            _ => Way::Flush(self.instruction),
+            Some(threshold) if block.0 >= threshold => Method::NonTemporal,
+            _ => Method::Flush(self.instruction),
         }
     }
 
@@ -81,11 +81,11 @@ impl Choice {
     }
 }
 
-/// The task parameter that stands for a way.
-pub fn instruction(way: Way) -> Instruction {
-    match way {
-        Way::NonTemporal => Instruction::Nt,
-        Way::Flush(flush) => Instruction::Flush(flush),
+/// The task parameter that stands for a method.
+pub fn instruction(method: Method) -> Instruction {
+    match method {
+        Method::NonTemporal => Instruction::Nt,
+        Method::Flush(flush) => Instruction::Flush(flush),
     }
 }
 
@@ -93,12 +93,13 @@ pub fn instruction(way: Way) -> Instruction {
 /// (the sum of their logarithms), and the batch at which a further one brings little. `None` where costs
 /// are missing.
 pub fn choose(costs: &Costs) -> Option<Choice> {
-    let log = |way: Way, block: Bytes| costs.of(instruction(way), block, 1).map(f64::ln);
+    let log = |method: Method, block: Bytes| costs.of(instruction(method), block, 1).map(f64::ln);
     let mut best: Option<(f64, Choice)> = None;
     for flush in Flush::GENTLEST_FIRST {
         for first_nt in (0..=BLOCKS.len()).rev() {
-            let way = |index: usize| if index < first_nt { Way::Flush(flush) } else { Way::NonTemporal };
-            let total: Option<f64> = (0..BLOCKS.len()).map(|index| log(way(index), BLOCKS[index])).sum();
+            let method =
+                |index: usize| if index < first_nt { Method::Flush(flush) } else { Method::NonTemporal };
+            let total: Option<f64> = (0..BLOCKS.len()).map(|index| log(method(index), BLOCKS[index])).sum();
             let Some(total) = total else { continue };
             let threshold = BLOCKS.get(first_nt).map(|block| block.0);
             let choice = Choice { instruction: flush, nt_threshold: threshold, batch: 1 };
@@ -110,61 +111,15 @@ pub fn choose(costs: &Costs) -> Option<Choice> {
         }
     }
     let (_, choice) = best?;
-    Some(Choice { batch: batch(costs, choice.way(BLOCKS[0])).unwrap_or(1), ..choice })
+    Some(Choice { batch: batch(costs, choice.method(BLOCKS[0])).unwrap_or(1), ..choice })
 }
 
-fn batch(costs: &Costs, way: Way) -> Option<u32> {
-    let cost = |batch: u32| costs.of(instruction(way), BLOCKS[0], batch);
+fn batch(costs: &Costs, method: Method) -> Option<u32> {
+    let cost = |batch: u32| costs.of(instruction(method), BLOCKS[0], batch);
     let least = BATCHES.into_iter().filter_map(cost).min_by(f64::total_cmp)?;
     BATCHES.into_iter().find(|batch| cost(*batch).is_some_and(|cost| cost <= least * (1.0 + WORTH)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Costs by a rule: a fence costs 100 ns a block, a line `flush` or `nt` ns besides.
-    fn costs(flush: [f64; 3], nt: f64, nt_fence: f64) -> Costs {
-        let mut all = Vec::new();
-        for block in BLOCKS {
-            let lines = block.0 as f64 / 64.0;
-            for (kind, own) in Flush::GENTLEST_FIRST.into_iter().zip(flush) {
-                all.push((instruction(Way::Flush(kind)), block, 1, own + 100.0 / lines));
-            }
-            all.push((Instruction::Nt, block, 1, nt + nt_fence / lines));
-        }
-        for batch in &BATCHES[1..] {
-            for (kind, own) in Flush::GENTLEST_FIRST.into_iter().zip(flush) {
-                all.push((instruction(Way::Flush(kind)), BLOCKS[0], *batch, own + 100.0 / f64::from(*batch)));
-            }
-            all.push((Instruction::Nt, BLOCKS[0], *batch, nt + nt_fence / f64::from(*batch)));
-        }
-        Costs { all }
-    }
-
-    #[test]
-    fn the_threshold_lies_where_the_costs_cross() {
-        // 20 + 100/n against 5 + 400/n: equal at n = 20 lines, so from 2 KiB on among the sizes.
-        let choice = choose(&costs([20.0, 20.0, 150.0], 5.0, 400.0)).unwrap();
-        assert_eq!((choice.instruction, choice.nt_threshold), (Flush::Clwb, Some(2048)));
-        // By hand: 120, 70, 45, 32.5, 26.25 ns at 1, 2, 4, 8, 16: only 16 is within a tenth of 26.25.
-        assert_eq!(choice.batch, 16);
-    }
-
-    #[test]
-    fn always_never_and_another_instruction() {
-        assert_eq!(choose(&costs([20.0, 20.0, 150.0], 5.0, 90.0)).unwrap().nt_threshold, Some(64));
-        assert_eq!(choose(&costs([20.0, 20.0, 150.0], 50.0, 400.0)).unwrap().nt_threshold, None);
-        let choice = choose(&costs([20.0, 10.0, 150.0], 50.0, 400.0)).unwrap();
-        assert_eq!(choice.instruction, Flush::Clflushopt);
-        assert_eq!(choose(&Costs::default()), None);
-    }
-
-    #[test]
-    fn pmdk_takes_the_best_instruction_there_is() {
-        assert_eq!(Choice::pmdk(|_| true).instruction, Flush::Clwb);
-        assert_eq!(Choice::pmdk(|flush| flush == Flush::Clflush).instruction, Flush::Clflush);
-        assert_eq!(Choice::pmdk(|_| true).way(Bytes(255)), Way::Flush(Flush::Clwb));
-        assert_eq!(Choice::pmdk(|_| true).way(Bytes(256)), Way::NonTemporal);
-    }
-}
+#[path = "../../tests/inside/policy.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! The experiments of each stage.
 
-use ringfence_analysis::estimate::FEWEST_LIVES;
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_experiment::task::{Instruction, words};
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role};
@@ -12,7 +12,7 @@ use super::{BATCHES, BLOCKS, Question};
 
 const WRITER: &str = "writer";
 
-/// The costs of all ways: block sizes, and batches at the smallest.
+/// The costs of all methods: block sizes, and batches at the smallest.
 pub fn costs(question: &Question) -> Experiment {
     let strings = |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
     let all = words(Instruction::flushing().map(Instruction::name));
@@ -27,7 +27,7 @@ pub fn costs(question: &Question) -> Experiment {
         Value::Array(BATCHES[1..].iter().map(|batch| Value::Integer((*batch).into())).collect()),
     );
     let mut experiment =
-        experiment(question, "costs", "Which way to make a store durable is cheapest here?", 0);
+        experiment(question, "costs", "Which method to make a store durable is cheapest here?", 0);
     experiment.kind = Some(Kind::TuneCosts);
     experiment.roles =
         vec![Role { task: OneOrMany::Many(vec![by_block, by_batch]), ..Role::new(WRITER, Table::new()) }];
@@ -38,27 +38,28 @@ pub fn costs(question: &Question) -> Experiment {
 /// The choice against PMDK's rule, at the sizes where they differ; `None` where they do not.
 pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Option<Experiment> {
     let differing: Vec<Bytes> =
-        BLOCKS.into_iter().filter(|block| choice.way(*block) != pmdk.way(*block)).collect();
+        BLOCKS.into_iter().filter(|block| choice.method(*block) != pmdk.method(*block)).collect();
     if differing.is_empty() {
         return None;
     }
     let asks = "What does the policy gain over PMDK's fixed rule, where they differ?";
     let mut experiment = experiment(question, "confirm", asks, 1);
-    let name = |way| Value::String(instruction(way).label().into());
+    let name = |method| Value::String(instruction(method).label().into());
     let mut tasks = Vec::new();
     for (index, block) in differing.into_iter().enumerate() {
         let mut task = target(question);
         task.insert("block".into(), Value::String(block.to_string()));
-        task.insert("instruction".into(), name(pmdk.way(block)));
+        task.insert("instruction".into(), name(pmdk.method(block)));
         tasks.push(task);
         let only = OneOrMany::One(index as u32 + 1);
         let mut before = Arm::new(&format!("PMDK {block}"), &[WRITER], None);
         before.only.insert(WRITER.into(), only.clone());
         let mut after = Arm::new(&format!("policy {block}"), &[WRITER], Some(&before.name));
         after.only.insert(WRITER.into(), only);
-        after
-            .set
-            .insert(WRITER.into(), Table::from_iter([("instruction".to_string(), name(choice.way(block)))]));
+        after.set.insert(
+            WRITER.into(),
+            Table::from_iter([("instruction".to_string(), name(choice.method(block)))]),
+        );
         experiment.arms.extend([before, after]);
     }
     experiment.kind = Some(Kind::TuneConfirmation);
@@ -70,7 +71,7 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
 pub fn writer(question: &Question, choice: &Choice) -> Table {
     let mut task = target(question);
     task.insert("block".into(), Value::String(question.block.to_string()));
-    let name = instruction(choice.way(question.block)).label();
+    let name = instruction(choice.method(question.block)).label();
     task.insert("instruction".into(), Value::String(name.into()));
     task
 }
@@ -88,8 +89,8 @@ fn experiment(question: &Question, name: &str, asks: &str, stage: u64) -> Experi
     Experiment {
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
         measure: Measure {
-            looks: vec![question.lives.max(FEWEST_LIVES)],
-            blocks: 1,
+            looks: vec![question.trials.max(FEWEST_TRIALS)],
+            rounds: 1,
             window: Span::ms(10),
             settle: Span::ms(1),
             probe: Span::ms(0),
@@ -120,7 +121,7 @@ mod tests {
             budget: Share(0.02),
             block: Bytes::kib(4),
             placement: PlacementKind::Auto,
-            lives: 3,
+            trials: 3,
             seed: 1,
         };
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();

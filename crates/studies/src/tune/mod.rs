@@ -1,8 +1,8 @@
-//! `tune`: the cheapest way to make stores durable on a target, confirmed, as a policy file.
+//! `tune`: the cheapest method to make stores durable on a target, confirmed, as a policy file.
 //!
 //! The *costs* of every flush instruction and of non-temporal stores are measured over block sizes and
 //! batches; from them [`choice`] takes the instruction and the threshold that are cheapest over all
-//! sizes. The *confirmation* measures, on fresh lives, what that gains over PMDK's fixed rule wherever
+//! sizes. The *confirmation* measures, on fresh trials, what that gains over PMDK's fixed rule wherever
 //! the two differ. Where a victim is given, [`crate::prove`] holds a writer by that policy against the
 //! budget and, if it must, finds the gentler instruction or the pace that keeps it.
 //! Last, the *prices* of single instructions are measured, for those who are told of one that is not needed.
@@ -35,16 +35,17 @@ pub struct Question {
     pub budget: Share,
     /// The block that is written beside the victim.
     pub block: Bytes,
-    /// How the writer lies to the victim.
+    /// Where the writer runs relative to the victim.
     pub placement: PlacementKind,
-    /// Lives of the costs and of the confirmation; no fewer are measured than a figure takes
-    /// ([`FEWEST_LIVES`](ringfence_analysis::estimate::FEWEST_LIVES)).
-    pub lives: u32,
+    /// Trials of the costs and of the confirmation; no fewer are measured than a figure takes
+    /// ([`FEWEST_TRIALS`](ringfence_analysis::estimate::FEWEST_TRIALS)).
+    #[serde(alias = "lives")]
+    pub trials: u32,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// The block sizes at which ways are compared: from a line to where nothing changes any more.
+/// The block sizes at which methods are compared: from a line to where nothing changes any more.
 pub const BLOCKS: [Bytes; 11] = [
     Bytes(64),
     Bytes(128),

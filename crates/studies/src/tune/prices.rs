@@ -92,7 +92,7 @@ mod tests {
             budget: Share(0.02),
             block: Bytes::kib(4),
             placement: PlacementKind::Auto,
-            lives: 2,
+            trials: 2,
             seed: 1,
         };
         let prices = measure(&question, Flush::Clflush).unwrap();

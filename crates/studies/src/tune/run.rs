@@ -29,9 +29,9 @@ pub struct Tuned {
     pub choice: Choice,
     /// PMDK's rule on this processor.
     pub pmdk: Choice,
-    /// The choice against PMDK's rule where they differ, on fresh lives.
+    /// The choice against PMDK's rule where they differ, on fresh trials.
     pub confirmed: Vec<CaseResult>,
-    /// Whether the fresh lives spoke against the choice, so that the policy is PMDK's rule.
+    /// Whether the fresh trials spoke against the choice, so that the policy is PMDK's rule.
     pub fell_back: bool,
     /// The victim, where one was given.
     pub proof: Option<Proof>,
@@ -51,7 +51,7 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
     Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref()).map_err(usage)?;
     if let Some(asked) = beside(question, &pmdk()) {
-        prove::plan_of_look(&asked, machine)?;
+        prove::plan_of_baseline(&asked, machine)?;
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ impl Study for Tuning<'_> {
             Ok(Some(Planned { name: name.into(), dir, experiment }))
         };
         let Some(costs) = stages.first() else {
-            return planned("what each way costs", experiments::costs(self.question));
+            return planned("what each method costs", experiments::costs(self.question));
         };
         let choice = self.choice(costs, None)?;
         if let [_] = stages
@@ -189,7 +189,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
         placement: question.placement,
         budget: question.budget,
         measure: Measure { window: Span::ms(50), ..Measure::default() },
-        lives: None,
+        trials: None,
         seed: question.seed,
         levers: vec!["instruction".into(), "pace".into()],
         try_env: Vec::new(),
@@ -201,7 +201,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
 fn apply(policy: &mut Policy, question: &Question, proof: &Proof) -> bool {
     let lever = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => return true,
-        (Verdict::Met, Some(confirmation)) => &confirmation.tried.offer,
+        (Verdict::Met, Some(confirmation)) => &confirmation.tried.candidate,
         _ => return false,
     };
     let set = lever.arm.set.get(prove::AGGRESSOR);

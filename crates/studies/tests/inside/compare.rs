@@ -10,11 +10,11 @@ use ringfence_machine::fixtures::{self, FixtureTree};
 use super::*;
 
 const TEXT: &str = "
-schema = 1
+schema = 2
 name = 'beside'
 question = 'Who disturbs whom?'
 metric = 'victim'
-measure = { looks = [8], blocks = 2 }
+measure = { looks = [8], rounds = 2 }
 [[role]]
 name = 'victim'
 task = { workload = 'chase' }
@@ -42,9 +42,9 @@ fn dataset(text: &str, tree: &FixtureTree, seed: u32, ns: impl Fn(&str, &str) ->
     plan.not_run.retain(|not_run| !not_run.reason.contains("processor"));
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), &plan, &serde_json::to_value(&machine).unwrap()).unwrap();
-    let lives = *plan.experiment.measure.looks.last().unwrap();
-    for life in 0..lives {
-        for (block, steps) in plan::life(&plan, life).blocks.into_iter().enumerate() {
+    let trials = *plan.experiment.measure.looks.last().unwrap();
+    for trial in 0..trials {
+        for (round, steps) in plan::trial(&plan, trial).rounds.into_iter().enumerate() {
             for (number, step) in steps.into_iter().enumerate() {
                 let samples: Vec<Sample> = step
                     .windows
@@ -52,11 +52,11 @@ fn dataset(text: &str, tree: &FixtureTree, seed: u32, ns: impl Fn(&str, &str) ->
                     .enumerate()
                     .map(|(position, &case)| {
                         let of = &plan.cases[case];
-                        let place = life * 31 + block as u32 * 7 + number as u32 * 3 + position as u32;
+                        let place = trial * 31 + round as u32 * 7 + number as u32 * 3 + position as u32;
                         let noise = f64::from((place + seed).wrapping_mul(2_654_435_761) % 2001) / 1e5;
                         Sample {
-                            life,
-                            block: block as u32,
+                            trial,
+                            round: round as u32,
                             step: number as u32,
                             position: position as u32,
                             step_case: step.case as u32,
@@ -107,7 +107,7 @@ fn every_cell_gets_the_ratio_of_its_own_figure() {
     assert_eq!((cost.figure, cost.arm.as_str()), (Figure::Cost, "cost"));
     let (verdict, ratio) = change(cost);
     assert!(verdict == Verdict::Slower && (ratio - 2.0).abs() < 0.03, "{cost:?}");
-    assert_eq!(cost.change.slowdown.unwrap().lives, 8);
+    assert_eq!(cost.change.slowdown.unwrap().trials, 8);
     // On one machine nothing differs but the time.
     assert!(
         found.differences.iter().all(|difference| difference.what == "measured"),
@@ -152,7 +152,7 @@ fn cases_that_one_lacks_are_listed_with_the_reason() {
     let after = dataset(TEXT, &fixtures::one_cpu(), 1, |_, _| 10.0);
     let found = compare(&before, &after).unwrap();
     assert_eq!(found.cells.len(), 1);
-    assert!(found.missing.iter().all(|missing| missing.lacks == Side::After));
+    assert!(found.missing.iter().all(|missing| missing.missing_from == Side::After));
     let reasons: Vec<_> = found.missing.iter().filter_map(|missing| missing.reason.as_deref()).collect();
     assert_eq!(reasons, ["aggressor needs another core beside victim, and there is none"; 2]);
 }
@@ -163,7 +163,7 @@ fn what_cannot_be_compared_is_refused_in_a_sentence() {
     let before = dataset(TEXT, &tree, 1, |_, _| 10.0);
     let renamed = TEXT.replace("'alone'", "'solo'").replace("'beside'", "'with'").replace("'cost'", "'c'");
     let cases = [
-        (TEXT.replace("blocks = 2", "window = '40ms'"), "windows differ, 20ms and 40ms"),
+        (TEXT.replace("rounds = 2", "window = '40ms'"), "windows differ, 20ms and 40ms"),
         (renamed, "no arm in common"),
         (TEXT.replace("'chase'", "'alu'"), "'victim' runs other tasks"),
         (TEXT.replace("'victim'", "'other'"), "the rate of 'victim', the other that of 'other'"),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::prove::experiments;
 use ringfence_engine::Measured;
+use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::text;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::fixtures;
@@ -33,7 +34,7 @@ impl Engine for Simulated {
     fn stop_half_of_the_time(&mut self, stop: bool) {
         self.stopped = stop;
     }
-    fn begin_life(&mut self, _: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, _: u32) -> Result<(), EngineError> {
         Ok(())
     }
     fn probe(&mut self, _: &[CpuId]) -> Result<Option<f64>, EngineError> {
@@ -48,7 +49,8 @@ impl Engine for Simulated {
         self.now += length;
         let ns = length.as_nanos() as u64;
         let units = self.units[side];
-        Ok(vec![Measured { units, length_ns: ns, busy_ns: ns, ..Measured::default() }])
+        let sample = Sample { units, length_ns: ns, busy_ns: ns, ..Sample::default() };
+        Ok(vec![Measured { role: 0, sample }])
     }
 }
 

@@ -43,8 +43,8 @@ fn names(experiment: &Experiment) -> Vec<&str> {
 
 #[test]
 fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
-    let offer = Offer { apart: Some(apart()), can_lock: true };
-    let experiment = experiment(&asked(Bytes::kib(256)), &offer).unwrap();
+    let capabilities = Capabilities { apart: Some(apart()), can_lock: true };
+    let experiment = experiment(&asked(Bytes::kib(256)), &capabilities).unwrap();
     let conditions = ["", ", noise", ", clflush", ", clflushopt", ", clwb"];
     let mut expected: Vec<String> = ["malloc", "own ways"]
         .iter()
@@ -61,12 +61,12 @@ fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
         };
         assert_eq!(arm.baseline.as_deref(), baseline, "{}", arm.name);
         assert_eq!(arm.active.contains(&NOISE.to_string()), arm.name.ends_with("noise"));
-        let fenced = arm.name.starts_with("own ways");
+        let isolated = arm.name.starts_with("own ways");
         assert_eq!(
             arm.resctrl.get(READER).map(|mine| mine.to_string()),
-            fenced.then(|| "L3:0=1\n".to_string())
+            isolated.then(|| "L3:0=1\n".to_string())
         );
-        assert_eq!(arm.resctrl.len(), if fenced { 3 } else { 0 }, "{:?}", arm.resctrl);
+        assert_eq!(arm.resctrl.len(), if isolated { 3 } else { 0 }, "{:?}", arm.resctrl);
     }
     assert_eq!(experiment.arms[5].resctrl["/"].to_string(), "L3:0=7fe\n");
     assert_eq!(experiment.arms[5].resctrl["/web"].to_string(), "L3:0=3e\n");
@@ -97,12 +97,12 @@ fn a_flushed_region_is_held_against_memory_measured_at_the_same_time() {
 #[test]
 fn without_locking_ways_are_preloaded_and_without_ways_the_rest_runs() {
     let size = asked(Bytes::kib(256));
-    let preloaded = experiment(&size, &Offer { apart: Some(apart()), can_lock: false }).unwrap();
+    let preloaded = experiment(&size, &Capabilities { apart: Some(apart()), can_lock: false }).unwrap();
     assert!(names(&preloaded).contains(&"own ways, preloaded, clwb"));
     let arm = preloaded.arms.iter().find(|arm| arm.name == "own ways, preloaded").unwrap();
     assert_eq!(arm.set[READER]["preload"].as_bool(), Some(true));
     assert_eq!(arm.resctrl[READER].to_string(), "L3:0=1\n");
-    let bare = experiment(&size, &Offer::default()).unwrap();
+    let bare = experiment(&size, &Capabilities::default()).unwrap();
     assert!(names(&bare).iter().all(|name| name.starts_with("malloc") || name.starts_with("locked")));
 }
 
@@ -115,11 +115,11 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
     assert_eq!(apart.reader.to_string(), "L3:0=3\n");
     assert_eq!(apart.others["/"].to_string(), "L3:0=7ffc\n");
     assert_eq!(nominal(&topology, 1, Bytes::mib(60)), None, "all of the cache is not apart from anything");
-    let offer = Offer { apart: Some(apart), can_lock: false };
-    let experiment = experiment(&asked(Bytes::mib(4)), &offer).unwrap();
+    let capabilities = Capabilities { apart: Some(apart), can_lock: false };
+    let experiment = experiment(&asked(Bytes::mib(4)), &capabilities).unwrap();
     let plan = ringfence_engine::available::plan_for(&experiment, &machine, &|_| true).unwrap();
     if ringfence_engine::isolation::resctrl::missing().is_none() {
-        return println!("skipped: resctrl is mounted here");
+        return ringfence_testbed::skip_here("without any of it", "resctrl is mounted here");
     }
     let run: Vec<&str> = plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
     assert!(run.contains(&"malloc, noise") && run.iter().all(|arm| arm.starts_with("malloc")), "{run:?}");
@@ -133,6 +133,6 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
 
 #[test]
 fn readers_that_make_no_sense_are_refused() {
-    let error = experiment(&asked(Bytes(100)), &Offer::default()).unwrap_err();
+    let error = experiment(&asked(Bytes(100)), &Capabilities::default()).unwrap_err();
     assert!(error.0.contains("at least 4KiB"), "{error}");
 }

@@ -5,7 +5,7 @@ use ringfence_dataset::Recorder;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan;
-use ringfence_experiment::sample::Sample;
+use ringfence_experiment::sample::{self, Sample};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
@@ -16,7 +16,7 @@ const CHASE: &str = "chase footprint=64MiB";
 
 fn question(tasks: &[&str], present: Option<&str>) -> Result<Question, String> {
     let tasks: Vec<String> = tasks.iter().map(|task| task.to_string()).collect();
-    let measure = Measure { looks: vec![20], blocks: 1, ..Measure::default() };
+    let measure = Measure { looks: vec![20], rounds: 1, ..Measure::default() };
     Question::new(&tasks, present, PlacementKind::Llc, 1, [measure.clone(), measure])
 }
 
@@ -24,13 +24,13 @@ fn plan_of(experiment: &Experiment) -> Plan {
     Plan::new(experiment, &Topology::read(&fixtures::vm_2cpu().root()).unwrap(), None).unwrap()
 }
 
-// How much longer a task takes beside another, by their kinds, in a life.
+// How much longer a task takes beside another, by their kinds, in a trial.
 type Harm<'a> = &'a dyn Fn(usize, usize, u32) -> f64;
 
-fn samples(plan: &Plan, lives: u32, harm: Harm) -> Vec<Sample> {
+fn samples(plan: &Plan, trials: u32, harm: Harm) -> Vec<Sample> {
     let mut all = Vec::new();
-    for life in 0..lives {
-        for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
+    for trial in 0..trials {
+        for (round, steps) in plan::trial(plan, trial).rounds.into_iter().enumerate() {
             for (number, step) in steps.into_iter().enumerate() {
                 for (position, &case) in step.windows.iter().enumerate() {
                     let active = &plan.cases[case].active;
@@ -38,10 +38,10 @@ fn samples(plan: &Plan, lives: u32, harm: Harm) -> Vec<Sample> {
                         let of_role = active.iter().find(|active| active.role == role)?;
                         Some(plan.variants[role][of_role.variant].table)
                     };
-                    let slower = kind(1).map_or(1.0, |neighbour| harm(kind(0).unwrap(), neighbour, life));
+                    let slower = kind(1).map_or(1.0, |neighbour| harm(kind(0).unwrap(), neighbour, trial));
                     all.extend(active.iter().map(|active| Sample {
-                        life,
-                        block: block as u32,
+                        trial,
+                        round: round as u32,
                         step: number as u32,
                         position: position as u32,
                         step_case: step.case as u32,
@@ -73,13 +73,13 @@ fn outcome(question: &Question, harm: Harm) -> Outcome {
         return first;
     }
     let confirm = plan_of(&question.confirming(&kinds, &first.advice.as_ref().unwrap().assignment));
-    let confirmed = samples(&confirm, 20, &|a, b, life| harm(a, b, life + 1000));
+    let confirmed = samples(&confirm, 20, &|a, b, trial| harm(a, b, trial + 1000));
     Outcome::new(question, &kinds, (&screen, &screened), Some((&confirm, &confirmed)))
 }
 
-// About +-5 %, other for every seed, life and pair.
-fn noise(seed: u32, a: usize, b: usize, life: u32) -> f64 {
-    let mix = (seed * 7919 + life * 104_729 + (a * 31 + b) as u32 * 1_299_709).wrapping_mul(2_654_435_761);
+// About +-5 %, other for every seed, trial and pair.
+fn noise(seed: u32, a: usize, b: usize, trial: u32) -> f64 {
+    let mix = (seed * 7919 + trial * 104_729 + (a * 31 + b) as u32 * 1_299_709).wrapping_mul(2_654_435_761);
     1.0 + (f64::from(mix >> 8) / f64::from(1 << 24) - 0.5) * 0.1
 }
 
@@ -132,7 +132,7 @@ fn what_makes_no_sense_is_refused() {
         (&["alu", "idle"], None, "leave it out"),
         (&["alu", "wirte block=4KiB"], None, "did you mean 'write'"),
         (&["alu", "chase footprint=1"], None, "too small"),
-        (&["alu", "mcf", "stream"], Some("1+2"), "--present: '1+2' is no assignment of 3 tasks"),
+        (&["alu", "mcf", "stream"], Some("1+2"), "--present: '1+2' is not an assignment of 3 tasks"),
     ] {
         let error = question(tasks, present).unwrap_err();
         assert!(error.contains(part) && !error.contains('\n'), "{error}");
@@ -144,18 +144,18 @@ fn totals_are_sums_of_what_each_keeps() {
     let question = question(&[CHASE, CHASE, "alu"], None).unwrap();
     let kinds = question.kinds().unwrap();
     let plan = plan_of(&question.screening(&kinds));
-    // Lives in turn: beside its like a chase takes 2 and 4 times as long, beside alu 1.25 times; alu unmoved.
-    let harm = |a: usize, b: usize, life: u32| match (a, b) {
-        (0, 0) => 2.0 * f64::from(life % 2 + 1),
+    // Trials in turn: beside its like a chase takes 2 and 4 times as long, beside alu 1.25 times; alu unmoved.
+    let harm = |a: usize, b: usize, trial: u32| match (a, b) {
+        (0, 0) => 2.0 * f64::from(trial % 2 + 1),
         (0, 1) => 1.25,
         _ => 1.0,
     };
     let mut samples = samples(&plan, 5, &harm);
-    // The last life is cut short, and is not counted.
-    let cut = samples.iter().position(|sample| sample.life == 4).unwrap();
+    // The last trial is cut short, and is not counted.
+    let cut = samples.iter().position(|sample| sample.trial == 4).unwrap();
     samples.truncate(cut + 3);
     let progress = Progress::new(&plan, &samples).unwrap();
-    assert_eq!(progress.lives(), 4);
+    assert_eq!(progress.trials(), 4);
     let assignment = |pairs: &[(usize, usize)], alone| Assignment { pairs: pairs.into(), alone };
     let (now, then) = (assignment(&[(0, 0)], Some(1)), assignment(&[(0, 1)], Some(0)));
     // Beside its like it keeps the geometric mean of 1/2 and 1/4: 1 / sqrt 8.
@@ -164,7 +164,7 @@ fn totals_are_sums_of_what_each_keeps() {
     assert!((progress.total(&then).unwrap() - 2.8).abs() < 1e-6);
     let gain = progress.gain(&now, &then, 0.95).unwrap();
     assert!((gain.value - 2.8 / total).abs() < 1e-6);
-    // A life moves what one task keeps by ln 2 / 2 of it, and with it the total by 2 / sqrt 8 / total of that.
+    // A trial moves what one task keeps by ln 2 / 2 of it, and with it the total by 2 / sqrt 8 / total of that.
     let spread = 2f64.ln() / 2.0 * (4.0f64 / 3.0).sqrt() * (total - 1.0) / total;
     assert!((gain.spread - spread).abs() < 1e-6, "{gain:?}, {spread}");
     assert_eq!(progress.total(&assignment(&[(0, 7)], None)), None);
@@ -175,13 +175,13 @@ fn totals_are_sums_of_what_each_keeps() {
 }
 
 // Windows that scatter by a factor of three to either side, and nobody disturbs anybody: sums made within
-// each life would come to 5.7 of 4.
+// each trial would come to 5.7 of 4.
 #[test]
 fn noise_alone_makes_no_progress_beyond_what_is_possible() {
     let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();
     let kinds = question.kinds().unwrap();
     let plan = plan_of(&question.screening(&kinds));
-    let wild = |a: usize, b: usize, life: u32| ((noise(7, a, b, life) - 1.0) / 0.05 * 2.0).exp();
+    let wild = |a: usize, b: usize, trial: u32| ((noise(7, a, b, trial) - 1.0) / 0.05 * 2.0).exp();
     let samples = samples(&plan, 400, &wild);
     let progress = Progress::new(&plan, &samples).unwrap();
     for pairs in [[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]] {
@@ -218,8 +218,8 @@ fn tasks_of_known_conflict_are_parted_each_time() {
     for seed in 0..20 {
         for (present, verdict) in [(None, Verdict::Change), (Some("1+3,2+4"), Verdict::PresentIsBest)] {
             let question = question(&[CHASE, CHASE, "alu", "alu"], present).unwrap();
-            let harm = |a: usize, b: usize, life: u32| {
-                noise(seed, a, b, life) * if (a, b) == (0, 0) { 1.15 } else { 1.01 }
+            let harm = |a: usize, b: usize, trial: u32| {
+                noise(seed, a, b, trial) * if (a, b) == (0, 0) { 1.15 } else { 1.01 }
             };
             let outcome = outcome(&question, &harm);
             assert_eq!(outcome.verdict, verdict, "seed {seed}");
@@ -247,7 +247,7 @@ fn tasks_of_known_conflict_are_parted_each_time() {
 fn tasks_that_do_not_differ_have_nothing_to_gain() {
     for seed in 0..20 {
         let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();
-        let outcome = outcome(&question, &|a, b, life| 1.02 * noise(seed, a, b, life));
+        let outcome = outcome(&question, &|a, b, trial| 1.02 * noise(seed, a, b, trial));
         let kept = [Verdict::NoGain, Verdict::NoGainByIt, Verdict::NoRoom, Verdict::PresentIsBest];
         let nothing = kept.contains(&outcome.verdict) || matches!(outcome.verdict, Verdict::NotShown { .. });
         assert!(nothing, "seed {seed}: {:?}", outcome.verdict);
@@ -258,7 +258,7 @@ fn tasks_that_do_not_differ_have_nothing_to_gain() {
     assert_eq!((two.verdict, two.pairs.len()), (Verdict::OnlyOne, 3));
 }
 
-// Whatever the noise and the number of lives: each verdict has the interval that it needs.
+// Whatever the noise and the number of trials: each verdict has the interval that it needs.
 #[test]
 fn no_verdict_goes_beyond_its_interval() {
     let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();
@@ -266,33 +266,33 @@ fn no_verdict_goes_beyond_its_interval() {
     let screen = plan_of(&question.screening(&kinds));
     let mut seen = [0; 4];
     for seed in 0..120 {
-        let lives = [2, 3, 4, 6, 20][seed as usize % 5];
+        let trials = [2, 3, 4, 6, 20][seed as usize % 5];
         let width = [0.02, 0.3, 3.0][seed as usize / 5 % 3];
-        let harm = |a: usize, b: usize, life: u32| ((noise(seed, a, b, life) - 1.0) / 0.05 * width).exp();
-        let first = Outcome::new(&question, &kinds, (&screen, &samples(&screen, lives, &harm)), None);
+        let harm = |a: usize, b: usize, trial: u32| ((noise(seed, a, b, trial) - 1.0) / 0.05 * width).exp();
+        let first = Outcome::new(&question, &kinds, (&screen, &samples(&screen, trials, &harm)), None);
         let advice = first.advice.as_ref().unwrap();
         let gains = advice.next.as_ref().map_or(&advice.gain, |next| &next.gain);
         match &first.verdict {
             Verdict::PresentIsBest | Verdict::NoRoom => {
-                assert!(lives >= 4 && advice.room.unwrap() <= 1.0 + first.margin, "seed {seed}: {advice:?}");
+                assert!(trials >= 4 && advice.room.unwrap() <= 1.0 + first.margin, "seed {seed}: {advice:?}");
                 seen[0] += 1;
             }
-            Verdict::NotShown { lives_needed, seconds } => {
+            Verdict::NotShown { trials_needed, seconds } => {
                 assert!(gains.unwrap().high > 1.0 + first.margin && gains.unwrap().low <= 1.0 + first.margin);
                 // These windows all begin at once.
-                assert!(lives_needed.is_none_or(|needed| needed > lives) && seconds.is_none());
+                assert!(trials_needed.is_none_or(|needed| needed > trials) && seconds.is_none());
                 seen[1] += 1;
             }
             Verdict::NotEstimable { reason } => {
                 assert!(gains.is_err() || advice.gain.is_err());
-                assert!(lives >= 4 || *reason == NotEstimable::TooFewLives { lives });
+                assert!(trials >= 4 || *reason == NotEstimable::TooFewTrials { trials });
                 seen[2] += 1;
             }
             Verdict::CutShort => {
                 assert!(advice.next.is_none() && advice.gain.unwrap().high > 1.0 + first.margin);
                 seen[3] += 1;
             }
-            other => panic!("{other:?} without fresh lives"),
+            other => panic!("{other:?} without fresh trials"),
         }
     }
     assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
@@ -306,9 +306,9 @@ fn what_it_would_take_is_told_in_time() {
         let one = samples(&plan, 1, &|_, _, _| 1.0).swap_remove(0);
         let samples: Vec<Sample> = starts
             .iter()
-            .map(|(life, ms)| Sample { life: *life, start_ns: ms * 1_000_000, ..one.clone() })
+            .map(|(trial, ms)| Sample { trial: *trial, start_ns: ms * 1_000_000, ..one.clone() })
             .collect();
-        outcome::life_seconds(&samples)
+        outcome::trial_seconds(&samples)
     };
     let close = |found: Option<f64>, seconds: f64| assert!((found.unwrap() - seconds).abs() < 1e-9);
     close(of(&[(0, 0), (0, 50), (1, 200), (2, 400), (3, 900)]), 0.2);
@@ -342,7 +342,7 @@ fn the_best_is_found_among_all_of_ten() {
 
 fn record(dir: PathBuf, plan: &Plan, samples: &[Sample], ended: &Ended) {
     let mut recorder = Recorder::create(&dir, plan, &serde_json::json!({})).unwrap();
-    let steps = samples.chunk_by(|a, b| (a.life, a.block, a.step) == (b.life, b.block, b.step));
+    let steps = sample::steps(samples);
     steps.for_each(|step| recorder.append(step).unwrap());
     recorder.finish(ended).unwrap();
 }
@@ -376,10 +376,10 @@ fn a_folder_tells_its_outcome_again() {
     let path = dir.path().join(question::FILE);
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to, part) in [
-        ("\"schema\": 1", "\"schema\": 9", "schema 9 is not known"),
+        ("\"schema\": 2", "\"schema\": 9", "schema 9 is not known"),
         ("\"tasks\"", "\"taks\"", "restore it"),
         ("\"alu\"", "\"chase footprint=1\"", "too small"),
-        ("\"alone\": null", "\"alone\": 3", "no assignment"),
+        ("\"alone\": null", "\"alone\": 3", "not an assignment"),
         ("{", "", "restore it"),
     ] {
         std::fs::write(&path, text.replacen(from, to, 1)).unwrap();

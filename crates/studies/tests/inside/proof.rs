@@ -8,7 +8,7 @@ use ringfence_machine::topology::Topology;
 
 use super::*;
 use crate::prove::time::Given;
-use crate::prove::{Control, Question, experiments};
+use crate::prove::{Control, Files, Question, experiments};
 
 fn question(aggressor: &str) -> Question {
     Question {
@@ -19,8 +19,8 @@ fn question(aggressor: &str) -> Question {
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
         budget: Share(0.05),
-        measure: Measure { blocks: 1, ..Measure::default() },
-        lives: Some(8),
+        measure: Measure { rounds: 1, ..Measure::default() },
+        trials: Some(8),
         seed: 1,
         levers: Vec::new(),
         try_env: Vec::new(),
@@ -33,34 +33,34 @@ fn topology() -> Topology {
     Topology::read(&fixture.root()).unwrap()
 }
 
-fn offer(name: &str, set: &str) -> Offer {
+fn candidate(name: &str, set: &str) -> Candidate {
     struct Any;
     impl crate::prove::lever::Lever for Any {
         fn name(&self) -> &'static str {
             "any"
         }
-        fn offers(&self, _: &crate::prove::lever::Scene) -> Result<Vec<Offer>, String> {
+        fn candidates(&self, _: &crate::prove::lever::LeverContext) -> Result<Vec<Candidate>, String> {
             Err("it is a test".into())
         }
     }
-    Offer::set(&Any, name.into(), set.parse().unwrap(), String::new())
+    Candidate::set(&Any, name.into(), set.parse().unwrap(), String::new())
 }
 
-// Samples of a whole experiment, the victim's and the aggressor's units per window by arm; lives differ
+// Samples of a whole experiment, the victim's and the aggressor's units per window by arm; trials differ
 // by a hundredth.
 fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
     let mut samples = Vec::new();
-    for life in 0..*plan.experiment.measure.looks.last().unwrap() {
-        for (block, steps) in plan::life(plan, life).blocks.into_iter().enumerate() {
+    for trial in 0..*plan.experiment.measure.looks.last().unwrap() {
+        for (round, steps) in plan::trial(plan, trial).rounds.into_iter().enumerate() {
             for (step, what) in steps.into_iter().enumerate() {
                 for (position, &case) in what.windows.iter().enumerate() {
                     let (victim, aggressor) = units(&plan.cases[case].arm);
                     for active in &plan.cases[case].active {
                         let own = if active.role == plan.metric { victim } else { aggressor };
-                        let jitter = 1.0 + 0.001 * f64::from((life * 7 + case as u32 * 3) % 5);
+                        let jitter = 1.0 + 0.001 * f64::from((trial * 7 + case as u32 * 3) % 5);
                         samples.push(Sample {
-                            life,
-                            block: block as u32,
+                            trial,
+                            round: round as u32,
                             step: step as u32,
                             position: position as u32,
                             step_case: what.case as u32,
@@ -107,22 +107,22 @@ fn harm(arm: &str) -> (f64, f64) {
     }
 }
 
-fn offers() -> Vec<Offer> {
+fn candidates() -> Vec<Candidate> {
     vec![
-        offer("dear", "pace = '10MiB/s'"),
-        offer("useless", "instruction = 'clflush'"),
-        offer("free", "instruction = 'nt'"),
+        candidate("dear", "pace = '10MiB/s'"),
+        candidate("useless", "instruction = 'clflush'"),
+        candidate("free", "instruction = 'nt'"),
     ]
 }
 
 #[test]
 fn within_the_budget_nothing_is_needed() {
     let question = question("write");
-    let look = Measured::of(experiments::look(&question, false, Given::default()), |arm| match arm {
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), |arm| match arm {
         "alone" => (1.0, 0.0),
         _ => (0.99, 1.0),
     });
-    let proof = Proof::new(&Record::new(&question), &[look.stage()]);
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
     assert_eq!(proof.verdict, Verdict::NothingNeeded);
     assert!(!proof.needs_levers());
     assert_eq!(proof.next(), None);
@@ -131,11 +131,11 @@ fn within_the_budget_nothing_is_needed() {
 #[test]
 fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
     let question = question("write");
-    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
     let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
     record.worked = Some(crate::prove::Worked { used, units: None });
-    let proof = Proof::new(&record, &[look.stage()]);
+    let proof = Proof::new(&record, &[baseline.stage()]);
     assert_eq!((proof.verdict, proof.needs_levers(), proof.next()), (Verdict::NothingHappened, false, None));
 
     let control = Control {
@@ -146,7 +146,7 @@ fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
         stopped: (1.0, 1.05e9),
     };
     let record = Record { control: Some(control.clone()), worked: None, ..record };
-    assert_eq!(Proof::new(&record, &[look.stage()]).verdict, Verdict::NothingHappened);
+    assert_eq!(Proof::new(&record, &[baseline.stage()]).verdict, Verdict::NothingHappened);
     assert_eq!(Proof::new(&record, &[]).verdict, Verdict::NothingHappened);
 }
 
@@ -159,25 +159,56 @@ fn an_older_record_is_read() {
     assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
 }
 
+// As version 1 wrote it: other names in the record and in the stages' kinds, and another folder.
+#[test]
+fn a_record_of_version_1_is_read() {
+    let mut record = Record::new(&Question { trials: Some(12), ..question("write") });
+    record.candidates = Some(candidates());
+    let mut text = serde_json::to_string(&record).unwrap();
+    for (now, before) in [
+        ("\"schema\":2,\"kind\"", "\"schema\":1,\"kind\""),
+        ("\"trials\":", "\"lives\":"),
+        ("\"candidates\":", "\"offers\":"),
+        ("\"rounds\":", "\"blocks\":"),
+        ("\"isolation_settle\":", "\"fence_settle\":"),
+    ] {
+        assert!(text.contains(now), "{now}: {text}");
+        text = text.replace(now, before);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let files = Files::of(dir.path());
+    std::fs::write(files.record(), &text).unwrap();
+    assert_eq!(files.read().unwrap(), record);
+
+    assert_eq!(files.baseline(), dir.path().join("baseline"));
+    std::fs::create_dir(dir.path().join("look")).unwrap();
+    assert_eq!(files.baseline(), dir.path().join("look"));
+
+    std::fs::write(files.record(), text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\"")).unwrap();
+    assert!(files.read().unwrap_err().contains("schema 3 is not known"));
+}
+
 #[test]
 fn the_cheapest_lever_is_confirmed_and_then_told() {
     let question = question("write");
-    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
-    let proof = Proof::new(&record, &[look.stage()]);
+    let proof = Proof::new(&record, &[baseline.stage()]);
     assert_eq!(proof.verdict, Verdict::Undecided);
     assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
 
-    record.offers = Some(offers());
-    let levers = Measured::of(experiments::levers(&question, false, &offers(), Given::default()), harm);
-    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
+    record.candidates = Some(candidates());
+    let levers = Measured::of(experiments::levers(&question, false, &candidates(), Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
     assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
     assert_eq!(proof.next(), Some(2));
 
-    let confirmed =
-        Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), harm);
-    let proof = Proof::new(&record, &[look.stage(), levers.stage(), confirmed.stage()]);
+    let confirmed = Measured::of(
+        experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+        harm,
+    );
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
     assert_eq!(proof.verdict, Verdict::Met);
     assert_eq!(proof.next(), None);
     let level = proof.confirmations[0].tried.victim.unwrap().level;
@@ -185,22 +216,24 @@ fn the_cheapest_lever_is_confirmed_and_then_told() {
 }
 
 #[test]
-fn a_lever_that_fails_on_fresh_lives_is_followed_by_the_next_and_then_no_other() {
+fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other() {
     let question = question("write");
-    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
-    record.offers = Some(offers());
-    let levers = Measured::of(experiments::levers(&question, false, &offers(), Given::default()), harm);
+    record.candidates = Some(candidates());
+    let levers = Measured::of(experiments::levers(&question, false, &candidates(), Given::default()), harm);
     let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
-    let first =
-        Measured::of(experiments::confirmation(&question, false, &offers()[2], 0, Given::default()), luck);
-    let proof = Proof::new(&record, &[look.stage(), levers.stage(), first.stage()]);
+    let first = Measured::of(
+        experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+        luck,
+    );
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, Some(0)));
 
     let bad = |arm: &str| if arm == "dear" { (0.8, 0.1) } else { harm(arm) };
     let second =
-        Measured::of(experiments::confirmation(&question, false, &offers()[0], 1, Given::default()), bad);
-    let all = [&look, &levers, &first, &second].map(Measured::stage);
+        Measured::of(experiments::confirmation(&question, false, &candidates()[0], 1, Given::default()), bad);
+    let all = [&baseline, &levers, &first, &second].map(Measured::stage);
     let proof = Proof::new(&record, &all);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
 }
@@ -208,11 +241,12 @@ fn a_lever_that_fails_on_fresh_lives_is_followed_by_the_next_and_then_no_other()
 #[test]
 fn where_nothing_helps_it_is_missed_without_a_confirmation() {
     let question = question("write");
-    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
-    record.offers = Some(vec![offers()[1].clone()]);
-    let levers = Measured::of(experiments::levers(&question, false, &offers()[1..2], Given::default()), harm);
-    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
+    record.candidates = Some(vec![candidates()[1].clone()]);
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates()[1..2], Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
 }
 
@@ -220,14 +254,15 @@ fn where_nothing_helps_it_is_missed_without_a_confirmation() {
 fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
     let mut question = question("true");
     question.aggressor.insert("unit".into(), "cpu-time".into());
-    let (environment, mut quota) = (offer("free", "env = { A = '1' }"), offer("dear", "quota = '10%'"));
+    let (environment, mut quota) =
+        (candidate("free", "env = { A = '1' }"), candidate("dear", "quota = '10%'"));
     quota.price_in_cpu_time = true;
-    let offers = [environment, quota];
+    let candidates = [environment, quota];
     let mut record = Record::new(&question);
-    record.offers = Some(offers.to_vec());
-    let look = Measured::of(experiments::look(&question, false, Given::default()), harm);
-    let levers = Measured::of(experiments::levers(&question, false, &offers, Given::default()), harm);
-    let proof = Proof::new(&record, &[look.stage(), levers.stage()]);
+    record.candidates = Some(candidates.to_vec());
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let levers = Measured::of(experiments::levers(&question, false, &candidates, Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
     assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
     assert_eq!(proof.next(), Some(0));

@@ -4,7 +4,7 @@ use ringfence_machine::fixtures;
 use super::*;
 
 fn interval(low: f64, high: f64) -> Interval {
-    Interval { value: (low * high).sqrt(), low, high, level: 0.95, lives: 10, spread: 0.02 }
+    Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 }
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn the_seconds_give_the_changes_that_the_files_tell() {
     assert_eq!(change(pair, case, "mcf, pair with clwb"), 93.2);
 }
 
-fn window(role: &str, life: u32, case: usize, units: u64) -> Sample {
+fn window(role: &str, trial: u32, case: usize, units: u64) -> Sample {
     Sample {
-        life,
+        trial,
         step_case: case as u32,
         case: case as u32,
         role: role.into(),
@@ -129,13 +129,13 @@ fn entries_of_two_sizes_are_compared_by_their_bytes() {
         find_case(&plan, &text).unwrap()
     };
     let units = [("optimised", "4KiB", 800), ("optimised", "2KiB", 1000), ("naive", "4KiB", 200)];
-    let life = |life: u32| {
+    let trial = |trial: u32| {
         units.map(|(variant, entry, units)| {
             let case = case(variant, entry);
-            Sample { step: case as u32, ..window("ring", life, case, units + u64::from(life)) }
+            Sample { step: case as u32, ..window("ring", trial, case, units + u64::from(trial)) }
         })
     };
-    let samples: Vec<Sample> = (0..4).flat_map(life).collect();
+    let samples: Vec<Sample> = (0..4).flat_map(trial).collect();
     let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
     let found: Vec<(f64, f64)> = rows
         .iter()
@@ -159,13 +159,13 @@ fn what_this_machine_lacks_is_not_run_and_other_hardware_stands_beside_it() {
     let plan = plan("how-much-do-writers-under-one-cache-slow-mcf", &machine);
     let dram =
         find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram").unwrap();
-    let window = |life: u32, position: u32, case: usize, units: u64| Sample {
+    let window = |trial: u32, position: u32, case: usize, units: u64| Sample {
         position,
         step_case: dram as u32,
-        ..window("mcf", life, case, units)
+        ..window("mcf", trial, case, units)
     };
     let baseline = plan.cases[dram].baseline.unwrap();
-    let pair = |life| [window(life, 0, baseline, 1000), window(life, 1, dram, 500 + u64::from(life))];
+    let pair = |trial| [window(trial, 0, baseline, 1000), window(trial, 1, dram, 500 + u64::from(trial))];
     let samples: Vec<Sample> = (0..4).flat_map(pair).collect();
     let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
     let row = |count: u32| {

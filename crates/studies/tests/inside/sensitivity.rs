@@ -8,17 +8,17 @@ use super::*;
 fn plan_of(victims: &[&str], polluters: &[Polluter], sizes: &[u64]) -> Plan {
     let victims: Vec<Table> = victims.iter().map(|text| parse::parse(text).unwrap()).collect();
     let sizes: Vec<Bytes> = sizes.iter().map(|mib| Bytes::mib(*mib)).collect();
-    let measure = Measure { looks: vec![12], blocks: 1, ..Measure::default() };
+    let measure = Measure { looks: vec![12], rounds: 1, ..Measure::default() };
     let experiment = experiment(&victims, polluters, &sizes, PlacementKind::Llc, measure);
     assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
     Plan::new(&experiment, &Topology::read(&fixtures::vm_2cpu().root()).unwrap(), None).unwrap()
 }
 
-// Samples of twelve lives; `slower` by victim's number, polluter's name and footprint in MiB.
+// Samples of twelve trials; `slower` by victim's number, polluter's name and footprint in MiB.
 fn samples(plan: &Plan, slower: &dyn Fn(usize, &str, u64) -> f64) -> Vec<Sample> {
     let mut all = Vec::new();
-    for life in 0..12 {
-        let steps = plan::life(plan, life).blocks.concat();
+    for trial in 0..12 {
+        let steps = plan::trial(plan, trial).rounds.concat();
         for (number, step) in steps.iter().enumerate() {
             for (position, &case) in step.windows.iter().enumerate() {
                 let active = &plan.cases[case].active;
@@ -30,10 +30,10 @@ fn samples(plan: &Plan, slower: &dyn Fn(usize, &str, u64) -> f64) -> Vec<Sample>
                 };
                 // A noise of +-0.5 %.
                 let noise = 1.0
-                    + f64::from((life * 31 + number as u32 * 17 + position as u32 * 7) % 11) * 1e-3
+                    + f64::from((trial * 31 + number as u32 * 17 + position as u32 * 7) % 11) * 1e-3
                     - 5e-3;
                 all.push(Sample {
-                    life,
+                    trial,
                     step: number as u32,
                     position: position as u32,
                     step_case: step.case as u32,
@@ -171,9 +171,9 @@ fn noise_crowns_nobody() {
                 assert!(other.1.is_some_and(|most| most < crowned.0), "{seed}: {alu:?} {mcf:?}");
                 seen[0] += 1;
             }
-            Ranking::NotKnown { among, lives_needed, .. } => {
+            Ranking::NotKnown { among, trials_needed, .. } => {
                 assert!(among.contains(&"mcf".to_owned()) && mcf.1.is_none_or(|most| most >= alu.0));
-                assert!(lives_needed.is_none_or(|lives| lives > 12));
+                assert!(trials_needed.is_none_or(|trials| trials > 12));
                 seen[1] += 1;
             }
             Ranking::NoneSeen { .. } => seen[2] += 1,
@@ -194,14 +194,14 @@ fn noise_crowns_nobody() {
 }
 
 #[test]
-fn too_few_lives_make_no_curve() {
+fn too_few_trials_make_no_curve() {
     let plan = plan_of(&["alu", "mcf"], &[Polluter::Write], &[1, 16]);
     let mut samples = samples(&plan, &|victim, _, _| 1.0 + victim as f64);
-    samples.retain(|sample| sample.life < 3);
+    samples.retain(|sample| sample.trial < 3);
     let found = Sensitivity::new(&plan, &samples).unwrap();
     assert_eq!(found.ranking, Some(Ranking::NoneSeen { at_most: None }));
     let missing = found.curves[0].missing();
-    assert_eq!(missing, Some((Bytes::mib(1), NotEstimable::TooFewLives { lives: 3 })));
+    assert_eq!(missing, Some((Bytes::mib(1), NotEstimable::TooFewTrials { trials: 3 })));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 
-use super::lever::Offer;
+use super::lever::Candidate;
 use super::proof::{Proof, Verdict};
 use super::time::Given;
 use super::{AGGRESSOR, ALONE, BESIDE, Question, Record, VICTIM, experiments};
@@ -26,21 +26,21 @@ use crate::study::Stage;
 const BUDGET: f64 = 0.05;
 const PROOFS: u32 = 300;
 const LEVERS: usize = 9;
-// What a life's start and a window take on the machine's clock.
+// What a trial's start and a window take on the machine's clock.
 const START: Duration = Duration::from_millis(50);
 const LENGTH: Duration = Duration::from_millis(50);
 
-// Log standard deviations: of a life's slowdown, and of a window's rate.
-const LIFE: f64 = 0.03;
+// Log standard deviations: of a trial's slowdown, and of a window's rate.
+const TRIAL: f64 = 0.03;
 const WINDOW: f64 = 0.10;
 
-// A machine on which an arm slows the victim down by a factor, on average over lives.
+// A machine on which an arm slows the victim down by a factor, on average over trials.
 struct Machine<'a> {
     plan: Plan,
     slowdown: &'a dyn Fn(&str) -> f64,
     rng: Xoshiro256PlusPlus,
-    // Of each arm in this life.
-    lives: Vec<f64>,
+    // Of each arm in this trial.
+    trials: Vec<f64>,
     case: usize,
     now: Duration,
 }
@@ -60,9 +60,9 @@ impl Engine for Machine<'_> {
         self.now
     }
 
-    fn begin_life(&mut self, _: u32) -> Result<(), EngineError> {
+    fn begin_trial(&mut self, _: u32) -> Result<(), EngineError> {
         self.now += START;
-        self.lives = (0..self.plan.cases.len()).map(|_| self.noise(LIFE)).collect();
+        self.trials = (0..self.plan.cases.len()).map(|_| self.noise(TRIAL)).collect();
         Ok(())
     }
 
@@ -78,16 +78,13 @@ impl Engine for Machine<'_> {
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         self.now += LENGTH;
         let arm = self.plan.cases[self.case].arm.clone();
-        let slowdown = if arm == ALONE { 1.0 } else { (self.slowdown)(&arm) * self.lives[self.case] };
+        let slowdown = if arm == ALONE { 1.0 } else { (self.slowdown)(&arm) * self.trials[self.case] };
         let measured = active.iter().map(|active| {
             let rate = if active.role == self.plan.metric { 1e6 / slowdown } else { 1e6 };
             let units = (rate * self.noise(WINDOW)) as u64;
             Measured {
                 role: active.role,
-                length_ns: 1_000_000,
-                busy_ns: 1_000_000,
-                units,
-                ..Measured::default()
+                sample: Sample { length_ns: 1_000_000, busy_ns: 1_000_000, units, ..Sample::default() },
             }
         });
         Ok(measured.collect())
@@ -115,7 +112,7 @@ impl Done {
         let plan = Plan::new(experiment, topology, None).unwrap();
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut machine =
-            Machine { plan: plan.clone(), slowdown, rng, lives: Vec::new(), case: 0, now: Duration::ZERO };
+            Machine { plan: plan.clone(), slowdown, rng, trials: Vec::new(), case: 0, now: Duration::ZERO };
         let (samples, _) = runner::run(&plan, &mut machine, &AtomicBool::new(false), &mut Nobody).unwrap();
         Self { plan, samples, took: machine.now }
     }
@@ -125,10 +122,10 @@ impl Done {
     }
 }
 
-fn offer(name: &str) -> Offer {
+fn candidate(name: &str) -> Candidate {
     let mut arm = Arm::new(name, &[VICTIM, AGGRESSOR], Some(ALONE));
     arm.resctrl.insert(VICTIM.into(), "L3:0=f".parse().unwrap());
-    Offer {
+    Candidate {
         lever: "cat".into(),
         arm,
         role: None,
@@ -148,8 +145,8 @@ fn question(seed: u64) -> Question {
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
         budget: Share(BUDGET),
-        measure: Measure { blocks: 4, ..Measure::default() },
-        lives: None,
+        measure: Measure { rounds: 4, ..Measure::default() },
+        trials: None,
         seed,
         levers: Vec::new(),
         try_env: Vec::new(),
@@ -163,21 +160,24 @@ fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verd
     let measure =
         |experiment: &Experiment, stage: u64| Done::of(experiment, topology, slowdown, seed * 16 + stage);
     let mut record = Record::new(&question);
-    let look = measure(&experiments::look(&question, false, Given::default()), 0);
-    let proof = Proof::new(&record, &[look.stage()]);
+    let baseline = measure(&experiments::baseline(&question, false, Given::default()), 0);
+    let proof = Proof::new(&record, &[baseline.stage()]);
     if !proof.needs_levers() {
         return proof.verdict;
     }
-    let offers: Vec<Offer> = (0..LEVERS).map(|number| offer(&format!("lever {number}"))).collect();
-    record.offers = Some(offers.clone());
-    let levers = measure(&experiments::levers(&question, false, &offers, Given::default()), 1);
+    let candidates: Vec<Candidate> =
+        (0..LEVERS).map(|number| candidate(&format!("lever {number}"))).collect();
+    record.candidates = Some(candidates.clone());
+    let levers = measure(&experiments::levers(&question, false, &candidates, Given::default()), 1);
     let mut confirmed: Vec<Done> = Vec::new();
     loop {
-        let stages: Vec<Stage> = [&look, &levers].into_iter().chain(&confirmed).map(Done::stage).collect();
+        let stages: Vec<Stage> =
+            [&baseline, &levers].into_iter().chain(&confirmed).map(Done::stage).collect();
         let proof = Proof::new(&record, &stages);
         let Some(next) = proof.next() else { return proof.verdict };
         let number = confirmed.len();
-        let experiment = experiments::confirmation(&question, false, &offers[next], number, Given::default());
+        let experiment =
+            experiments::confirmation(&question, false, &candidates[next], number, Given::default());
         confirmed.push(measure(&experiment, 2 + number as u64));
     }
 }
@@ -223,35 +223,35 @@ fn a_lever_that_helps_is_found() {
     assert!(f64::from(found) > 0.9 * f64::from(PROOFS), "{found} of {PROOFS}");
 }
 
-// A look in a time of its own: its lives are those that fit, its looks follow from them, and the end of the
+// A baseline in a time of its own: its trials are those that fit, its looks follow from them, and the end of the
 // time is the last.
-fn look_in(time: Duration, slowdown: f64, seed: u64) -> (Done, ringfence_analysis::estimate::Estimate) {
+fn baseline_in(time: Duration, slowdown: f64, seed: u64) -> (Done, ringfence_analysis::estimate::Estimate) {
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let question = Question { seed, ..question(seed) };
     // The least that is known before: the windows, not the start.
-    let given = Given { time: Some(time), life: LENGTH * 8 };
-    let experiment = experiments::look(&question, false, given);
+    let given = Given { time: Some(time), trial: LENGTH * 8 };
+    let experiment = experiments::baseline(&question, false, given);
     let done = Done::of(&experiment, &topology, &|_| slowdown, seed * 16);
     let proof = Proof::new(&Record::new(&question), &[done.stage()]);
     (done, proof.beside)
 }
 
 #[test]
-fn time_is_kept_to_a_life_and_spent_until_it_is_settled() {
+fn time_is_kept_to_a_trial_and_spent_until_it_is_settled() {
     for seconds in [3, 5, 8, 13, 30, 60] {
         let time = Duration::from_secs(seconds);
-        let life = START + LENGTH * 8;
+        let trial = START + LENGTH * 8;
         // Nobody can tell which side of the budget this is on.
-        let (done, beside) = look_in(time, 1.0 + BUDGET, seconds);
+        let (done, beside) = baseline_in(time, 1.0 + BUDGET, seconds);
         let undecided = beside.is_ok_and(|b| b.low <= 1.0 + BUDGET && b.high > 1.0 + BUDGET);
         assert!(done.took <= time, "{seconds} s: {:?}", done.took);
-        assert!(!undecided || done.took + life > time, "{seconds} s: {:?} and undecided", done.took);
+        assert!(!undecided || done.took + trial > time, "{seconds} s: {:?} and undecided", done.took);
     }
 }
 
 #[test]
 fn a_clear_case_does_not_wait_for_the_end_of_the_time() {
-    let (done, beside) = look_in(Duration::from_secs(600), 2.0, 1);
+    let (done, beside) = baseline_in(Duration::from_secs(600), 2.0, 1);
     assert!(done.took < Duration::from_secs(10), "{:?}", done.took);
     assert!(beside.unwrap().contains(2.0));
 }
@@ -261,7 +261,7 @@ fn a_clear_case_does_not_wait_for_the_end_of_the_time() {
 fn intervals_that_stop_at_a_look_or_at_the_end_of_the_time_hold_the_truth() {
     for slowdown in [1.0, 1.0 + BUDGET, 1.0 + 1.5 * BUDGET] {
         let missed = |seed: &u32| {
-            let (_, beside) = look_in(Duration::from_secs(8), slowdown, u64::from(*seed) + 1000);
+            let (_, beside) = baseline_in(Duration::from_secs(8), slowdown, u64::from(*seed) + 1000);
             !beside.unwrap().contains(slowdown)
         };
         let wrong = (0..PROOFS).filter(missed).count() as u32;

@@ -26,7 +26,7 @@ impl Script {
 
 fn experiment(name: &str) -> Experiment {
     Experiment {
-        measure: Measure { looks: vec![2], blocks: 1, ..Measure::default() },
+        measure: Measure { looks: vec![2], rounds: 1, ..Measure::default() },
         roles: vec![Role::new("victim", text::parse("alu").unwrap())],
         arms: vec![Arm::new("alone", &["victim"], None)],
         ..Experiment::asking(name, "How fast is it?", "victim")
@@ -81,14 +81,14 @@ fn measured(dir: &Path, name: &str, machine: &Machine, ended: &Ended) {
     let plan = Plan::new(&experiment(name), &machine.topology, machine.features.as_ref()).unwrap();
     let machine = serde_json::to_value(machine).unwrap();
     let mut recorder = Recorder::create(&dir.join(name), &plan, &machine).unwrap();
-    for life in 0..2 {
+    for trial in 0..2 {
         let sample = Sample {
-            life,
+            trial,
             role: "victim".into(),
             units: 1000,
             busy_ns: 50_000_000,
             length_ns: 50_000_000,
-            start_ns: u64::from(life) * 100_000_000,
+            start_ns: u64::from(trial) * 100_000_000,
             ..Sample::default()
         };
         recorder.append(&[sample]).unwrap();

@@ -80,10 +80,10 @@ fn a_folder_that_is_no_survey_or_a_newer_one_is_refused() {
     let refused = || Survey::open(dir.path(), |_| {}).unwrap_err();
     assert!(refused().is_usage());
     for (text, part) in [
-        ("{", "no survey"),
+        ("{", "not a survey"),
         ("{}", "no schema"),
-        (r#"{"schema":2}"#, "newer"),
-        (r#"{"schema":1}"#, "no survey"),
+        (r#"{"schema":3}"#, "newer"),
+        (r#"{"schema":1}"#, "not a survey"),
     ] {
         std::fs::write(dir.path().join("survey.json"), text).unwrap();
         let error = refused();

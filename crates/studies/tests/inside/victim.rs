@@ -56,7 +56,7 @@ fn starts_outside_of_the_level_are_told() {
     let victim = chosen(&curves::xeon_guest_l3_260mib());
     let probes =
         Probes { victim_footprint: victim.footprint, victim_level: victim.level, ..Probes::default() };
-    let start = |life: u32, ns: f64| Start { life, instance: 0, variant: 0, ns };
+    let start = |trial: u32, ns: f64| Start { trial, instance: 0, variant: 0, ns };
     assert_eq!(outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 34.0)]), None);
     let told = outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 123.0)]).unwrap();
     assert_eq!((told.footprint, told.level.name.as_str()), (Bytes::mib(4), "L3"));

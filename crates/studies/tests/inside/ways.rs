@@ -36,27 +36,27 @@ fn cascade_lake(closids: u32) -> Shared {
 }
 
 // What a lever offers for a victim and an aggressor on these CPUs of a machine with two sockets.
-fn offers(
+fn candidates(
     lever: &dyn Lever,
     shared: Result<Shared, String>,
     cpus: (u32, u32),
     placement: PlacementKind,
-) -> Result<Vec<Offer>, String> {
+) -> Result<Vec<Candidate>, String> {
     let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
     let text = format!(
-        "schema = 1\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ncpus = '{}'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ncpus = '{}'\n\
          task = {{ workload = 'chase' }}\n[[role]]\nname = 'aggressor'\ncpus = '{}'\n\
          task = {{ workload = 'stream' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
         cpus.0, cpus.1
     );
-    let look = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
-    let aggressor = look.variants[1][0].task.clone();
-    let role: Role = look.experiment.roles[1].clone();
-    lever.offers(&Scene {
+    let baseline = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
+    let aggressor = baseline.variants[1][0].task.clone();
+    let role: Role = baseline.experiment.roles[1].clone();
+    lever.candidates(&LeverContext {
         features: None,
         topology: &topology,
-        look: &look,
+        baseline: &baseline,
         aggressor: &aggressor,
         table: &Table::new(),
         role: &role,
@@ -69,8 +69,8 @@ fn offers(
 
 #[test]
 fn the_victim_gets_ways_that_nobody_else_has() {
-    let offers = offers(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
-    let names: Vec<&str> = offers.iter().map(|offer| offer.arm.name.as_str()).collect();
+    let candidates = candidates(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
+    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.arm.name.as_str()).collect();
     assert_eq!(names, ["cat L3 3 of 11 ways", "cat L3 6 of 11 ways", "cat L3 8 of 11 ways"]);
     let domain = Topology::read(&fixtures::xeon_2s64t().root()).unwrap().llc(1).unwrap().id.unwrap();
     let says = |arm: &Arm| {
@@ -80,16 +80,16 @@ fn the_victim_gets_ways_that_nobody_else_has() {
     // The two ways of I/O are the highest; the group `web` keeps what is left of its own.
     let expected = format!("/ L3:{domain}=7f8 | /web L3:{domain}=78 | victim L3:{domain}=7");
     let expected = if domain == 0 { expected } else { expected.replace("=78 ", "=7f8 ") };
-    assert_eq!(says(&offers[0].arm), expected);
-    for offer in &offers {
-        let mask = |name: &str| offer.arm.resctrl[name].settings().next().unwrap().2.to_string();
+    assert_eq!(says(&candidates[0].arm), expected);
+    for candidate in &candidates {
+        let mask = |name: &str| candidate.arm.resctrl[name].settings().next().unwrap().2.to_string();
         let bits = |text: String| text.parse::<Mask>().unwrap();
         assert!(!bits(mask("victim")).overlaps(bits(mask("/"))));
         assert!(!bits(mask("victim")).overlaps(bits(mask("/web"))));
-        let script = offer.commands.join("\n");
+        let script = candidate.commands.join("\n");
         let checked = std::process::Command::new("sh").args(["-n", "-c", &script]).status().unwrap();
         assert!(checked.success(), "{script}");
-        let last = offer.commands.last().unwrap();
+        let last = candidate.commands.last().unwrap();
         assert_eq!(*last, "sh -c 'echo $$ > /sys/fs/resctrl/victim/tasks && exec \"$@\"' sh COMMAND");
     }
 }
@@ -97,7 +97,7 @@ fn the_victim_gets_ways_that_nobody_else_has() {
 #[test]
 fn what_it_cannot_do_is_said() {
     let why =
-        |lever: &dyn Lever, shared, cpus, placement| offers(lever, shared, cpus, placement).unwrap_err();
+        |lever: &dyn Lever, shared, cpus, placement| candidates(lever, shared, cpus, placement).unwrap_err();
     assert_eq!(why(&Ways, Err("not mounted".into()), (1, 3), PlacementKind::Llc), "not mounted");
     let apart = why(&Ways, Ok(cascade_lake(16)), (0, 1), PlacementKind::Remote);
     assert!(apart.contains("share no L3"), "{apart}");
@@ -106,8 +106,8 @@ fn what_it_cannot_do_is_said() {
         why(&Bandwidth, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth")
     );
     assert!(why(&Both, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth"));
-    let sibling = offers(&Ways, Ok(cascade_lake(16)), (1, 33), PlacementKind::Smt).unwrap();
+    let sibling = candidates(&Ways, Ok(cascade_lake(16)), (1, 33), PlacementKind::Smt).unwrap();
     assert!(sibling[0].caveat.as_ref().unwrap().contains("siblings still share L1, L2"));
-    let wide = offers(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
+    let wide = candidates(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
     assert!(!wide[0].caveat.as_ref().unwrap().contains("siblings"));
 }

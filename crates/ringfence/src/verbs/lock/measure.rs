@@ -18,7 +18,7 @@ use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
-use ringfence_studies::lock::{self, Offer, Question};
+use ringfence_studies::lock::{self, Capabilities, Question};
 use ringfence_studies::measure::Measurement;
 use ringfence_studies::study::{self, Here, Kept, Planned, Stage, Study, Watch};
 
@@ -34,10 +34,10 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let machine = host::examine()?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
-    let draft = lock::experiment(&question, &Offer::default())?;
+    let draft = lock::experiment(&question, &Capabilities::default())?;
     let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
     let cpu = placed.cpus[0].first().copied();
-    let cpu = cpu.ok_or_else(|| Failure::Usage("there is no CPU for the reader here".into()))?;
+    let cpu = cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))?;
     question.cpu = Some(cpu);
     let root = FsRoot::host();
     let support = pseudo::support(&root);
@@ -50,8 +50,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         Support::Can(_) if !saving => Some(Held::make(&root, &machine, cpu, question.size)?),
         _ => None,
     };
-    let offer = offer(&root, &machine, cpu, question.size, &support, &mut notes);
-    let mut wanted = lock::experiment(&question, &offer)?;
+    let capabilities = capabilities(&root, &machine, cpu, question.size, &support, &mut notes);
+    let mut wanted = lock::experiment(&question, &capabilities)?;
     quicken(&mut wanted, asked);
     if saving {
         return experiment::run(wanted, &asked.measuring);
@@ -59,7 +59,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let wanted = ready(wanted, &machine, &asked.measuring)?;
     let named = asked.measuring.output.out.clone();
     let dir = named.unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
-    ringfence_dataset::Recorder::check(&dir)?;
+    crate::shared::folder::check_new(&dir)?;
     let _awake = host::keep_awake(asked.measuring.no_deep_idle)?;
     let mut said = Said {
         notes,
@@ -234,18 +234,18 @@ fn question(asked: &LockMeasure) -> Result<Question, Failure> {
 }
 
 // What can be had for the reader on this CPU; what cannot is said.
-fn offer(
+fn capabilities(
     root: &FsRoot,
     machine: &Machine,
     cpu: CpuId,
     bytes: Bytes,
     support: &Support,
     notes: &mut Vec<String>,
-) -> Offer {
+) -> Capabilities {
     let can_lock = matches!(support, Support::Can(_));
     let found = Resctrl::find(root);
     let Ok(fs) = found else {
-        return Offer { apart: lock::nominal(&machine.topology, cpu, bytes), can_lock };
+        return Capabilities { apart: lock::nominal(&machine.topology, cpu, bytes), can_lock };
     };
     let apart = || -> Result<lock::Apart, String> {
         let say = |error: Error| error.to_string();
@@ -255,7 +255,7 @@ fn offer(
         lock::shared_out(&info, &state, at, way, bytes)
     };
     let apart = apart().map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok();
-    Offer { apart, can_lock }
+    Capabilities { apart, can_lock }
 }
 
 // A region for as long as is measured. Should the program be killed, 'ringfence lock remove' removes it, or

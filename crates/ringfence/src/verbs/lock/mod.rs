@@ -36,7 +36,8 @@ fn options(place: &Place) -> Options {
 fn which(root: &FsRoot, fs: &Resctrl, asked: &WhichCache) -> Result<(u32, Domain), Failure> {
     let topology = Topology::read(root).map_err(|error| Failure::Failed(error.to_string()))?;
     let cpu = asked.cpu.or_else(|| topology.usable().first());
-    let cpu = cpu.ok_or_else(|| Failure::Usage("no CPU may be used here: name a cache by --cache".into()))?;
+    let cpu =
+        cpu.ok_or_else(|| Failure::Usage("no CPU can be used here: name a cache with --cache".into()))?;
     if let Some(named) = asked.cpu.filter(|named| topology.cpu(*named).is_none()) {
         return Err(Failure::Usage(format!("--cpu: there is no CPU {named} here")));
     }

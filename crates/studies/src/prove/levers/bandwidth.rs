@@ -6,7 +6,7 @@ use ringfence_resctrl::info::{BandwidthInfo, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, Resource, Schemata};
 
 use super::ways;
-use crate::prove::lever::{Lever, Offer, Scene, Shared};
+use crate::prove::lever::{Candidate, Lever, LeverContext, Shared};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Bandwidth;
@@ -18,15 +18,15 @@ impl Lever for Bandwidth {
         "mba"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let shared = scene.resctrl.as_ref().map_err(Clone::clone)?;
-        let offers = limits(scene, shared)?.into_iter().map(|limit| {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
+        let candidates = limits(context, shared)?.into_iter().map(|limit| {
             let mut arm = Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl.insert(AGGRESSOR.into(), limit.schemata.clone());
-            let commands = ways::keep(scene, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
-            ways::offer(self.name(), arm, commands, Some(limit.caveat))
+            let commands = ways::keep(context, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
+            ways::candidate(self.name(), arm, commands, Some(limit.caveat))
         });
-        Ok(offers.collect())
+        Ok(candidates.collect())
     }
 }
 
@@ -44,8 +44,8 @@ pub struct Limit {
 ///
 /// # Errors
 /// Why there are none, to follow "because".
-pub fn limits(scene: &Scene, shared: &Shared) -> Result<Vec<Limit>, String> {
-    if let Task::Idle(_) = scene.aggressor {
+pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, String> {
+    if let Task::Idle(_) = context.aggressor {
         return Err("the aggressor does nothing".into());
     }
     let Some(info) = shared.info.bandwidth() else {
@@ -54,7 +54,7 @@ pub fn limits(scene: &Scene, shared: &Shared) -> Result<Vec<Limit>, String> {
     if shared.free_groups() == 0 {
         return Err("all of resctrl's groups are in use; 'ringfence resctrl' lists them".into());
     }
-    let smt = scene.placement == PlacementKind::Smt;
+    let smt = context.placement == PlacementKind::Smt;
     if smt && info.throttle == ThrottleMode::Max {
         return Err(
             "this processor throttles both SMT siblings of a core, the victim with the aggressor".into()
@@ -69,7 +69,7 @@ pub fn limits(scene: &Scene, shared: &Shared) -> Result<Vec<Limit>, String> {
     };
     let default = shared.state.groups.get(&GroupId::default());
     let domains = default.map(|group| group.schemata.domains(&Resource::Mb)).unwrap_or_default();
-    let limits = amounts(info, scene.bytes_per_s)?.into_iter().map(|amount| {
+    let limits = amounts(info, context.bytes_per_s)?.into_iter().map(|amount| {
         let mut schemata = Schemata::new();
         for domain in &domains {
             schemata.set_amount(Resource::Mb, *domain, amount);

@@ -3,7 +3,7 @@
 use ringfence_experiment::Arm;
 
 use super::{bandwidth, ways};
-use crate::prove::lever::{Lever, Offer, Scene};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Both;
@@ -13,27 +13,27 @@ impl Lever for Both {
         "cat+mba"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let shared = scene.resctrl.as_ref().map_err(Clone::clone)?;
-        let (partitions, limits) = (ways::partitions(scene, shared)?, bandwidth::limits(scene, shared)?);
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
+        let (partitions, limits) = (ways::partitions(context, shared)?, bandwidth::limits(context, shared)?);
         if shared.free_groups() < 2 {
             return Err("two of resctrl's groups are needed and one is free".into());
         }
         // The middle one of the partitions with each limit: every combination would take too long.
         let partition = &partitions[partitions.len() / 2];
-        let offers = limits.iter().map(|limit| {
+        let candidates = limits.iter().map(|limit| {
             let words = format!("{} + mba {}", partition.words, limit.words);
             let mut arm = Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl = partition.table();
-            let mut aggressor = partition.fence.others.clone();
+            let mut aggressor = partition.isolation.others.clone();
             aggressor = aggressor.overlaid(&limit.schemata);
-            let roles = [(VICTIM, &partition.fence.alone), (AGGRESSOR, &aggressor)];
-            let commands = ways::keep(scene, shared, &roles, &partition.fence.shrunk);
+            let roles = [(VICTIM, &partition.isolation.alone), (AGGRESSOR, &aggressor)];
+            let commands = ways::keep(context, shared, &roles, &partition.isolation.shrunk);
             arm.resctrl.insert(AGGRESSOR.into(), aggressor.clone());
-            let caveat = [partition.caveat(scene), Some(limit.caveat.clone())];
+            let caveat = [partition.caveat(context), Some(limit.caveat.clone())];
             let caveat = caveat.into_iter().flatten().collect::<Vec<_>>().join("; ");
-            ways::offer(self.name(), arm, commands, Some(caveat))
+            ways::candidate(self.name(), arm, commands, Some(caveat))
         });
-        Ok(offers.collect())
+        Ok(candidates.collect())
     }
 }

@@ -8,7 +8,7 @@ use object::{Endianness, elf};
 use ringfence_experiment::task::{Command, Task};
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene, started};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Environment;
 
@@ -20,27 +20,27 @@ impl Lever for Environment {
         "env"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let Task::Command(command) = scene.aggressor else {
-            return Err("the aggressor is no program".into());
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Command(command) = context.aggressor else {
+            return Err("the aggressor is not a program".into());
         };
         let library = pmdk_library(command);
         let known = PMDK.iter().filter(|_| library.is_ok()).map(|(key, value)| (*key, *value));
-        let named = scene.try_env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let offers: Vec<Offer> = known
+        let named = context.try_env.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let candidates: Vec<Candidate> = known
             .chain(named)
             .filter(|(key, value)| command.env.get(*key).is_none_or(|set| set != value))
-            .map(|(key, value)| self.offer(command, key, value))
+            .map(|(key, value)| self.candidate(command, key, value))
             .collect();
         match library {
-            Err(why) if offers.is_empty() => Err(format!("{why}; --try-env KEY=VALUE tries others")),
-            _ => Ok(offers),
+            Err(why) if candidates.is_empty() => Err(format!("{why}; --try-env KEY=VALUE tries others")),
+            _ => Ok(candidates),
         }
     }
 }
 
 impl Environment {
-    fn offer(&self, command: &Command, key: &str, value: &str) -> Offer {
+    fn candidate(&self, command: &Command, key: &str, value: &str) -> Candidate {
         let mut env: Table =
             command.env.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
         env.insert(key.into(), Value::String(value.into()));
@@ -48,7 +48,7 @@ impl Environment {
         let mut with = command.clone();
         with.env.insert(key.into(), value.into());
         let keep = "start the aggressor with it in its environment".into();
-        Offer::set(self, format!("{key}={value}"), set, keep).by(vec![started(&[], &Task::Command(with))])
+        Candidate::set(self, format!("{key}={value}"), set, keep).by(vec![started(&[], &Task::Command(with))])
     }
 }
 
@@ -59,7 +59,7 @@ fn pmdk_library(command: &Command) -> Result<String, String> {
     let path = find(program).ok_or_else(|| format!("'{program}' is not found"))?;
     let data =
         std::fs::read(&path).map_err(|error| format!("{} cannot be read ({error})", path.display()))?;
-    let libraries = needed(&data).ok_or_else(|| format!("'{program}' is no ELF program"))?;
+    let libraries = needed(&data).ok_or_else(|| format!("'{program}' is not an ELF program"))?;
     let pmdk = libraries.into_iter().find(|name| name.starts_with("libpmem"));
     pmdk.ok_or_else(|| format!("'{program}' is not linked with PMDK"))
 }

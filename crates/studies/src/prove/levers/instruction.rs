@@ -3,7 +3,7 @@
 use ringfence_experiment::task::{Flush, Instruction, Task, Write, text};
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 
 pub struct GentlerInstruction;
 
@@ -12,9 +12,9 @@ impl Lever for GentlerInstruction {
         "instruction"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let Task::Write(write) = scene.aggressor else {
-            return Err("the aggressor is no built-in writer".into());
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Write(write) = context.aggressor else {
+            return Err("the aggressor is not a built-in writer".into());
         };
         match write.instruction {
             Instruction::Flush(_) | Instruction::Nt => {}
@@ -28,17 +28,17 @@ impl Lever for GentlerInstruction {
         let all = [Instruction::Nt].into_iter().chain(Flush::GENTLEST_FIRST.map(Instruction::Flush));
         let here = |instruction: &Instruction| {
             let other = Write { instruction: *instruction, ..write.clone() };
-            *instruction != write.instruction && other.missing(scene.features).is_none()
+            *instruction != write.instruction && other.missing(context.features).is_none()
         };
-        let offer = |instruction: Instruction| {
+        let candidate = |instruction: Instruction| {
             let name = instruction.name();
             let set = Table::from_iter([("instruction".to_string(), Value::String(name.into()))]);
-            let mut task = scene.table.clone();
+            let mut task = context.table.clone();
             task.extend(set.clone());
             let keep = format!("in the writer: {}; here: {}", how(instruction.flush()), text::print(&task));
-            Offer::set(self, format!("instruction {name}"), set, keep)
+            Candidate::set(self, format!("instruction {name}"), set, keep)
         };
-        Ok(all.filter(here).map(offer).collect())
+        Ok(all.filter(here).map(candidate).collect())
     }
 }
 

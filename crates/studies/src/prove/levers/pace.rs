@@ -5,7 +5,7 @@ use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 
 pub struct Pacing;
 
@@ -16,25 +16,25 @@ impl Lever for Pacing {
         "pace"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let Task::Write(_) = scene.aggressor else {
-            return Err("the aggressor is no built-in writer; a quota slows any program".into());
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Write(_) = context.aggressor else {
+            return Err("the aggressor is not a built-in writer; a quota slows any program".into());
         };
-        let Some(full) = scene.bytes_per_s else {
+        let Some(full) = context.bytes_per_s else {
             return Err("the aggressor's rate is not known".into());
         };
-        let offer = |share: f64| {
+        let candidate = |share: f64| {
             let rate = round(full * share);
             let set = Table::from_iter([("pace".to_string(), Value::String(rate.to_string()))]);
-            let mut task = scene.table.clone();
+            let mut task = context.table.clone();
             task.extend(set.clone());
             let keep = format!(
                 "in the writer: at most {rate}, waiting between blocks; here: {}",
                 text::print(&task)
             );
-            Offer::set(self, format!("pace {rate}"), set, keep)
+            Candidate::set(self, format!("pace {rate}"), set, keep)
         };
-        Ok(SHARES.into_iter().map(offer).collect())
+        Ok(SHARES.into_iter().map(candidate).collect())
     }
 }
 

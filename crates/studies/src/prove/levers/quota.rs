@@ -4,7 +4,7 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
 use toml::{Table, Value};
 
-use crate::prove::lever::{Lever, Offer, Scene, started};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Quota;
 
@@ -15,11 +15,11 @@ impl Lever for Quota {
         "quota"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        if let Task::Idle(_) = scene.aggressor {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }
-        let offer = |share: f64| {
+        let candidate = |share: f64| {
             let quota = Share(share);
             let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
             let keep = format!(
@@ -28,12 +28,12 @@ impl Lever for Quota {
             );
             let property = format!("CPUQuota={quota}");
             let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
-            let command = started(&systemd, scene.aggressor);
-            let mut offer = Offer::set(self, format!("quota {quota}"), set, keep).by(vec![command]);
-            offer.price_in_cpu_time = true;
-            offer.caveat = Some("the victim is as slow as before while the aggressor runs".into());
-            offer
+            let command = started(&systemd, context.aggressor);
+            let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(vec![command]);
+            candidate.price_in_cpu_time = true;
+            candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
+            candidate
         };
-        Ok(SHARES.into_iter().map(offer).collect())
+        Ok(SHARES.into_iter().map(candidate).collect())
     }
 }

@@ -7,10 +7,10 @@ use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind};
 use ringfence_machine::cpulist::CpuId;
-use ringfence_resctrl::plan::{self, Fence};
+use ringfence_resctrl::plan::{self, Isolation};
 use ringfence_resctrl::{Domain, GroupId, Schemata};
 
-use crate::prove::lever::{Lever, Offer, Scene, Shared, started_in_group};
+use crate::prove::lever::{Candidate, Lever, LeverContext, Shared, started_in_group};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Ways;
@@ -23,22 +23,23 @@ impl Lever for Ways {
         "cat"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        let shared = scene.resctrl.as_ref().map_err(Clone::clone)?;
-        let partitions = partitions(scene, shared)?;
-        let offers = partitions.into_iter().map(|partition| {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
+        let partitions = partitions(context, shared)?;
+        let candidates = partitions.into_iter().map(|partition| {
             let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl = partition.table();
-            let commands = keep(scene, shared, &[(VICTIM, &partition.fence.alone)], &partition.fence.shrunk);
-            offer(self.name(), arm, commands, partition.caveat(scene))
+            let commands =
+                keep(context, shared, &[(VICTIM, &partition.isolation.alone)], &partition.isolation.shrunk);
+            candidate(self.name(), arm, commands, partition.caveat(context))
         });
-        Ok(offers.collect())
+        Ok(candidates.collect())
     }
 }
 
 /// A setting of resctrl that can be kept in place.
-pub fn offer(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Offer {
-    Offer {
+pub fn candidate(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Candidate {
+    Candidate {
         lever: lever.into(),
         arm,
         role: None,
@@ -56,7 +57,7 @@ pub struct Partition {
     /// In words.
     pub words: String,
     /// Who gets what.
-    pub fence: Fence,
+    pub isolation: Isolation,
 }
 
 impl Partition {
@@ -64,18 +65,18 @@ impl Partition {
     pub fn table(&self) -> BTreeMap<String, Schemata> {
         let group =
             |(id, schemata): (&GroupId, &Schemata)| (format!("/{}", id.path().display()), schemata.clone());
-        let mut table: BTreeMap<String, Schemata> = self.fence.shrunk.iter().map(group).collect();
-        table.insert(VICTIM.into(), self.fence.alone.clone());
+        let mut table: BTreeMap<String, Schemata> = self.isolation.shrunk.iter().map(group).collect();
+        table.insert(VICTIM.into(), self.isolation.alone.clone());
         table
     }
 
     /// What it cannot do.
-    pub fn caveat(&self, scene: &Scene) -> Option<String> {
+    pub fn caveat(&self, context: &LeverContext) -> Option<String> {
         let mut all = Vec::new();
-        if scene.placement == PlacementKind::Smt && self.level == 3 {
+        if context.placement == PlacementKind::Smt && self.level == 3 {
             all.push("it parts the L3 alone: SMT siblings still share L1, L2 and the core");
         }
-        if self.fence.splits.values().any(|split| split.with_io) {
+        if self.isolation.splits.values().any(|split| split.with_io) {
             all.push("I/O may use some of the victim's ways");
         }
         all.push("every other task on these CPUs' cache is kept off the victim's ways too");
@@ -87,8 +88,8 @@ impl Partition {
 ///
 /// # Errors
 /// Why there are none, to follow "because".
-pub fn partitions(scene: &Scene, shared: &Shared) -> Result<Vec<Partition>, String> {
-    if let Task::Idle(_) = scene.aggressor {
+pub fn partitions(context: &LeverContext, shared: &Shared) -> Result<Vec<Partition>, String> {
+    if let Task::Idle(_) = context.aggressor {
         return Err("the aggressor does nothing".into());
     }
     if shared.free_groups() == 0 {
@@ -97,7 +98,7 @@ pub fn partitions(scene: &Scene, shared: &Shared) -> Result<Vec<Partition>, Stri
     let mut found = Vec::new();
     let mut refused = None;
     for level in [3, 2] {
-        match at_level(scene, shared, level) {
+        match at_level(context, shared, level) {
             Ok(partitions) => found.extend(partitions),
             Err(why) => refused = refused.or(Some(why)),
         }
@@ -108,17 +109,17 @@ pub fn partitions(scene: &Scene, shared: &Shared) -> Result<Vec<Partition>, Stri
     }
 }
 
-fn at_level(scene: &Scene, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
+fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
     let resources = shared.info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
         return Err(format!(
             "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
         ));
     };
-    let victims = &scene.look.placed.cpus[scene.look.metric];
-    let aggressors = &scene.look.placed.cpus[1 - scene.look.metric];
-    let domains = domains(scene, level, victims)?;
-    let theirs = self::domains(scene, level, aggressors)?;
+    let victims = &context.baseline.placed.cpus[context.baseline.metric];
+    let aggressors = &context.baseline.placed.cpus[1 - context.baseline.metric];
+    let domains = domains(context, level, victims)?;
+    let theirs = self::domains(context, level, aggressors)?;
     if domains.iter().all(|domain| !theirs.contains(domain)) {
         return Err(format!("victim and aggressor share no L{level}"));
     }
@@ -132,8 +133,8 @@ fn at_level(scene: &Scene, shared: &Shared, level: u32) -> Result<Vec<Partition>
         return Err(format!("{free} free ways of the L{level} are too few to split"));
     }
     let partition = |ways: u32| -> Result<Partition, String> {
-        let fence = plan::fence(&shared.info, &shared.state, level, &domains, ways)?;
-        Ok(Partition { level, words: format!("cat L{level} {ways} of {free} ways"), fence })
+        let isolation = plan::isolate(&shared.info, &shared.state, level, &domains, ways)?;
+        Ok(Partition { level, words: format!("cat L{level} {ways} of {free} ways"), isolation })
     };
     let mut why = String::new();
     let mut fit = Vec::new();
@@ -147,10 +148,10 @@ fn at_level(scene: &Scene, shared: &Shared, level: u32) -> Result<Vec<Partition>
 }
 
 /// The numbers of the caches that these CPUs use.
-pub fn domains(scene: &Scene, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
+pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
     let mut domains = Vec::new();
     for &cpu in cpus {
-        let cache = scene.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
+        let cache = context.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
         let Some(id) = cache.and_then(|cache| cache.id) else {
             return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses"));
         };
@@ -166,7 +167,7 @@ pub const KEEP: &str = "give 'ringfence prove' --keep, or by hand, as root";
 
 /// How a setting is kept by hand: the groups' settings, and each role started in its own.
 pub fn keep(
-    scene: &Scene,
+    context: &LeverContext,
     shared: &Shared,
     roles: &[(&str, &Schemata)],
     groups: &BTreeMap<GroupId, Schemata>,
@@ -180,8 +181,9 @@ pub fn keep(
     let mut commands: Vec<String> = groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
     for (role, schemata) in roles {
         let group = Path::new(place).join(role);
-        let number = if *role == VICTIM { scene.look.metric } else { 1 - scene.look.metric };
-        let task = scene.look.variants[number].first().map_or(scene.aggressor, |variant| &variant.task);
+        let number = if *role == VICTIM { context.baseline.metric } else { 1 - context.baseline.metric };
+        let task =
+            context.baseline.variants[number].first().map_or(context.aggressor, |variant| &variant.task);
         commands.push(shell::line(["mkdir", &group.to_string_lossy()]));
         commands.push(set(schemata, Path::new(role)));
         commands.push(started_in_group(&group.join("tasks").to_string_lossy(), task));

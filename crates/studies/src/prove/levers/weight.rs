@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::Task;
 
-use crate::prove::lever::{Lever, Offer, Scene, started};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Weight;
@@ -17,26 +17,26 @@ impl Lever for Weight {
         "weight"
     }
 
-    fn offers(&self, scene: &Scene) -> Result<Vec<Offer>, String> {
-        if let Task::Idle(_) = scene.aggressor {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }
-        let metric = scene.look.metric;
-        let instances = |role: usize| 0..scene.look.placed.cpus[role].len() as u32;
+        let metric = context.baseline.metric;
+        let instances = |role: usize| 0..context.baseline.placed.cpus[role].len() as u32;
         let of_role = |role: usize| {
-            instances(role).flat_map(move |one| scene.look.home(role, one).iter().collect::<Vec<_>>())
+            instances(role).flat_map(move |one| context.baseline.home(role, one).iter().collect::<Vec<_>>())
         };
         let victims: Vec<_> = of_role(metric).collect();
         if !of_role(1 - metric).any(|cpu| victims.contains(&cpu)) {
             return Err("victim and aggressor share no CPU, and a weight divides a CPU's time".into());
         }
-        let offer = |weight: u32| {
+        let candidate = |weight: u32| {
             let property = format!("CPUWeight={weight}");
             let arm = Arm {
                 cpu_weight: BTreeMap::from([(AGGRESSOR.into(), weight)]),
                 ..Arm::new(&format!("cpu weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
             };
-            Offer {
+            Candidate {
                 lever: self.name().into(),
                 arm,
                 role: None,
@@ -45,13 +45,13 @@ impl Lever for Weight {
                      same, or {} in cpu.shares of version 1",
                     (weight * 1024 / 100).max(2)
                 ),
-                commands: vec![started(&["systemd-run", "--scope", "-p", &property], scene.aggressor)],
+                commands: vec![started(&["systemd-run", "--scope", "-p", &property], context.aggressor)],
                 caveat: Some(
                     "it holds while both want the same CPU: caches and memory are shared as before".into(),
                 ),
                 price_in_cpu_time: true,
             }
         };
-        Ok(WEIGHTS.into_iter().map(offer).collect())
+        Ok(WEIGHTS.into_iter().map(candidate).collect())
     }
 }

@@ -9,7 +9,7 @@ use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Offer {
+pub struct Capabilities {
     /// Ways that the reader can have for itself.
     pub apart: Option<Apart>,
     /// Whether regions can be locked.
@@ -40,10 +40,10 @@ pub fn shared_out(
     let least = info.of_level(level).first().and_then(|resource| info.cache(resource));
     let least = least.map_or(1, |cache| cache.min_cbm_bits);
     let ways = ways_for(bytes, way).max(least);
-    let fence = plan::fence(info, state, level, &[domain], ways)?;
+    let isolation = plan::isolate(info, state, level, &[domain], ways)?;
     let others =
-        fence.shrunk.into_iter().map(|(id, schemata)| (format!("/{}", id.path().display()), schemata));
-    Ok(Apart { reader: fence.alone, others: others.collect() })
+        isolation.shrunk.into_iter().map(|(id, schemata)| (format!("/{}", id.path().display()), schemata));
+    Ok(Apart { reader: isolation.alone, others: others.collect() })
 }
 
 /// The same by what the topology says of the last-level cache of a CPU, where there is no resctrl to ask:

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_runs_and_groups_can_be_fenced() {
+    fn only_what_runs_and_groups_can_be_isolated() {
         let with = |name: &str, schemata: &str| {
             let mut arm = Arm::new("a", &["victim"], None);
             arm.resctrl.insert(name.into(), schemata.parse().unwrap());

@@ -3,22 +3,22 @@
 use ringfence_machine::Machine;
 use ringfence_report::json;
 
-use crate::args::Look;
+use crate::args::Inspect;
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
 
-pub fn topology(look: &Look) -> Result<(), Failure> {
-    let machine = examine(look)?;
-    if look.json {
+pub fn topology(inspect: &Inspect) -> Result<(), Failure> {
+    let machine = examine(inspect)?;
+    if inspect.json {
         return output::print_json(&json::topology(&machine.topology));
     }
     output::print(&ringfence_report::topology(&machine.topology, &output::style()))
 }
 
-pub fn doctor(look: &Look) -> Result<(), Failure> {
-    let machine = examine(look)?;
-    if look.json {
+pub fn doctor(inspect: &Inspect) -> Result<(), Failure> {
+    let machine = examine(inspect)?;
+    if inspect.json {
         return output::print_json(&json::doctor(&machine));
     }
     let style = output::style();
@@ -27,6 +27,6 @@ pub fn doctor(look: &Look) -> Result<(), Failure> {
     output::print(&format!("{findings}\n{targets}"))
 }
 
-fn examine(look: &Look) -> Result<Machine, Failure> {
-    Machine::examine(&host::root(&look.root)?).map_err(|error| Failure::Usage(error.to_string()))
+fn examine(inspect: &Inspect) -> Result<Machine, Failure> {
+    Machine::examine(&host::root(&inspect.root)?).map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -1,9 +1,9 @@
-//! What a page needs of a dataset: its figures without its samples, so that a page over many datasets
-//! holds one of them at a time.
+//! A dataset's figures without its samples, so that whoever shows many datasets holds one of them at a time.
 
 use ringfence_dataset::{Dataset, Manifest};
 use ringfence_machine::Machine;
-use ringfence_studies::findings::Findings;
+
+use crate::findings::Findings;
 
 /// A dataset without its samples.
 #[derive(Debug, Clone)]

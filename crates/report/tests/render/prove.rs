@@ -1,0 +1,258 @@
+//! What `prove` says, on a terminal and on its page.
+
+use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
+use ringfence_engine::Used;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Measure, PlacementKind};
+use ringfence_report::Style;
+use ringfence_report::html;
+use ringfence_studies::prove::lever::Candidate;
+use ringfence_studies::prove::{
+    Confirmation, Control, Price, Proof, Question, Record, Tried, Verdict, Worked,
+};
+
+use crate::html::{HOSTILE, check, spaced};
+
+fn interval(value: f64, low: f64, high: f64) -> Estimate {
+    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03 })
+}
+
+fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
+    let candidate = serde_json::from_value::<Candidate>(serde_json::json!({
+        "lever": "instruction",
+        "arm": { "name": name, "active": ["victim", "aggressor"], "baseline": "alone" },
+        "keep": format!("run it with {name}"),
+        "price_in_cpu_time": false,
+    }));
+    Tried { candidate: candidate.unwrap(), victim, price }
+}
+
+fn question(victim: &str, aggressor: &str) -> Question {
+    Question {
+        victim: text::parse(victim).unwrap(),
+        aggressor: text::parse(aggressor).unwrap(),
+        aggressors: 1,
+        victim_cpus: None,
+        aggressor_cpus: None,
+        placement: PlacementKind::Auto,
+        budget: Share(0.05),
+        measure: Measure::default(),
+        trials: None,
+        seed: 1,
+        levers: Vec::new(),
+        try_env: Vec::new(),
+        time: None,
+    }
+}
+
+fn proof() -> Proof {
+    let mut record = Record::new(&question("chase footprint=4MiB", "write instruction=clwb"));
+    record.refused = vec![("other placement".into(), HOSTILE.into())];
+    let gentle =
+        tried("instruction=nt", interval(1.002, 0.996, 1.008), Price::Slowdown(interval(0.998, 0.99, 1.006)));
+    let paced = tried("pace=100MB/s", interval(1.04, 1.02, 1.06), Price::Slowdown(interval(9.1, 9.0, 9.2)));
+    let stuck = tried(
+        "quota 20 %",
+        Err(NotEstimable::Stalled { baseline: 0, arm: 3, of: 24 }),
+        Price::Unseen("it shows no progress".into()),
+    );
+    Proof {
+        record,
+        unit: "loads".into(),
+        cpus: [vec![0], vec![1]],
+        beside: interval(11.9, 11.5, 12.3),
+        tried: vec![gentle.clone(), paced, stuck],
+        confirmations: vec![Confirmation {
+            tried: gentle,
+            beside: interval(12.0, 11.6, 12.4),
+            met: Some(true),
+        }],
+        verdict: Verdict::Met,
+    }
+}
+
+// Of programs, with a command that keeps what was confirmed, and with levers that this machine does not have.
+fn of_programs() -> Proof {
+    let mut record = Record::new(&question("./server --bench", "./backup --to /mnt"));
+    record.worked = Some(Worked {
+        used: Used { windows_ns: 4_000_000_000, cpu_ns: 3_900_000_000, io_bytes: 2_400_000_000, restarts: 0 },
+        units: None,
+    });
+    record.control = Some(Control {
+        unit: "lines".into(),
+        whole_runs: false,
+        cpus: vec![0],
+        running: (4000.0, 1.0e9),
+        stopped: (2030.0, 1.0e9),
+    });
+    let refused = [
+        ("instruction", "the aggressor is not a built-in writer"),
+        ("env", "'./backup' is not linked with PMDK"),
+        ("pace", "the aggressor is not a built-in writer; a quota slows any program"),
+        ("cat", "there is no resctrl: /sys/fs/resctrl is not mounted"),
+    ];
+    record.refused = refused.map(|(lever, why)| (lever.into(), why.into())).into();
+    let cost = |value: f64| Price::Slowdown(interval(value, value * 0.98, value * 1.02));
+    let mut quota = tried("quota 25 %", interval(1.021, 1.012, 1.030), cost(3.97));
+    let candidate = &mut quota.candidate;
+    candidate.keep = "start the aggressor with that quota; without systemd, '2500 10000' in cpu.max of its cgroup is the same".into();
+    candidate.commands =
+        vec!["systemd-run --scope -p CPUQuota=25% -p CPUQuotaPeriodSec=10ms ./backup --to /mnt".into()];
+    candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
+    let mut place =
+        tried("placement same LLC, another core (CPUs 3)", interval(1.31, 1.28, 1.34), cost(1.001));
+    let mut half = tried("quota 50 %", interval(1.046, 1.031, 1.061), cost(1.98));
+    let mut tenth = tried("quota 10 %", interval(1.009, 1.001, 1.017), cost(9.8));
+    place.candidate.keep = "start the aggressor on CPUs 3".into();
+    half.candidate.keep = quota.candidate.keep.replace("2500", "5000");
+    tenth.candidate.keep = quota.candidate.keep.replace("2500", "1000");
+    let confirmed = Tried { victim: interval(1.024, 1.017, 1.031), ..quota.clone() };
+    Proof {
+        record,
+        unit: "lines".into(),
+        cpus: [vec![0], vec![1]],
+        beside: interval(1.36, 1.33, 1.39),
+        tried: vec![place, half, quota, tenth],
+        confirmations: vec![Confirmation {
+            tried: confirmed,
+            beside: interval(1.35, 1.32, 1.38),
+            met: Some(true),
+        }],
+        verdict: Verdict::Met,
+    }
+}
+
+fn badge(page: &str) -> &str {
+    page.split_once("<p class=\"verdict\">").unwrap().1.split_once("</p>").unwrap().0
+}
+
+#[test]
+fn met_with_a_lever() {
+    let proof = proof();
+    let page = check("prove", &html::proof(&proof, &[]));
+    assert!(page.contains("with instruction=nt") && !page.contains("<img"));
+    crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
+    let perhaps = Proof { beside: interval(1.04, 1.01, 1.07), ..proof };
+    crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
+}
+
+// What one wants first comes first: the verdict, the answer in a sentence, how to keep it; then figures, and what
+// was not offered folded away at the end.
+#[test]
+fn the_verdict_comes_first_and_what_was_not_offered_last() {
+    let proof = of_programs();
+    let page = check("prove-programs", &html::proof(&proof, &[]));
+    assert_eq!(
+        badge(&page),
+        "<strong class=\"badge\" data-color=\"good\">MET</strong> <span>with a lever</span>"
+    );
+    let order = [
+        "class=\"verdict\"",
+        "<h1>",
+        "class=\"keep\"",
+        "<pre>systemd-run",
+        "class=\"cards\"",
+        "<figure>",
+        "<details class=\"folded\">",
+    ];
+    let places: Vec<usize> =
+        order.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(page.contains("<h1>'quota 25 %' keeps the victim within the budget of 5 %: its slowdown is +2.4 % [+1.7, +3.1].</h1>"));
+    assert!(page.contains("<summary>Not offered here: 4 levers, and why</summary>"));
+    let text = ringfence_report::prove(&proof, &Style::plain(120));
+    assert!(
+        text.contains("\nVerdict: MET, with a lever\n") && text.contains("\n    systemd-run --scope"),
+        "{text}"
+    );
+}
+
+// A command stays on one line and whole, in a narrow terminal too, and can be copied from the page.
+#[test]
+fn a_command_is_whole() {
+    let line = format!("taskset -c 1 env 'A=x y' ./backup {}", "'my folder' ".repeat(30).trim_end());
+    let mut kept = proof();
+    kept.confirmations[0].tried.candidate.commands = vec![line.clone()];
+    let text = ringfence_report::prove(&kept, &Style::plain(40));
+    assert!(text.lines().any(|printed| printed.trim_start() == line), "{text}");
+    let page = html::page(&html::proof(&kept, &[]));
+    let copied = format!("<pre>{line}</pre><button type=\"button\" class=\"copy\"");
+    assert!(page.contains(&copied), "{copied}");
+}
+
+#[test]
+fn every_verdict_has_its_word() {
+    let met = proof();
+    let open = interval(1.04, 1.01, 1.07);
+    let none = Proof { tried: Vec::new(), confirmations: Vec::new(), ..met.clone() };
+    let mut over = met.clone();
+    over.tried[0].victim = interval(1.09, 1.07, 1.11);
+    let mut again = met.clone();
+    again.confirmations[0].tried.victim = open;
+    again.confirmations[0].met = None;
+    for (name, proof, color, word, how) in [
+        (
+            "prove-missed",
+            Proof { confirmations: Vec::new(), verdict: Verdict::Missed, ..over },
+            "bad",
+            "NOT MET",
+            "",
+        ),
+        ("prove-undecided", Proof { verdict: Verdict::Undecided, ..again }, "caution", "UNDECIDED", ""),
+        (
+            "prove-nothing-needed",
+            Proof { beside: interval(1.01, 0.99, 1.03), verdict: Verdict::NothingNeeded, ..none },
+            "good",
+            "MET",
+            "no lever needed",
+        ),
+    ] {
+        let text = ringfence_report::prove(&proof, &Style::plain(80));
+        let page = check(name, &html::proof(&proof, &[]));
+        let how_page = if how.is_empty() { String::new() } else { format!(" <span>{how}</span>") };
+        assert_eq!(
+            badge(&page),
+            format!("<strong class=\"badge\" data-color=\"{color}\">{word}</strong>{how_page}")
+        );
+        let how_text = if how.is_empty() { String::new() } else { format!(", {how}") };
+        assert!(text.contains(&format!("\nVerdict: {word}{how_text}\n")), "{text}");
+        crate::golden::check(name, |style| ringfence_report::prove(&proof, style));
+    }
+}
+
+#[test]
+fn nothing_happened_is_not_a_verdict() {
+    let proof = proof();
+    for (name, record) in nothing_happened(&proof.record) {
+        let refused = match &record.control {
+            Some(_) => Proof::new(&record, &[]),
+            None => Proof { verdict: Verdict::NothingHappened, record, ..proof.clone() },
+        };
+        crate::golden::check(name, |style| ringfence_report::prove(&refused, style));
+        let page = spaced(&html::proof(&refused, &[]));
+        assert!(badge(&page).contains(">NO VERDICT</strong> <span>nothing happened</span>"), "{name}");
+        // Where nothing was measured nothing is drawn.
+        assert_eq!(page.contains("<figure>"), refused.beside.is_ok(), "{name}");
+    }
+}
+
+// A victim that ends by the clock, one whose runs are too short to tell, and an aggressor that is started again and
+// again.
+fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
+    let control = Control {
+        unit: "runs".into(),
+        whole_runs: true,
+        cpus: vec![1],
+        running: (1.0, 1.0e9),
+        stopped: (1.0, 1.03e9),
+    };
+    let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
+    let used = Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, restarts: 1300 };
+    let worked = Some(Worked { used, units: None });
+    [
+        ("prove-by-the-clock", Record { control: Some(control), ..record.clone() }),
+        ("prove-too-short", Record { control: Some(short), ..record.clone() }),
+        ("prove-nothing-happened", Record { worked, ..record.clone() }),
+    ]
+}

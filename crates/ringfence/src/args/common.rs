@@ -1,0 +1,134 @@
+//! Flags that several verbs share.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// Flags of every verb that measures.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Output {
+    /// Folder for the results [default: ringfence-NAME-TIME]
+    ///
+    /// The folder must be empty or not exist yet.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// How an experiment is measured, as flags.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Measuring {
+    /// Trials: how often the measured task is started
+    ///
+    /// With a list such as 10,20,40, measuring stops after the first of these numbers at which the
+    /// intervals are narrow enough (see --precision).
+    #[arg(long, alias = "lives", value_name = "N,...", value_delimiter = ',', help_heading = "Measuring")]
+    pub trials: Option<Vec<u32>>,
+    /// Start no trial that would end after this, such as 60s
+    // The name it had while --budget was not a share everywhere.
+    #[arg(
+        long,
+        alias = "budget",
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring"
+    )]
+    pub time: Option<String>,
+    /// Rounds in each trial; a round measures every case once
+    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub rounds: Option<u32>,
+    /// Length of a window, which is one stretch of measured time, such as 20ms
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub window: Option<String>,
+    /// Wait at least this long between a change of tasks and the next window
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub settle: Option<String>,
+    /// Length of the ping-pong between cores before and after each pair of windows; 0ms for none
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub probe: Option<String>,
+    /// The largest change that does not matter to you, such as 1%
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub margin: Option<String>,
+    /// Stop at a number of --trials once no interval is wider than this to either side, such as 0.5%
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub precision: Option<String>,
+    /// How many of the intervals contain the true value, such as 95%
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub confidence: Option<String>,
+    /// Seed for everything that is random
+    #[arg(long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub seed: Option<u64>,
+    /// Keep CPUs out of deep idle states while measuring (needs write access to /dev/cpu_dma_latency)
+    #[arg(long, help_heading = "Measuring", hide_short_help = true)]
+    pub no_deep_idle: bool,
+    /// Write the experiment to this file instead of running it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub save: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
+}
+
+/// Where co-runners run relative to the victim.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Placement {
+    /// The first of llc, node, remote and smt that this machine can hold
+    Auto,
+    /// The other hardware thread of the same core
+    Smt,
+    /// Another core that shares the last-level cache
+    Llc,
+    /// Another last-level cache on the same NUMA node
+    Node,
+    /// Another NUMA node
+    Remote,
+}
+
+/// Where the journal of changes lies.
+#[derive(Debug, ClapArgs)]
+pub struct JournalFolder {
+    /// Look for the journal of changes here instead of in /run/ringfence
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub folder: Option<PathBuf>,
+}

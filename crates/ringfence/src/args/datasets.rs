@@ -1,0 +1,50 @@
+//! The verbs that look at what was measured.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+/// `show`.
+#[derive(Debug, ClapArgs)]
+pub struct Show {
+    /// The folder of a dataset, of a survey or of another verb's results
+    #[arg(value_name = "DATASET")]
+    pub dataset: PathBuf,
+    /// Print the results as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `report`.
+#[derive(Debug, ClapArgs)]
+pub struct Report {
+    /// The folder of a dataset, of a survey or of another verb's results
+    #[arg(value_name = "DATASET")]
+    pub dataset: PathBuf,
+    /// The page's file [default: report.html in that folder]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Takes two datasets of the same experiment, or two surveys, which are compared dataset by dataset.
+To measure again what a dataset contains: ringfence run DATASET/experiment.toml
+
+Examples:
+  ringfence compare ringfence-survey-20260509-072933 survey-after-the-update")]
+pub struct Compare {
+    /// The dataset or survey that was measured first
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The dataset or survey to compare with it
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the comparison as an HTML page to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}

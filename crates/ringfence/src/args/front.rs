@@ -1,0 +1,84 @@
+//! The front page, and the command line as clap reads it.
+
+use std::fmt::Write;
+
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory, FromArgMatches};
+
+use super::{Args, slips};
+use crate::failure::Exit;
+
+/// The verbs, grouped by what they are for: the front page lists them so.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Start here", &["survey", "prove", "explain"]),
+    ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
+    ("Look at results", &["show", "report", "compare"]),
+    ("Look at this machine", &["doctor", "topology", "resctrl", "restore"]),
+    ("Set up", &["completions", "man"]),
+];
+
+/// The whole command line: help, manual pages, completions and hints follow it.
+pub fn command() -> Command {
+    let command = Args::command();
+    let page = page(&command);
+    let usage = "ringfence VERB [FLAGS]";
+    command.help_template(page).override_usage(usage).after_long_help(Exit::table())
+}
+
+/// What the command line asks for; help and the version are printed here.
+///
+/// # Errors
+/// One sentence that says what is wrong, with a hint where there is one.
+pub fn parse() -> Result<Args, String> {
+    let words: Vec<_> = std::env::args_os().collect();
+    let parsed = command().try_get_matches_from(&words);
+    match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
+        Ok(args) => Ok(args),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+            _ => {
+                let mut command = command().disable_help_subcommand(true);
+                command.build();
+                Err(slips::sentence(&command, &words, &error))
+            }
+        },
+    }
+}
+
+// Two lines of exit codes stand for the table, which would not fit the screen.
+fn page(command: &Command) -> String {
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let mut page = String::from("{about}\n\n{usage-heading} {usage}\n");
+    for (group, verbs) in GROUPS {
+        let _ = writeln!(page, "\n{header}{group}:{header:#}");
+        for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
+            let (name, about) = (verb.get_name(), verb.get_about().map(ToString::to_string));
+            let _ = writeln!(page, "  {literal}{name:<11}{literal:#}  {}", about.unwrap_or_default());
+        }
+    }
+    page + "\n'ringfence VERB -h' lists the usual flags, 'ringfence help VERB' explains all.\n"
+        + &Exit::in_brief()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let command = command();
+        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        grouped.sort_unstable();
+        verbs.sort_unstable();
+        assert_eq!(grouped, verbs);
+    }
+
+    #[test]
+    fn clap_finds_nothing_wrong_with_it() {
+        command().debug_assert();
+    }
+}
