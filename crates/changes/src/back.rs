@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_sysfs::text::printable;
 
 use crate::error::Error;
-use crate::journal::Journal;
+use crate::journal::{DAMAGED, Journal};
 use crate::kernel::{Identity, Kernel, PROCS};
 use crate::options::{Moment, Options};
 use crate::record::{Record, Thing};
@@ -269,7 +269,7 @@ pub fn go_back(
     if record.damaged.is_empty() {
         journal.end()?;
     } else {
-        let kept = journal.path().with_extension("damaged");
+        let kept = journal.path().with_extension(DAMAGED);
         restored.notes.push(damage(record, &kept));
         journal.rename(&kept)?;
     }

@@ -16,6 +16,9 @@ use crate::error::{JournalError, failed};
 use crate::thread::Thread;
 use crate::{lock, place};
 
+/// The extension of one that was put back but for some lines, and is kept.
+pub(crate) const DAMAGED: &str = "damaged";
+
 /// What every first line has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::back::{self, Restored};
 use crate::changes::{JOURNAL, NAME};
 use crate::error::{Error, JournalError};
-use crate::journal::{self, Journal};
+use crate::journal::{self, DAMAGED, Journal};
 use crate::kernel::{Host, Kernel};
 use crate::options::Options;
 use crate::record::Record;
@@ -84,6 +84,12 @@ pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>)
         }
     };
     paths.filter_map(look).collect()
+}
+
+/// Journals of which some lines made no sense: the rest was put back, and they are kept for somebody to look into. In
+/// `folder`, or where journals lie by default below this root.
+pub fn damaged(root: &FsRoot, folder: Option<&Path>) -> Vec<PathBuf> {
+    folders::folders(root, folder).into_iter().flat_map(|dir| files(&dir, DAMAGED)).collect()
 }
 
 fn is_held(path: &Path) -> bool {

@@ -50,7 +50,7 @@ pub mod thread;
 pub use back::Restored;
 pub use changes::Changes;
 pub use error::Error;
-pub use left::{Left, PutBack, Whose, left, preview, put_back_left};
+pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};
 pub use thread::Thread;
 

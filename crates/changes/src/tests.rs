@@ -406,6 +406,8 @@ fn lines_that_make_no_sense_are_told_and_the_rest_is_put_back() {
     assert!(restored.notes[0].starts_with("line 2 of the journal makes no sense"), "{}", restored.notes[0]);
     assert_eq!(world.read(SYSCTL), "20");
     assert_eq!(world.names(), ["changes-7-70-1.damaged"]);
+    let damaged = crate::damaged(&FsRoot::host(), Some(world.folder.path()));
+    assert_eq!(damaged, [world.folder.path().join("changes-7-70-1.damaged")]);
 }
 
 #[test]

@@ -6,7 +6,18 @@ use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
     let left = ringfence_changes::left(view.root, None);
-    left.iter().filter(|left| !left.past && !left.under_way).map(finding).collect()
+    let left = left.iter().filter(|left| !left.past && !left.under_way).map(finding);
+    let damaged = ringfence_changes::damaged(view.root, None);
+    left.chain(damaged.iter().map(|path| Finding {
+        id: "changes-damaged".into(),
+        severity: Severity::Warning,
+        title: "A journal of changes to the system was damaged".into(),
+        cause: "some of its lines made no sense; the rest was put back".into(),
+        consequence: "what those lines said was set may still be set".into(),
+        remedy: "look into the journal, then remove it".into(),
+        evidence: path.display().to_string(),
+    }))
+    .collect()
 }
 
 fn finding(left: &Left) -> Finding {
@@ -75,5 +86,7 @@ mod tests {
         assert_eq!(ids(&tree), []);
         journal("", 9);
         assert_eq!(ids(&tree)[0].0, "changes-unreadable");
+        tree.write("/run/ringfence/changes-4711-9-2.damaged", "nonsense\n");
+        assert_eq!(ids(&tree)[1].0, "changes-damaged");
     }
 }
