@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ringfence_sysfs::whole;
+
 use super::error::DatasetError;
 use crate::text_file::LONGEST;
 
@@ -21,7 +23,8 @@ pub fn create(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     })
 }
 
-/// Writes a file under another name and renames it, so that `path` is the old file or the new one.
+/// Writes a file under another name and renames it, so that `path` is the old file or the new one, durably. The other
+/// name is always the same, so that whoever clears a killed beginning away knows it.
 pub fn replace<T>(
     path: &Path,
     write: impl FnOnce(File) -> Result<(File, T), DatasetError>,
@@ -32,19 +35,13 @@ pub fn replace<T>(
         Ok(file) => write(file),
         Err(error) => return Err(failed(error)),
     };
-    let renamed = result.and_then(|(file, value)| {
-        let named = file.sync_all().and_then(|()| fs::rename(&temporary, path));
-        named.map(|()| value).map_err(failed)
+    let put = result.and_then(|(file, value)| {
+        whole::put(&file, &temporary, path).map(|()| value).map_err(|error| failed(error.into_source()))
     });
-    if renamed.is_err() {
+    if put.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    renamed
-}
-
-/// Makes the names in a folder durable.
-pub fn sync_folder(path: &Path) -> Result<(), DatasetError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(DatasetError::io("sync", path))
+    put
 }
 
 /// Opens a file that must be an ordinary one: a pipe would wait for ever.

@@ -200,7 +200,6 @@ impl Manifest {
         files::replace(&path, |mut file| {
             file.write_all((text + "\n").as_bytes()).map_err(DatasetError::io("write", &path))?;
             Ok((file, ()))
-        })?;
-        files::sync_folder(dir)
+        })
     }
 }

@@ -112,9 +112,16 @@ impl Recorder {
         self.manifest.write(&self.dir)
     }
 
-    /// Notes how fast a chase was alone at its starts; written with the end of the dataset.
-    pub fn note_starts(&mut self, starts: &[Start]) {
+    /// Notes how fast a chase was alone at its starts, so that a program which is killed later does not lose it.
+    ///
+    /// # Errors
+    /// Where the manifest cannot be written.
+    pub fn note_starts(&mut self, starts: &[Start]) -> Result<(), DatasetError> {
+        if starts.is_empty() {
+            return Ok(());
+        }
         self.manifest.starts.extend_from_slice(starts);
+        self.manifest.write(&self.dir)
     }
 
     /// The folder.

@@ -134,6 +134,9 @@ fn a_killed_run_leaves_an_unfinished_dataset_that_opens() {
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
     assert!(dataset.unfinished());
     assert_whole_pairs(&dataset);
+    // How fast the chase was alone at its starts is known of all that has begun.
+    let trials = dataset.samples.iter().map(|sample| sample.trial).max().unwrap() + 1;
+    assert!(dataset.manifest.starts.len() >= trials as usize, "{:?}", dataset.manifest.starts);
     let shown = ringfence_in(folder.path(), &["show", "data"]);
     assert!(shown.said().contains("was killed"), "{}", shown.stdout);
     let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();

@@ -81,7 +81,7 @@ fn write_those_of_this_version() {
 
     let (mut recorder, dir) = begin("finished");
     recorder.note_scale(SCALE).unwrap();
-    recorder.note_starts(&starts());
+    recorder.note_starts(&starts()).unwrap();
     (0..STEPS).for_each(|number| recorder.append(&rows_of(number)).unwrap());
     recorder.finish(&Ended::Complete).unwrap();
     fix_time(&dir);

@@ -71,6 +71,7 @@ pub fn measure(
         recorder: None,
         scale: None,
         starts: Vec::new(),
+        noted: 0,
         progress,
     };
     if plan.measured().is_empty() {
@@ -239,6 +240,8 @@ struct Recording<'a> {
     recorder: Option<Recorder>,
     scale: Option<Scale>,
     starts: Vec<Start>,
+    // How many of these the recorder has.
+    noted: usize,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -258,13 +261,16 @@ impl Recording<'_> {
 
     fn finish(&mut self, ended: &Ended) -> Result<(), String> {
         let Some(mut recorder) = self.recorder.take() else { return Ok(()) };
-        recorder.note_starts(&self.starts);
+        recorder.note_starts(&self.starts[self.noted..]).map_err(|error| error.to_string())?;
         recorder.finish(ended).map_err(|error| error.to_string())
     }
 }
 
 impl Observer for Recording<'_> {
     fn samples(&mut self, samples: &[Sample]) -> Result<(), String> {
+        let new = self.starts[self.noted..].to_vec();
+        self.begin()?.note_starts(&new).map_err(|error| error.to_string())?;
+        self.noted = self.starts.len();
         self.begin()?.append(samples).map_err(|error| error.to_string())
     }
 

@@ -61,6 +61,7 @@ pub fn resume(
         recorder: Some(recorder),
         scale: None,
         starts: Vec::new(),
+        noted: 0,
         progress,
     };
     let ran = runner::resume(&plan, earlier, engine.as_mut(), stop, &mut recording);
