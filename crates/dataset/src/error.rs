@@ -37,16 +37,16 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    /// Whether it is about a folder that cannot be used as asked, rather than about something that went
-    /// wrong while it was.
+    /// Whether it is about a folder that cannot be used as asked, because it is damaged or of a newer program, too,
+    /// rather than about something that went wrong while it was used.
     pub fn is_usage(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
         match self {
-            Self::Usage { .. } => true,
+            // What does not hold what it should was named by who asked.
+            Self::Usage { .. } | Self::Damaged { .. } => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem)
             }
-            Self::Damaged { .. } => false,
         }
     }
 

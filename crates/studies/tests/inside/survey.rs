@@ -87,7 +87,7 @@ fn a_folder_that_is_no_survey_or_a_newer_one_is_refused() {
     ] {
         std::fs::write(dir.path().join("survey.json"), text).unwrap();
         let error = refused();
-        assert!(!error.is_usage() && error.to_string().contains(part), "{error}");
+        assert!(error.is_usage() && error.to_string().contains(part), "{error}");
     }
 }
 
