@@ -61,4 +61,4 @@ pub use style::{NARROWEST, Style};
 pub use survey::{advice, headline, machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;
-pub use tune::tune;
+pub use tune::{policy, tune};

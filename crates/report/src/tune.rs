@@ -44,13 +44,20 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     }
     if let Some(policy) = &tuned.policy {
         out.push('\n');
-        heading(&mut out, "The policy", style);
-        for line in policy.lines() {
-            out.push_str(&format!("  {line}\n"));
-        }
+        out.push_str(&self::policy(policy, style));
     }
     if let Some(why) = &tuned.unpriced {
         paragraph(&mut out, 0, &format!("It does not say what single instructions cost: {why}."), style);
+    }
+    out
+}
+
+/// A policy, as its file has it.
+pub fn policy(text: &str, style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, "The policy", style);
+    for line in text.lines() {
+        out.push_str(&format!("  {line}\n"));
     }
     out
 }

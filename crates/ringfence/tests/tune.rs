@@ -23,6 +23,13 @@ fn a_policy_is_written_that_the_library_reads() {
     assert_eq!(chosen["instruction"].as_str().unwrap(), policy.instruction.to_string());
     assert_eq!(chosen["nt_threshold"].as_u64(), policy.nt_threshold);
     assert_eq!(tuned["costs"].as_array().unwrap().len(), 60);
+    // The folder says what was concluded, too.
+    let shown = ringfence_in(folder.path(), &["show", "data"]);
+    assert!(
+        text.lines().filter(|line| line.contains(" = ")).all(|line| shown.ok().contains(line)),
+        "{}",
+        shown.ok()
+    );
     // 64 flushes take longer than a step of any clock.
     assert!(tuned["unpriced"].is_null());
     assert!(policy.prices.flush_ns.is_some() && policy.prices.clean_flush_ns.is_some());

@@ -1,10 +1,11 @@
 //! `show`: a dataset again, from its samples.
 
-use ringfence_dataset::Dataset;
+use ringfence_dataset::{Dataset, text_file};
 use ringfence_report::html::Digest;
 use ringfence_report::json;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
+use ringfence_studies::tune;
 
 use crate::args::Show;
 use crate::failure::Failure;
@@ -54,6 +55,9 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text += "The run that measured this was killed; these are the samples that it had recorded.\n";
         }
         text += &format!("\n{}\n", ringfence_report::experiment(&digest.findings, &style));
+    }
+    if let Ok(policy) = text_file::read(&dir.join(tune::POLICY), text_file::LONGEST) {
+        text += &ringfence_report::policy(&policy, &style);
     }
     output::print(&text)
 }

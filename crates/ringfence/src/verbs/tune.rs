@@ -35,6 +35,8 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let tuned = tuned?;
     if let Some(policy) = &tuned.policy {
         write(&path, policy)?;
+        // Beside what it was chosen from, for those who look at the folder again.
+        write(&dir.join(tune::POLICY), policy)?;
     }
     tell(args, &tuned, &path, &dir, &machine, started)?;
     match (&tuned.ended_early, &tuned.policy) {

@@ -18,6 +18,9 @@ use toml::Table;
 
 pub use run::{Tuned, check, run};
 
+/// The policy's copy in the folder of its datasets.
+pub const POLICY: &str = "policy.toml";
+
 use ringfence_experiment::PlacementKind;
 use ringfence_experiment::task::Target;
 use ringfence_experiment::units::Share;
