@@ -117,9 +117,7 @@ impl Experiment {
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|trials| trials < 2 || trials > most) {
-            return Some(
-                "aa must be a number of trials, at least 2 and at most that of the last look".into(),
-            );
+            return Some(format!("an A/A run takes from 2 trials to {most}, as many as the experiment has"));
         }
         self.measure.problem()
     }
@@ -130,33 +128,36 @@ impl Measure {
         let increasing = self.looks.windows(2).all(|pair| pair[0] < pair[1]);
         if self.looks.first().is_none_or(|first| *first < 2) || !increasing {
             return Some(format!(
-                "looks = {:?} must be numbers of trials, at least 2, each larger than the one before",
+                "the numbers of trials are {:?}: each must be at least 2 and larger than the one before",
                 self.looks
             ));
         }
         if self.looks.last().is_some_and(|last| *last > 100_000) {
-            return Some("looks go up to 100000 trials at most".into());
+            return Some("there can be 100000 trials at most".into());
         }
         if self.rounds == 0 {
-            return Some("rounds = 0 measures nothing: use at least 1".into());
+            return Some("0 rounds measure nothing: use at least 1".into());
         }
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
-            return Some(format!("window = {} must be between 1ms and 10min", self.window));
+            return Some(format!("a window of {}: its length must be between 1ms and 10min", self.window));
         }
         if self.isolation_settle > Span::ms(600_000) {
-            return Some("isolation_settle can be 10min at most".into());
+            return Some("isolation can be given 10min at most to settle".into());
         }
         if self.settle > Span::ms(600_000) || self.probe > Span::ms(10_000) {
             return Some("settle can be 10min at most, and probe 10s".into());
         }
         if !(0.5..1.0).contains(&self.confidence.0) {
-            return Some(format!("confidence = {} must be at least 50% and below 100%", self.confidence));
+            return Some(format!(
+                "a confidence of {}: it must be at least 50% and below 100%",
+                self.confidence
+            ));
         }
         if self.last_look.is_some_and(|share| !(share.0 > 0.0 && share.0 < 1.0)) {
             return Some("last_look must be more than 0% and less than 100% of the permitted error".into());
         }
         if self.margin.0 <= 0.0 {
-            return Some("margin = 0% leaves nothing to be equal within: use at least 0.1%".into());
+            return Some("a margin of 0% leaves nothing to be equal within: use at least 0.1%".into());
         }
         None
     }

@@ -44,7 +44,7 @@ fn check_named(topology: &Topology, wants: &[Want]) -> Result<(), String> {
     for cpus in wants.iter().filter_map(|want| want.cpus.as_ref()) {
         if let Some(bad) = cpus.iter().find(|cpu| !usable.contains(*cpu)) {
             return Err(format!(
-                "cpus = \"{cpus}\": CPU {bad} is not among the CPUs that are online and allowed ({usable}): choose from these"
+                "CPU {bad} is not among the CPUs that are online and allowed ({usable}): choose from these"
             ));
         }
     }
