@@ -115,6 +115,8 @@ fn bash_completes_verbs_flags_and_values() {
         (&["ringfence", "prove", "--victim-r"], "--victim-run"),
         (&["ringfence", "lock", "mis"], "misses"),
         (&["ringfence", "neighbours", "--placement", "re"], "remote"),
+        (&["ringfence", "write", "--instruction", "clflush"], "clflush clflushopt"),
+        (&["ringfence", "prove", "--levers", "pl"], "placement"),
     ] {
         let Some(found) = bash(script, words) else { return skip("there is no bash") };
         let sorted = |text: &str| {
