@@ -1,23 +1,21 @@
 //! The licences of everything that is built in: each must be on a list, so that a dependency cannot bring terms that
 //! nobody has read. It asks cargo offline about the crates for this platform.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// Terms that ask for no more than naming the authors.
-const ALLOWED: [&str; 10] = [
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "MIT",
-    "Unicode-3.0",
-    "Zlib",
-];
+// The list of the policy at the workspace's top, which `cargo deny` follows too.
+fn allowed() -> &'static BTreeSet<String> {
+    static ALLOWED: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let policy: toml::Table = include_str!("../../../deny.toml").parse().unwrap();
+        let list = policy["licenses"]["allow"].as_array().unwrap();
+        list.iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+    });
+    &ALLOWED
+}
 
 fn packages() -> Vec<Value> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
@@ -48,7 +46,7 @@ fn is_allowed(expression: &str) -> bool {
     let one = expression.trim();
     match one.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')) {
         Some(inner) => is_allowed(inner),
-        None => ALLOWED.contains(&one),
+        None => allowed().contains(one),
     }
 }
 
