@@ -232,6 +232,7 @@ pub unsafe fn clwb(p: *const u8) {
 }
 
 /// Store fence: orders stores, non-temporal ones and flushes included.
+#[doc(alias = "pmem_drain")]
 #[inline(always)]
 pub fn sfence() {
     // SAFETY: a fence changes no data.

@@ -118,6 +118,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Panics
     /// If the store was made by another `Stores`.
+    #[doc(alias = "pmem_flush")]
     #[track_caller]
     #[inline]
     pub fn flush(&mut self, dirty: Dirty) -> Flushed {
@@ -133,6 +134,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Panics
     /// If one of them was flushed by another `Stores`.
+    #[doc(alias = "pmem_drain")]
     #[track_caller]
     #[inline]
     pub fn fence(&mut self, flushed: impl IntoIterator<Item = Flushed>) -> Result<Durable, Lost> {
@@ -150,6 +152,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Errors
     /// [`Lost`].
+    #[doc(alias("pmem_memcpy_persist", "pmem_memmove_persist"))]
     #[track_caller]
     #[inline]
     pub fn copy(&mut self, at: usize, bytes: &[u8]) -> Result<Durable, Lost> {
@@ -161,6 +164,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Errors
     /// [`Lost`].
+    #[doc(alias = "pmem_memset_persist")]
     #[track_caller]
     pub fn fill(&mut self, range: Range<usize>, byte: u8) -> Result<Durable, Lost> {
         let piece = [byte; 4096];
@@ -182,6 +186,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Errors
     /// [`Lost`].
+    #[doc(alias("pmem_persist", "pmem_deep_persist"))]
     #[track_caller]
     #[inline]
     pub fn persist(&mut self, range: Range<usize>) -> Result<Durable, Lost> {
@@ -197,6 +202,7 @@ impl<M: Memory> Stores<M> {
     ///
     /// # Errors
     /// [`Lost`].
+    #[doc(alias = "pmem_memcpy_nodrain")]
     #[track_caller]
     #[inline]
     pub fn batch<T>(&mut self, copies: impl FnOnce(&mut Batch<'_, M>) -> T) -> Result<(T, Durable), Lost> {

@@ -63,6 +63,7 @@ impl Resctrl {
     ///
     /// # Errors
     /// Why there is none: no hardware, no kernel support, or not mounted.
+    #[doc(alias = "pqos_init")]
     pub fn find(root: &FsRoot) -> Result<Self, Absent> {
         let mut all = mounts::of_table(&root.read_opt("/proc/mounts").unwrap_or_default());
         all.retain(|mount| mount.fs == "resctrl");
@@ -149,6 +150,7 @@ impl Resctrl {
     ///
     /// # Errors
     /// Where `info/` cannot be read or holds something unknown in a file that is known.
+    #[doc(alias("pqos_cap_get", "pqos_cap_get_type"))]
     pub fn info(&self) -> Result<Info, Error> {
         info::read(&*self.kernel, Spelling { software_controller: self.options.mba_mbps, amd: self.amd })
     }

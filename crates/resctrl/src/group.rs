@@ -124,6 +124,7 @@ impl Group {
     ///
     /// # Errors
     /// The kernel's refusal: out of CLOSIDs or RMIDs, no ways left, or the name is taken.
+    #[doc(alias = "pqos_alloc_assign")]
     pub fn create(&self) -> Result<(), Error> {
         self.id.check()?;
         if self.id.is_default() {
@@ -149,6 +150,7 @@ impl Group {
     ///
     /// # Errors
     /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use.
+    #[doc(alias = "pqos_alloc_release")]
     pub fn remove(&self) -> Result<(), Error> {
         self.id.check()?;
         if self.id.is_default() {
@@ -228,6 +230,7 @@ impl Group {
     ///
     /// # Errors
     /// The kernel's refusal.
+    #[doc(alias("pqos_l3ca_set", "pqos_mba_set"))]
     pub fn set_schemata(&self, schemata: &Schemata) -> Result<(), Error> {
         if schemata.is_empty() {
             return Ok(());
@@ -289,6 +292,7 @@ impl Group {
     ///
     /// # Errors
     /// Where it cannot be read or makes no sense.
+    #[doc(alias = "pqos_alloc_assoc_get")]
     pub fn cpus(&self) -> Result<CpuSet, Error> {
         let text = self.read("cpus_list")?;
         text.trim().parse().map_err(|error| self.content("cpus_list", &text, error))
@@ -298,6 +302,7 @@ impl Group {
     ///
     /// # Errors
     /// The kernel's refusal.
+    #[doc(alias = "pqos_alloc_assoc_set")]
     pub fn set_cpus(&self, cpus: &CpuSet) -> Result<(), Error> {
         self.write("cpus_list", &format!("{cpus}\n"))
     }
@@ -326,6 +331,7 @@ impl Group {
     ///
     /// # Errors
     /// The kernel's refusal: there is no such thread, or it is somebody else's.
+    #[doc(alias = "pqos_alloc_assoc_set_pid")]
     pub fn add_thread(&self, tid: u32) -> Result<(), Error> {
         self.write("tasks", &format!("{tid}\n"))
     }
@@ -334,6 +340,7 @@ impl Group {
     ///
     /// # Errors
     /// Where the folder cannot be listed.
+    #[doc(alias = "pqos_mon_poll")]
     pub fn monitored(&self) -> Result<Vec<Reading>, Error> {
         monitor::read(self.fs.kernel(), &self.id.path()).map_err(|source| {
             Refused::new(format!("reading {}", self.place("mon_data")), source, None).into()

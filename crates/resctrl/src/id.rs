@@ -11,6 +11,7 @@ use crate::error::Error;
 
 /// Which group: the default one, one of control, or a monitor group below either. Printed as its path
 /// below the mount: ``, `a`, `a/mon_groups/m`.
+#[doc(alias("class_id", "CLOSID", "COS"))]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId {
     control: Option<String>,

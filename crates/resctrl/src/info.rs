@@ -14,6 +14,7 @@ use crate::mode::Mode;
 use crate::schemata::{Domain, Mask, Resource};
 
 /// Everything below `info/`.
+#[doc(alias("pqos_cap", "pqos_capability"))]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Info {
     /// Caches whose ways are shared out, by the resource's name.
@@ -27,6 +28,7 @@ pub struct Info {
 }
 
 /// A cache whose ways are shared out.
+#[doc(alias("pqos_cap_l3ca", "pqos_cap_l2ca"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheInfo {
     /// Groups that there can be, the default one included; with CDP, half as many as without.
@@ -152,6 +154,7 @@ impl Info {
 
     /// Groups that there can be, the default one included: the smallest number of all resources
     /// (kernel documentation, "num_closids"). `None` where nothing is shared out.
+    #[doc(alias("pqos_l3ca_get_cos_num", "pqos_mba_get_cos_num"))]
     pub fn num_closids(&self) -> Option<u32> {
         let caches = self.caches.values().map(|cache| cache.num_closids);
         caches.chain(self.bandwidths.values().map(|bandwidth| bandwidth.num_closids)).min()

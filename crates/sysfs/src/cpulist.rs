@@ -21,6 +21,7 @@ pub const MAX_CPU: CpuId = 65_535;
 /// assert_eq!(set.len(), 8);
 /// assert_eq!(set.to_string(), "0-3,8,10-12");
 /// ```
+#[doc(alias("hwloc_cpuset_t", "hwloc_bitmap_t"))]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CpuSet(BTreeSet<CpuId>);
 

@@ -36,6 +36,7 @@ pub fn pin_current_thread(cpu: CpuId) -> Result<(), PinError> {
 
 /// Lets the current thread run on these CPUs only. CPUs that are offline or outside of its
 /// cgroup are ignored by the kernel as long as one is left.
+#[doc(alias = "hwloc_set_cpubind")]
 pub fn set_affinity(cpus: &CpuSet) -> Result<(), PinError> {
     set_affinity_of(0, cpus)
 }
@@ -54,6 +55,7 @@ fn set_affinity_of(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {
 }
 
 /// The CPUs that the current thread may run on.
+#[doc(alias = "hwloc_get_cpubind")]
 pub fn affinity() -> io::Result<CpuSet> {
     let mut mask = [0u64; WORDS];
     bare::affinity(&mut mask)?;

@@ -7,6 +7,7 @@ use crate::root::FsRoot;
 use crate::units::Bytes;
 
 /// One cache and the CPUs that share it.
+#[doc(alias("HWLOC_OBJ_L1CACHE", "HWLOC_OBJ_L2CACHE", "HWLOC_OBJ_L3CACHE"))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 to 4.

@@ -28,6 +28,7 @@ pub use node::Node;
 pub use parts::{Core, CoreKind, Cpu, Die, Package};
 
 /// What the kernel tells of this computer's processors, caches and memory nodes.
+#[doc(alias = "hwloc_topology_t")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Topology {
     /// CPUs for which the machine has sockets or slots.
@@ -62,6 +63,7 @@ impl Topology {
     ///
     /// Fails only where not even the list of online CPUs can be had; everything else that is
     /// missing is noted in [`Topology::notes`].
+    #[doc(alias = "hwloc_topology_load")]
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
         let mut notes = Vec::new();
         let lists = cpu::Lists::read(root, &mut notes)?;

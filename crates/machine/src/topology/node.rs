@@ -9,6 +9,7 @@ use crate::units::Bytes;
 const DIR: &str = "/sys/devices/system/node";
 
 /// A NUMA node: memory at one distance from every CPU, with or without CPUs of its own.
+#[doc(alias = "HWLOC_OBJ_NUMANODE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// The kernel's number.
@@ -29,6 +30,7 @@ pub struct Node {
 
 impl Node {
     /// Distance to `other`, if firmware tells it.
+    #[doc(alias = "hwloc_distances_get")]
     pub fn distance(&self, other: u32) -> Option<u32> {
         self.distances.iter().find(|(node, _)| *node == other).map(|(_, distance)| *distance)
     }

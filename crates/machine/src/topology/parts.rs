@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpulist::{CpuId, CpuSet};
 
 /// A socket.
+#[doc(alias("HWLOC_OBJ_PACKAGE", "socket"))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Package {
     /// The kernel's `physical_package_id`.
@@ -14,6 +15,7 @@ pub struct Package {
 }
 
 /// A die within a package.
+#[doc(alias = "HWLOC_OBJ_DIE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Die {
     /// The kernel's `die_id`, unique within its package only.
@@ -25,6 +27,7 @@ pub struct Die {
 }
 
 /// A physical core.
+#[doc(alias = "HWLOC_OBJ_CORE")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Core {
     /// The kernel's `core_id`: unique within a package (and die) only, with gaps.
@@ -38,6 +41,7 @@ pub struct Core {
 }
 
 /// The two kinds of cores of a hybrid processor.
+#[doc(alias = "hwloc_cpukinds_get_info")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreKind {
@@ -48,6 +52,7 @@ pub enum CoreKind {
 }
 
 /// A CPU as the kernel counts them: a hardware thread.
+#[doc(alias = "HWLOC_OBJ_PU")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Its number.

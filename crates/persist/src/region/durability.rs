@@ -6,6 +6,7 @@ use std::fmt;
 /// what is asked for with `least` is met by itself and by everything after it. So who asks for
 /// [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works and yet nobody vouches
 /// for a power failure: [`Durability::survives_power_failure`] tells them apart.
+#[doc(alias("pmem2_granularity", "PMEM2_GRANULARITY_CACHE_LINE"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// Memory of this process, a memfd, a file on tmpfs, or a file on a disk that is memory itself: no
@@ -40,6 +41,7 @@ pub enum Domain {
 
 impl Durability {
     /// Whether a store is durable without a flush of its line: under eADR alone. Fences stay.
+    #[doc(alias = "pmem_has_auto_flush")]
     pub fn elides_flushes(self) -> bool {
         self == Durability::Persistent(Domain::Eadr)
     }

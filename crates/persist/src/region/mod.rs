@@ -89,6 +89,7 @@ impl Region {
     }
 
     /// How durable a store to the region can become.
+    #[doc(alias("pmem_is_pmem", "pmem2_map_get_store_granularity"))]
     pub fn durability(&self) -> Durability {
         self.explanation.durability()
     }
@@ -146,6 +147,7 @@ impl Region {
     /// for written all the same (fsync(2)): trying again proves nothing, and what was stored since the
     /// last success must be taken for lost. So the first failure stays: every later call returns it, as
     /// [`RegionError::Lost`].
+    #[doc(alias = "pmem_msync")]
     pub fn msync(&self, range: Range<usize>) -> Result<(), RegionError> {
         let Range { start, end } = range;
         if start > end || end > self.len {

@@ -32,6 +32,7 @@ impl Region {
     /// be made; too little room in the file system or in memory; a length that the device does not align to
     /// or does not have; something less durable than `least`. A file that was begun is removed again; only
     /// a process that is killed meanwhile leaves it.
+    #[doc(alias("pmem_map_file", "pmem2_map_new"))]
     pub fn create(path: impl AsRef<Path>, len: usize, least: Durability) -> Result<Region, RegionError> {
         let path = path.as_ref();
         check_len(len)?;
@@ -67,6 +68,7 @@ impl Region {
     /// read and written, a read-only file system, no room for its holes, something that is neither a
     /// file nor a device-DAX device, something less durable than `least`. A caller that needs a certain
     /// length compares [`Region::len`].
+    #[doc(alias("pmem_map_file", "pmem2_map_new"))]
     pub fn open(path: impl AsRef<Path>, least: Durability) -> Result<Region, RegionError> {
         let path = path.as_ref();
         let meta = std::fs::metadata(path).map_err(|error| not_opened(path, error))?;

@@ -117,6 +117,7 @@ impl<M: Memory> Consumer<M> {
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
+    #[doc(alias = "pmemlog_walk")]
     pub fn scan(&mut self, mut look: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), RingError> {
         let mut left = self.behind.latest(&Word(&self.memory, PUBLISHED))?;
         let (mut position, mut offset) = (self.behind.read(), self.offset);

@@ -104,6 +104,7 @@ impl<M: Memory> Producer<M> {
     ///
     /// # Errors
     /// As [`try_push`](Self::try_push), but never [`RingError::Full`].
+    #[doc(alias = "pmemlog_append")]
     #[inline]
     pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         match self.try_push(payload) {
@@ -136,6 +137,7 @@ impl<M: Memory> Producer<M> {
     ///
     /// # Errors
     /// [`RingError::Lost`]: an earlier batch was abandoned, and the medium failed.
+    #[doc(alias = "pmemlog_appendv")]
     pub fn batch(&mut self) -> Result<Batch<'_, M>, RingError> {
         self.settle()?;
         let (to, offset) = (self.ahead.published(), self.offset);

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert_eq!(Mask::run(4, 4), mask);
 /// assert!("".parse::<Mask>().is_err() && "0xf0".parse::<Mask>().is_err());
 /// ```
+#[doc(alias("CBM", "ways_mask"))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mask(pub u64);
 

@@ -167,6 +167,7 @@ impl Schemata {
     }
 
     /// The ways allowed in a cache.
+    #[doc(alias("pqos_l3ca_get", "pqos_l2ca_get"))]
     pub fn mask(&self, resource: &Resource, domain: Domain) -> Option<Mask> {
         match self.get(resource, domain)? {
             Setting::Mask(mask) => Some(*mask),
@@ -175,6 +176,7 @@ impl Schemata {
     }
 
     /// The bandwidth allowed.
+    #[doc(alias = "pqos_mba_get")]
     pub fn amount(&self, resource: &Resource, domain: Domain) -> Option<u64> {
         match self.get(resource, domain)? {
             Setting::Amount(amount) => Some(*amount),
@@ -202,11 +204,13 @@ impl Schemata {
     }
 
     /// Puts in a mask.
+    #[doc(alias("pqos_l3ca_set", "pqos_l2ca_set"))]
     pub fn set_mask(&mut self, resource: Resource, domain: Domain, mask: Mask) {
         self.set(resource, domain, Setting::Mask(mask));
     }
 
     /// Puts in a bandwidth.
+    #[doc(alias = "pqos_mba_set")]
     pub fn set_amount(&mut self, resource: Resource, domain: Domain, amount: u64) {
         self.set(resource, domain, Setting::Amount(amount));
     }

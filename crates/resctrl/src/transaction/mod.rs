@@ -140,6 +140,7 @@ impl Transaction {
     ///
     /// # Errors
     /// The kernel's refusal.
+    #[doc(alias = "pqos_alloc_assoc_set_pid")]
     pub fn move_process(&mut self, group: &GroupId, pid: u32) -> Result<usize, Error> {
         let mut moved = BTreeSet::new();
         loop {
@@ -160,6 +161,7 @@ impl Transaction {
     /// # Errors
     /// Where something cannot be put back, such as a pseudo-locked region that is in use; the journal stays
     /// then, and [`recover`] tries again.
+    #[doc(alias = "pqos_alloc_reset")]
     pub fn restore(&mut self) -> Result<Restored, Error> {
         let purpose = &self.record.header.head.purpose;
         let nothing = || Ok(Restored { purpose: purpose.clone(), ..Restored::default() });
