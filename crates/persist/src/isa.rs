@@ -10,7 +10,7 @@
 //! and with locked instructions; non-temporal stores are ordered by fences and locked instructions.
 
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::CpuidResult;
 use std::fmt;
 use std::str::FromStr;
 
@@ -179,16 +179,26 @@ impl fmt::Display for Width {
     }
 }
 
+/// What the processor says of itself in a leaf.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // Older toolchains have it as an unsafe function.
+    #[allow(unused_unsafe)]
+    // SAFETY: every x86-64 processor has CPUID, in user mode, too.
+    unsafe {
+        std::arch::x86_64::__cpuid_count(leaf, subleaf)
+    }
+}
+
 /// Whether the processor has the flush instruction: CPUID.01H:EDX.CLFSH\[19\],
 /// CPUID.(07H,0):EBX.CLFLUSHOPT\[23\] and .CLWB\[24\] (Intel SDM volume 2A, "CPUID").
 pub fn supports(flush: Flush) -> bool {
     let bit = |word: u32, bit: u32| word >> bit & 1 == 1;
     // CPUID exists on every x86-64 processor; leaf 0 tells whether leaf 7 may be asked.
-    let highest = __cpuid_count(0, 0).eax;
+    let highest = cpuid(0, 0).eax;
     match flush {
-        Flush::Clflush => bit(__cpuid_count(1, 0).edx, 19),
-        Flush::Clflushopt => highest >= 7 && bit(__cpuid_count(7, 0).ebx, 23),
-        Flush::Clwb => highest >= 7 && bit(__cpuid_count(7, 0).ebx, 24),
+        Flush::Clflush => bit(cpuid(1, 0).edx, 19),
+        Flush::Clflushopt => highest >= 7 && bit(cpuid(7, 0).ebx, 23),
+        Flush::Clwb => highest >= 7 && bit(cpuid(7, 0).ebx, 24),
     }
 }
 
@@ -285,7 +295,7 @@ pub unsafe fn prefetchw(p: *const u8) {
 /// Whether `sfence` waits for `clflush`: everywhere but on AMD's processors before `clflushopt`, where only
 /// `mfence` does (AMD APM volume 3, "CLFLUSH").
 pub fn sfence_orders_clflush() -> bool {
-    let vendor = __cpuid_count(0, 0);
+    let vendor = cpuid(0, 0);
     // "AuthenticAMD" and "HygonGenuine", in EBX, EDX, ECX.
     let amd = [[vendor.ebx, vendor.edx, vendor.ecx]].iter().any(|words| {
         *words == [0x6874_7541, 0x6974_6e65, 0x444d_4163] || *words == [0x6f67_7948, 0x6e65_476e, 0x656e_6975]

@@ -272,8 +272,7 @@ impl fmt::Display for Policy {
 impl Fingerprint {
     /// That of the processor this runs on.
     pub fn here() -> Self {
-        use std::arch::x86_64::__cpuid;
-        let (first, second) = (__cpuid(0), __cpuid(1));
+        let (first, second) = (crate::isa::cpuid(0, 0), crate::isa::cpuid(1, 0));
         let bytes: Vec<u8> =
             [first.ebx, first.edx, first.ecx].into_iter().flat_map(u32::to_le_bytes).collect();
         let vendor: String =

@@ -84,7 +84,7 @@ fn words_and_values_that_make_no_sense() {
         ("schema = 1\n", "", "missing field `schema`"),
         ("schema = 1", "schema = 1\nseeed = 3", "did you mean `seed`"),
         ("schema = 1", "schema = 1\nseed = -1", "line 2, column"),
-        ("schema = 1", "schema = 1\naa = 1", "an A/A run takes"),
+        ("schema = 1", "schema = 1\naa = 1", "at least 2 trials"),
         ("name = \"good\"", "name = \"../up\"", "cannot be a folder's name"),
         ("name = \"good\"", "name = \"\"", "cannot be a folder's name"),
         ("metric = \"victim\"", "metric = \"victm\"", "did you mean 'victim'"),

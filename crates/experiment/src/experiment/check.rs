@@ -117,7 +117,9 @@ impl Experiment {
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|trials| trials < 2 || trials > most) {
-            return Some(format!("an A/A run takes from 2 trials to {most}, as many as the experiment has"));
+            return Some(format!(
+                "an A/A run takes at least 2 trials, and at most the {most} of the experiment"
+            ));
         }
         self.measure.problem()
     }
