@@ -23,7 +23,6 @@ mod experiment;
 mod explain;
 mod histogram;
 pub mod html;
-pub mod json;
 mod latencies;
 mod lock;
 pub mod numbers;

@@ -20,10 +20,11 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     (
         "ringfence",
         &[
+            "json",
             "report",
             "studies",
             "engine",
@@ -37,7 +38,8 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "sysfs",
         ],
     ),
-    ("report", &["studies", "analysis", "dataset", "experiment", "machine", "resctrl", "sysfs"]),
+    ("json", &["report", "studies", "analysis", "dataset", "experiment", "machine", "resctrl"]),
+    ("report", &["studies", "analysis", "experiment", "machine", "resctrl", "sysfs"]),
     (
         "studies",
         &[

@@ -5,9 +5,9 @@ mod support;
 
 use std::path::Path;
 
+use ringfence_json as json;
 use ringfence_machine::fixtures;
 use ringfence_report::html::{Compared, Digest};
-use ringfence_report::json;
 use ringfence_studies::fixtures::survey_in;
 use ringfence_studies::lock::Misses;
 use ringfence_studies::survey::Survey;

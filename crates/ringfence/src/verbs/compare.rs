@@ -1,8 +1,8 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
 use ringfence_dataset::Dataset;
+use ringfence_json as json;
 use ringfence_report::html::{self, Compared};
-use ringfence_report::json;
 use ringfence_studies::compare::{self, Side};
 
 use crate::args::Compare;

@@ -1,7 +1,7 @@
 //! `topology` and `doctor`.
 
+use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_report::json;
 
 use crate::args::Inspect;
 use crate::failure::Failure;

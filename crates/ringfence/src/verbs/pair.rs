@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
+use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_report::json;
 use ringfence_studies::pair::{self, Question};
 use ringfence_studies::study::Here;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use ringfence_json::{self as json, Gone, PutBack};
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;
-use ringfence_report::json::{self, Gone, PutBack};
 use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 

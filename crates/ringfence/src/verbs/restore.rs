@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use ringfence_changes::{Left, Whose};
 use ringfence_engine::isolation;
+use ringfence_json::{self as json, LeftBehind};
 use ringfence_machine::root::FsRoot;
-use ringfence_report::json::{self, LeftBehind};
 use ringfence_resctrl::transaction::{self, Pending};
 use ringfence_resctrl::{Options, Resctrl};
 

@@ -1,8 +1,8 @@
 //! `show`: a dataset again, from its samples.
 
 use ringfence_dataset::{Dataset, text_file};
+use ringfence_json as json;
 use ringfence_report::html::Digest;
-use ringfence_report::json;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 use ringfence_studies::tune;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringfence_report::json;
+use ringfence_json as json;
 use ringfence_studies::survey::{self, Depth, Options};
 
 use crate::args::Survey;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
+use ringfence_json as json;
 use ringfence_machine::units::Bytes;
-use ringfence_report::json;
 use ringfence_studies::study::Here;
 use ringfence_studies::tune::{self, Question, Tuned};
 

@@ -126,12 +126,12 @@ impl<'a> From<&'a survey::NeighbourRow> for NeighbourRow<'a> {
 
 impl<'a> From<&'a answer::Answer> for Answer<'a> {
     fn from(answer: &'a answer::Answer) -> Self {
-        Self { headline: crate::survey::headline(answer), blocks: &answer.blocks, harms: &answer.harms }
+        Self { headline: ringfence_report::headline(answer), blocks: &answer.blocks, harms: &answer.harms }
     }
 }
 
 impl<'a> From<&'a Advice> for Advised<'a> {
     fn from(advice: &'a Advice) -> Self {
-        Self { sentence: crate::survey::advice(advice), advice }
+        Self { sentence: ringfence_report::advice(advice), advice }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Document;
 use super::case::{Case, cases};
-use crate::html::Compared;
+use ringfence_report::html::Compared;
 
 /// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the setting that was
 /// left in place, and what somebody else has set in resctrl meanwhile.

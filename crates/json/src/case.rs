@@ -7,7 +7,7 @@ use ringfence_analysis::results::{self, CaseResult, CoRunner};
 use ringfence_experiment::class::Class;
 use serde::Serialize;
 
-use crate::sentence::sentence;
+use ringfence_report::sentence;
 
 #[derive(Serialize)]
 pub(super) struct Case<'a> {

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::Document;
 use super::case::{Case, cases};
-use crate::html::Digest;
+use ringfence_report::html::Digest;
 
 #[derive(Serialize)]
 struct Experiment<'a> {
