@@ -6,6 +6,7 @@
 
 mod answers;
 mod case;
+mod census;
 mod experiment;
 mod looks;
 mod survey;
@@ -13,6 +14,7 @@ mod survey;
 use serde::Serialize;
 
 pub use answers::{comparisons, pairs, proof, tuned};
+pub use census::{census, census_diff};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, put_back, resctrl,

@@ -16,6 +16,7 @@
 
 mod aa;
 mod cases;
+mod census;
 mod classes;
 mod compare;
 mod doctor;
@@ -42,6 +43,7 @@ mod tune;
 
 pub use aa::aa;
 pub use cases::cases;
+pub use census::{census, census_diff};
 pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use doctor::{doctor, doctor_brief};

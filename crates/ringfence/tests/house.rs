@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     (
         "ringfence",
         &[
@@ -36,10 +36,11 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "changes",
             "persist",
             "sysfs",
+            "trace",
         ],
     ),
-    ("json", &["report", "studies", "analysis", "dataset", "experiment", "machine", "resctrl"]),
-    ("report", &["studies", "analysis", "experiment", "machine", "resctrl", "sysfs"]),
+    ("json", &["report", "studies", "analysis", "dataset", "experiment", "machine", "resctrl", "trace"]),
+    ("report", &["studies", "analysis", "experiment", "machine", "resctrl", "sysfs", "trace"]),
     (
         "studies",
         &[
@@ -62,6 +63,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("machine", &["resctrl", "changes", "sysfs"]),
     ("resctrl", &["changes", "sysfs"]),
     ("changes", &["sysfs"]),
+    ("trace", &["persist"]),
     ("crashcheck", &["persist"]),
     ("persist", &["sysfs"]),
     ("sysfs", &[]),

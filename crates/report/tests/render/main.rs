@@ -3,6 +3,7 @@
 
 mod advice;
 mod cases;
+mod census;
 mod compare;
 mod consistency;
 mod golden;

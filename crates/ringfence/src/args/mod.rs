@@ -1,6 +1,7 @@
 //! What can be asked. Help, manual pages, completions and hints all follow these definitions.
 
 mod answers;
+mod code;
 mod common;
 mod datasets;
 mod front;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
+pub use code::Census;
 pub use common::{Measuring, Output, Placement};
 pub use datasets::{Compare, Report, Show};
 pub use front::{command, parse};
@@ -71,6 +73,11 @@ pub enum Verb {
     /// Measures a task against itself many times, and says how often this machine shows an effect
     /// that is not there, and how small an effect it can detect.
     Aa(Box<Aa>),
+    /// Count flushes, fences, non-temporal stores in programs' code
+    ///
+    /// Reads program files, libraries, object files and archives, and counts every flush, fence, non-temporal store and
+    /// locked instruction in them, by function. Nothing is run.
+    Census(Census),
     /// Run an experiment file, or resume a run that was cut short
     Run(Box<Run>),
     /// Repeat published experiments, and compare the figures

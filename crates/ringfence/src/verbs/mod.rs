@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod aa;
+mod census;
 mod compare;
 mod completions;
 mod explain;
@@ -41,6 +42,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
         Verb::Pair(pair) => pair::run(&pair),
         Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
+        Verb::Census(census) => census::run(&census),
         Verb::Run(run) => run::run(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),

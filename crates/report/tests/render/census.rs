@@ -1,0 +1,88 @@
+//! What the code of programs has.
+
+use ringfence_persist::Flush;
+use ringfence_trace::census::{Census, Change, File, Function, Unread};
+use ringfence_trace::code::{Counts, Operation};
+
+use crate::golden::check;
+
+const CLWB: Operation = Operation::Flush(Flush::Clwb);
+
+fn counts(all: &[(Operation, u64)]) -> Counts {
+    let mut counts = Counts::default();
+    for (operation, count) in all {
+        (0..*count).for_each(|_| counts.add(*operation));
+    }
+    counts
+}
+
+fn file(path: &str, member: Option<&str>, functions: &[(&str, Counts)]) -> File {
+    let mut total = Counts::default();
+    functions.iter().for_each(|(_, counts)| total += *counts);
+    let function =
+        |(name, counts): &(&str, Counts)| Function { name: (*name).into(), counts: *counts, sites: vec![] };
+    File {
+        path: path.into(),
+        member: member.map(Into::into),
+        code_bytes: 298_496,
+        counts: total,
+        functions: functions.iter().map(function).collect(),
+    }
+}
+
+fn store() -> File {
+    file(
+        "/usr/lib/libstore.so.1",
+        None,
+        &[
+            ("store_persist", counts(&[(CLWB, 2), (Operation::Sfence, 1)])),
+            (
+                "store_copy(std::vector<unsigned char, std::allocator<unsigned char> > const&, unsigned long)",
+                counts(&[(Operation::NonTemporal, 1208), (Operation::Sfence, 3)]),
+            ),
+            ("store_lock", counts(&[(Operation::Locked, 14)])),
+        ],
+    )
+}
+
+#[test]
+fn one_file_and_its_functions() {
+    let census = Census { files: vec![store()], unread: vec![] };
+    check("census", |style| ringfence_report::census(&census, false, style));
+    check("census-all", |style| ringfence_report::census(&census, true, style));
+}
+
+#[test]
+fn several_files_and_what_cannot_be_read() {
+    let none = file("/usr/lib/libnone.so", None, &[("count", counts(&[(Operation::Locked, 3)]))]);
+    let member = file("/usr/lib/libstore.a", Some("flush.o"), &[("flush", counts(&[(CLWB, 1)]))]);
+    let unread =
+        Unread { path: "/usr/lib/libarm.so".into(), why: "its code is for Aarch64, not for x86".into() };
+    let census = Census { files: vec![none, member, store()], unread: vec![unread] };
+    check("census-several", |style| ringfence_report::census(&census, false, style));
+}
+
+#[test]
+fn code_without_any() {
+    let census = Census { files: vec![file("./hello", None, &[])], unread: vec![] };
+    check("census-none", |style| ringfence_report::census(&census, false, style));
+    check("census-nothing", |style| ringfence_report::census(&Census::default(), false, style));
+}
+
+#[test]
+fn two_builds() {
+    let changes = [
+        Change {
+            function: "store_persist".into(),
+            before: counts(&[(CLWB, 2), (Operation::Sfence, 2)]),
+            after: counts(&[(CLWB, 2), (Operation::Sfence, 1)]),
+        },
+        Change {
+            function: "store_copy".into(),
+            before: Counts::default(),
+            after: counts(&[(Operation::NonTemporal, 1208)]),
+        },
+    ];
+    check("census-diff", |style| ringfence_report::census_diff(&changes, style));
+    check("census-same", |style| ringfence_report::census_diff(&[], style));
+}

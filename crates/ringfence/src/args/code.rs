@@ -1,0 +1,41 @@
+//! The verbs that look at programs.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+/// `census`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nothing is run: what stands in the code is counted, not what is executed.
+  ringfence census ./my-program
+  ringfence census --diff old/libstore.so new/libstore.so")]
+#[command(after_long_help = "\
+Nothing is run. The counts say what stands in the code, not what is executed. 'nt store' counts non-temporal stores \
+(movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
+prefix and xchg with memory, which are full fences, too.
+
+Examples:
+  ringfence census ./my-program
+  ringfence census /usr/lib/x86_64-linux-gnu --json
+  ringfence census --package libpmem1
+  ringfence census --diff old/libstore.so new/libstore.so")]
+pub struct Census {
+    /// A program, library, object file or archive, or a folder of them
+    ///
+    /// Links within a folder are not followed. Files in it that are for another processor are listed and passed over.
+    #[arg(value_name = "PATH", required_unless_present = "package")]
+    pub paths: Vec<PathBuf>,
+    /// An installed Debian package; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub package: Vec<String>,
+    /// Compare with this older build, function by function
+    #[arg(long, value_name = "OLD", conflicts_with = "package")]
+    pub diff: Option<PathBuf>,
+    /// List functions with only locked or lfence, too
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,120 @@
+//! `census`, of this program and of what a compiler makes.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use support::{Folder, ringfence, ringfence_in, skip};
+
+const SOURCE: &str = r#"
+#include <immintrin.h>
+void store(char *p) { _mm_stream_si64((long long *)p, 1); _mm_sfence(); }
+__attribute__((target("clflushopt"))) void flush(char *p) { _mm_clflushopt(p); }
+#ifdef NEWER
+__attribute__((target("clwb"))) void flush_better(char *p) { _mm_clwb(p); _mm_sfence(); }
+#else
+void fence(void) { _mm_sfence(); _mm_sfence(); }
+#endif
+int add(int *p) { return __sync_fetch_and_add(p, 1); }
+"#;
+
+// Two builds, or none where there is no compiler.
+fn built(folder: &Folder) -> bool {
+    let source = folder.path().join("store.c");
+    fs::write(&source, SOURCE).unwrap();
+    let build = |name: &str, flag: &str| {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-shared", "-fPIC", flag, "-o", name, "store.c"]).current_dir(folder.path());
+        gcc.status().is_ok_and(|status| status.success())
+    };
+    let all = build("old.so", "-DOLDER") && build("new.so", "-DNEWER");
+    if !all {
+        skip("there is no gcc");
+    }
+    all
+}
+
+#[test]
+fn functions_are_listed_with_what_they_have() {
+    let folder = Folder::new();
+    if !built(&folder) {
+        return;
+    }
+    let said = ringfence_in(folder.path(), &["census", "old.so"]);
+    let row = |name: &str| {
+        let lines = said.ok().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.into_iter().find(|line| line.starts_with(&format!("{name} ")))
+    };
+    // clflushopt, non-temporal stores, sfence, locked
+    assert_eq!(row("store").unwrap(), "store . 1 1 .");
+    assert_eq!(row("flush").unwrap(), "flush 1 . . .");
+    assert_eq!(row("fence").unwrap(), "fence . . 2 .");
+    assert_eq!(row("whole file").unwrap(), "whole file 1 1 3 1");
+    assert!(row("add").is_none() && said.said().contains("--all shows them"), "{}", said.stdout);
+    let all = ringfence_in(folder.path(), &["census", "old.so", "--all"]);
+    assert!(all.ok().contains("\nadd ") && !all.said().contains("--all shows them"), "{}", all.stdout);
+
+    let found = ringfence_in(folder.path(), &["census", "old.so", "--json"]).json();
+    assert_eq!(found["schema"], "ringfence/census/1");
+    assert_eq!((&found["total"]["sfence"], &found["total"]["clflushopt"]), (&3.into(), &1.into()));
+    let functions = found["files"][0]["functions"].as_array().unwrap();
+    let names: Vec<&str> = functions.iter().map(|function| function["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["store", "flush", "fence", "add"]);
+
+    // A folder has both; what is no program is passed over.
+    let both = ringfence_in(folder.path(), &["census", "."]);
+    assert!(both.said().contains("2 files") && both.said().contains("all files"), "{}", both.stdout);
+}
+
+#[test]
+fn two_builds_are_told_apart() {
+    let folder = Folder::new();
+    if !built(&folder) {
+        return;
+    }
+    let changes = ringfence_in(folder.path(), &["census", "--diff", "old.so", "new.so", "--json"]).json();
+    let changed: Vec<&str> =
+        changes["changes"].as_array().unwrap().iter().map(|one| one["function"].as_str().unwrap()).collect();
+    assert_eq!(changed, ["fence", "flush_better"]);
+    assert_eq!(changes["changes"][1]["after"]["clwb"], 1);
+    let said = ringfence_in(folder.path(), &["census", "--diff", "old.so", "new.so"]);
+    assert!(
+        said.said().contains("fence . 2 → 0") && said.said().contains("flush_better 0 → 1 0 → 1"),
+        "{}",
+        said.stdout
+    );
+    let same = ringfence_in(folder.path(), &["census", "--diff", "old.so", "old.so"]);
+    assert!(same.said().contains("No function differs"), "{}", same.stdout);
+}
+
+#[test]
+fn this_program_has_what_it_measures() {
+    let found = ringfence(&["census", "--json", env!("CARGO_BIN_EXE_ringfence")]).json();
+    for operation in ["clflush", "clflushopt", "clwb", "nt store", "sfence", "mfence", "lfence", "locked"] {
+        assert!(found["total"][operation].as_u64().unwrap() > 0, "{operation}: {}", found["total"]);
+    }
+}
+
+#[test]
+fn what_has_no_code_is_refused_in_a_sentence() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("text"), "hello").unwrap();
+    fs::write(folder.path().join("empty"), "").unwrap();
+    for (args, part) in [
+        (&["census"][..], "needs PATH"),
+        (&["census", "none"], "cannot be read"),
+        (&["census", "text"], "not an ELF file"),
+        (&["census", "empty"], "not an ELF file"),
+        (&["census", "/dev/null"], "neither a file nor a folder"),
+        (&["census", "--package", "no-such-package"], "no package 'no-such-package' is installed"),
+        (&["census", "--diff", "text", "text"], "not an ELF file"),
+        (&["census", "--diff", "text", "text", "empty"], "one PATH"),
+        (&["census", "--diff", "text"], "needs PATH"),
+    ] {
+        let output = ringfence_in(folder.path(), args);
+        assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
+    }
+}

@@ -1,0 +1,109 @@
+//! The static census: every flush, fence, non-temporal store and locked instruction in program files, by function.
+//!
+//! Code is read from symbol to symbol, as `objdump -d` reads it, so that data between functions does not hide what
+//! follows it. Data within a function may still be taken for code, and the counts say what stands in a file, not what
+//! is executed.
+
+mod diff;
+mod files;
+mod sweep;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::code::{Counts, Operation};
+
+pub use diff::{Change, diff};
+pub use files::{CensusError, of, of_package};
+
+/// What was found in several files.
+#[derive(Debug, Default, Serialize)]
+pub struct Census {
+    /// Every file with code for x86, in the order of their paths; of an archive, every member.
+    pub files: Vec<File>,
+    /// What could not be read, each with the reason.
+    pub unread: Vec<Unread>,
+}
+
+impl Census {
+    /// Adds what was found elsewhere.
+    pub fn add(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.unread.extend(other.unread);
+    }
+
+    // Several threads find files in any order. Members of an archive stay in that of the archive.
+    fn sort(&mut self) {
+        self.files.sort_by(|a, b| a.path.cmp(&b.path));
+        self.unread.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
+    /// How many there are of each in all files.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        self.files.iter().for_each(|file| total += file.counts);
+        total
+    }
+}
+
+/// A file that was found and could not be read.
+#[derive(Debug, Serialize)]
+pub struct Unread {
+    /// Which.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
+    /// Why, in words that follow its name and a colon.
+    pub why: String,
+}
+
+/// What was found in a file.
+#[derive(Debug, Serialize)]
+pub struct File {
+    /// Which.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
+    /// The member, of an archive.
+    pub member: Option<String>,
+    /// Bytes of code.
+    pub code_bytes: u64,
+    /// How many there are of each.
+    pub counts: Counts,
+    /// The functions that have any, in the order of the file.
+    pub functions: Vec<Function>,
+}
+
+impl File {
+    /// The path, and the member of an archive behind it in brackets.
+    pub fn name(&self) -> String {
+        match &self.member {
+            Some(member) => format!("{}({member})", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+}
+
+/// What was found in a function.
+#[derive(Debug, Serialize)]
+pub struct Function {
+    /// Its name, readable; of code without a symbol, the section and the address.
+    pub name: String,
+    /// How many there are of each.
+    pub counts: Counts,
+    /// Every one, in the order of addresses.
+    pub sites: Vec<Site>,
+}
+
+/// An instruction that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// Its address, as addresses in the file go.
+    pub address: u64,
+    /// What it does.
+    pub operation: Operation,
+}
+
+// A name that is no text is given as nearly as text can.
+fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}

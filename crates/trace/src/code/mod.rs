@@ -1,0 +1,9 @@
+//! Code: which instruction does what for durability, and where the functions of a file are.
+
+mod functions;
+mod image;
+mod operation;
+
+pub use functions::{Function, Functions};
+pub use image::{Image, ImageError, Piece, Section, is_elf};
+pub use operation::{Counts, Operation};
