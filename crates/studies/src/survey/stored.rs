@@ -49,6 +49,12 @@ impl Survey {
         let mut survey = read(dir)?;
         let mut datasets = study::datasets(dir)?;
         datasets.sort_by_key(|dataset| place(dataset.plan.experiment.kind.as_ref()));
+        let is_cost = |dataset: &Dataset| dataset.plan.experiment.kind == Some(Kind::SurveyCost);
+        // It is measured first, so that it is there where anything is.
+        if !datasets.is_empty() && !datasets.iter().any(is_cost) {
+            let missing = "the part 'cost' is missing, so that the rest cannot be judged: copy the folder again, complete";
+            return Err(DatasetError::usage(dir, missing));
+        }
         for dataset in &datasets {
             survey.add(&dataset.into());
             look(dataset);

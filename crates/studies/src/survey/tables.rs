@@ -138,10 +138,11 @@ impl Survey {
         }
     }
 
-    /// A rate that every writer of [`BESIDE`] blocks reached beside every victim.
+    /// A rate that every writer of [`BESIDE`] blocks reached beside every victim at its full rate. Paced writers do not
+    /// count: they would set a lower pace each time.
     pub fn slowest_writer(&self) -> Option<Rate> {
         let rows = self.neighbours.iter().flat_map(|table| &table.rows);
-        let rows = rows.filter(|row| row.block == Some(BESIDE));
+        let rows = rows.filter(|row| !row.paced && row.block == Some(BESIDE));
         let rates = rows.flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
         let lowest = rates.min_by(f64::total_cmp)?;
         // A round figure a little below: a pace is to be met by everybody.
