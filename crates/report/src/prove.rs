@@ -7,8 +7,8 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::control::LEAST_RATIO;
 use ringfence_studies::prove::{
-    ATTEMPTS, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM, Verdict,
-    started_in_group,
+    ATTEMPTS, Candidate, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM,
+    Verdict, started_in_group,
 };
 
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
@@ -363,14 +363,9 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 slowdown_estimate(&tried.victim)
             )
         }
-        (Verdict::Missed, None) if proof.tried.iter().all(|tried| tried.victim.is_err()) => format!(
-            "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}, and {}.",
-            slowdown_estimate(&proof.beside),
-            if proof.tried.is_empty() {
-                "no lever was tried"
-            } else {
-                "no lever could be measured in the time"
-            }
+        (Verdict::Missed, None) if proof.tried.is_empty() => format!(
+            "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}, and no lever was tried.",
+            slowdown_estimate(&proof.beside)
         ),
         (Verdict::Missed, None) => {
             format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
@@ -386,17 +381,32 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 closest(proof, "; at first the closest was")
             )
         }
-        (Verdict::Met | Verdict::Undecided, last) => {
-            let with = last.map_or("Beside the unchanged aggressor".to_string(), |last| {
-                format!("With '{}'", clean(&last.tried.candidate.arm.name))
-            });
+        (Verdict::Met | Verdict::Undecided, _) => {
             said.besides.push(
                 "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell.".into(),
             );
-            match last.map_or(&proof.beside, |last| &last.tried.victim) {
-                Err(reason) => format!("{with}, the victim's slowdown is not known: {reason}."),
-                known => format!(
-                    "{with}, the victim's slowdown of {} may be on either side of the budget of {budget}.",
+            let with = |lever: Option<&Candidate>| {
+                lever.map_or("Beside the unchanged aggressor".to_string(), |lever| {
+                    format!("With '{}'", clean(&lever.arm.name))
+                })
+            };
+            match proof.open() {
+                None => format!(
+                    "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}. Which lever helps is \
+                     not known yet.",
+                    slowdown_estimate(&proof.beside)
+                ),
+                Some((lever, Err(reason))) => {
+                    format!("{}, the victim's slowdown is not known: {reason}.", with(lever))
+                }
+                Some((lever, Ok(known))) if known.high <= 1.0 + share => format!(
+                    "{}, the victim's slowdown of {} seems to be within the budget of {budget}; it was not measured again.",
+                    with(lever),
+                    slowdown_estimate(&Ok(*known))
+                ),
+                Some((lever, known)) => format!(
+                    "{}, the victim's slowdown of {} may be on either side of the budget of {budget}.",
+                    with(lever),
                     slowdown_estimate(known)
                 ),
             }

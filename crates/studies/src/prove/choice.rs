@@ -43,15 +43,21 @@ const SAME_PRICE: f64 = 0.01;
 
 /// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest, and
 /// among equally cheap ones the one beside which the victim is fastest. Their intervals may reach beyond
-/// the budget: whether they meet it, the confirmation decides.
+/// the budget: whether they meet it, the confirmation decides. Behind them come those that seem to miss it and may
+/// meet it, since their intervals reach into the budget.
 pub fn candidates(tried: &[Tried], budget: f64) -> Vec<usize> {
     let slowdown =
         |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
-    let mut fit: Vec<usize> =
-        (0..tried.len()).filter(|&i| slowdown(i) <= 1.0 + budget && tried[i].cost().is_finite()).collect();
+    let at_best = |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.low);
+    let priced = (0..tried.len()).filter(|&i| tried[i].cost().is_finite());
+    let (mut fit, mut open): (Vec<usize>, Vec<usize>) = priced
+        .filter(|&i| at_best(i).min(slowdown(i)) <= 1.0 + budget)
+        .partition(|&i| slowdown(i) <= 1.0 + budget);
     // Steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
     let step = |index: usize| (tried[index].cost().ln() / SAME_PRICE).round() as i64;
     fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(slowdown(a).total_cmp(&slowdown(b))));
+    open.sort_by(|&a, &b| slowdown(a).total_cmp(&slowdown(b)));
+    fit.extend(open);
     fit
 }
 
@@ -92,7 +98,8 @@ mod tests {
             tried("gains", around(1.02), Price::Slowdown(around(0.8))),
         ];
         assert_eq!(candidates(&all, 0.05), [7, 3, 4, 2, 1]);
-        assert_eq!(candidates(&all, 0.005), [1]);
+        // What may meet the budget comes last, the nearest first.
+        assert_eq!(candidates(&all, 0.005), [1, 3, 7]);
         assert!(candidates(&all[..1], 0.05).is_empty());
     }
 }

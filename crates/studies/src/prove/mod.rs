@@ -26,7 +26,7 @@ mod worked;
 pub use choice::{Price, Tried};
 pub use control::Control;
 pub use keep::keep;
-pub use lever::started_in_group;
+pub use lever::{Candidate, started_in_group};
 pub use levers::names as lever_names;
 pub use proof::{Confirmation, Proof, Verdict};
 pub use question::{Files, Question, Record};

@@ -135,7 +135,7 @@ impl Proof {
     pub fn next(&self) -> Option<usize> {
         if matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
             || self.confirmations.len() >= super::ATTEMPTS
-            || self.confirmations.last().is_some_and(|last| last.met != Some(false))
+            || self.confirmations.last().is_some_and(|last| last.met == Some(true))
         {
             return None;
         }
@@ -148,6 +148,25 @@ impl Proof {
             .map(|index| &self.tried[index].candidate)
             .find(|candidate| !done(candidate))?;
         self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
+    }
+
+    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and the victim's
+    /// slowdown beside it. `None` where nothing that was measured may be on either side of the budget.
+    pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
+        let budget = self.record.question.budget.0;
+        let again = self.confirmations.iter().find(|one| one.met.is_none());
+        let confirmed = |tried: &Tried| {
+            self.confirmations.iter().any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
+        };
+        let open = |tried: &&Tried| !confirmed(tried) && side(&tried.victim, budget) != Some(false);
+        let lever = again.map(|one| &one.tried).or_else(|| {
+            // The nearest to the budget of those that were measured, or else any.
+            let figure =
+                |tried: &&Tried| tried.victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
+            self.tried.iter().filter(open).min_by(|a, b| figure(a).total_cmp(&figure(b)))
+        });
+        let lever = lever.map(|tried| (Some(&tried.candidate), &tried.victim));
+        lever.or_else(|| (!self.baseline_is_decided()).then_some((None, &self.beside)))
     }
 
     /// Whether a lever must be sought: the baseline has not shown that the budget is met.
@@ -166,15 +185,18 @@ fn verdict(
     if beside == Some(true) {
         return Verdict::NothingNeeded;
     }
-    match confirmations.last().map(|last| last.met) {
-        Some(Some(true)) => Verdict::Met,
-        Some(None) => Verdict::Undecided,
-        Some(Some(false)) => Verdict::Missed,
-        // What was seen once, of many, and misses the budget by its figure is not worth a confirmation.
-        None if beside == Some(false) && levers && choice::candidates(tried, budget).is_empty() => {
-            Verdict::Missed
-        }
-        None => Verdict::Undecided,
+    if confirmations.iter().any(|confirmation| confirmation.met == Some(true)) {
+        return Verdict::Met;
+    }
+    // Missed is said where each is known to miss it: when it was measured again, or else when it was tried.
+    let misses = |tried: &Tried| {
+        let again = confirmations.iter().find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
+        again.map_or_else(|| side(&tried.victim, budget), |again| again.met) == Some(false)
+    };
+    if beside == Some(false) && levers && tried.iter().all(misses) {
+        Verdict::Missed
+    } else {
+        Verdict::Undecided
     }
 }
 

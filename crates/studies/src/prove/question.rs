@@ -177,7 +177,10 @@ impl Files {
         match (record.schema, record.kind.as_str()) {
             (1..=SCHEMA, "prove") => Ok(Record { schema: SCHEMA, ..record }),
             (1..=SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
-            (newer, _) => Err(damaged(format!("schema {newer} is not known: this program reads {SCHEMA}"))),
+            (newer, _) => Err(format!(
+                "{}: schema {newer} is newer than this program, which reads 1 to {SCHEMA}: use a newer ringfence",
+                path.display()
+            )),
         }
     }
 }

@@ -57,7 +57,7 @@ impl OtherPlacement {
             lever: self.name().into(),
             arm: Arm::new(&format!("placement {word} (CPUs {cpus})"), &[VICTIM, &name], Some(ALONE)),
             role: Some(role),
-            keep: format!("start the aggressor on CPUs {cpus}"),
+            keep: format!("start the aggressor on CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" }),
             commands: vec![started(&["taskset", "-c", &cpus.to_string()], context.aggressor)],
             caveat: None,
             price_in_cpu_time: false,
