@@ -91,6 +91,20 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
         verdict(shown.ok()).lines().take(8).collect::<Vec<_>>(),
         verdict(text).lines().take(8).collect::<Vec<_>>()
     );
+
+    // What is newer, or lacks a part, is not judged by the rest.
+    let refused = |part: &str| {
+        let output = ringfence_in(folder.path(), &["show", "proof"]);
+        assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{}", output.stderr);
+        assert!(output.stderr.contains(part) && output.stderr.lines().count() == 1, "{}", output.stderr);
+    };
+    let record = folder.path().join("proof/question.json");
+    let written = fs::read_to_string(&record).unwrap();
+    fs::write(&record, written.replacen("\"schema\": 2", "\"schema\": 9", 1)).unwrap();
+    refused("schema 9 is newer than this program");
+    fs::write(&record, written).unwrap();
+    fs::remove_dir_all(folder.path().join("proof/baseline")).unwrap();
+    refused("proof/baseline is missing");
 }
 
 #[test]
@@ -122,6 +136,15 @@ fn a_proof_goes_on_where_it_was_killed() {
     wait_for_steps(&folder.path().join("proof/baseline"), 3);
     run.signal(libc::SIGKILL);
     run.wait();
+    let shown = ringfence_in(folder.path(), &["show", "proof"]);
+    assert!(
+        shown.said().contains("cut short; continue with: ringfence prove --resume proof"),
+        "{}",
+        shown.stdout
+    );
+    let wrong = ringfence_in(folder.path(), &["run", "--resume", "proof"]);
+    assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("ringfence prove --resume proof"), "{}", wrong.stderr);
     let again = ringfence_in(folder.path(), &["prove", "--resume", "proof", "--quiet"]);
     assert!(again.said().contains("'GENTLE=yes' keeps the victim"), "{}", again.stdout);
 }

@@ -47,15 +47,30 @@ pub fn is_ours(dir: &Path) -> bool {
     ["manifest.json", "survey.json", "question.json"].iter().any(|file| dir.join(file).is_file())
 }
 
-/// The answer of `prove` again, from its folder.
-pub fn proof(dir: &Path) -> Result<Proof, Failure> {
-    let record = Files::of(dir).read().map_err(Failure::Failed)?;
+/// The answer of `prove` again, from its folder, and why it is not the last word, where it was cut short.
+pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
+    let files = Files::of(dir);
+    let record = files.read().map_err(Failure::Usage)?;
     // Where the victim's control has refused a verdict, nothing else was measured.
     let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
     let datasets = match study::datasets(dir) {
         Err(_) if refused => Vec::new(),
         found => found?,
     };
+    let baseline = datasets.iter().any(|dataset| dataset.dir == files.baseline());
+    if !baseline && !refused {
+        return Err(incomplete(&files.baseline()));
+    }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
-    Ok(Proof::new(&record, &stages))
+    let cut_short = study::cut_short(&datasets)
+        .map(|why| format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)));
+    Ok((Proof::new(&record, &stages), cut_short))
+}
+
+/// That a part of a folder is gone without which the rest says something else.
+fn incomplete(part: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{} is missing, so that the rest cannot be judged: copy the folder again, complete",
+        part.display()
+    ))
 }

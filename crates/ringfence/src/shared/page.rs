@@ -51,7 +51,8 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         return Ok(html::survey(&survey, &digests));
     }
     let kind = folder::kind(dir);
-    let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
+    let proof =
+        (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?.map(|(proof, _)| proof);
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     // A proof that its control has refused has no dataset.
     let folders = match &proof {

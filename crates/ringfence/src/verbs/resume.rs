@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicBool;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_studies::measure;
+use ringfence_studies::survey::Survey;
 
 use crate::args::{Measuring, Output, Show};
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::{experiment, flags, host};
+use crate::shared::command::command;
+use crate::shared::{experiment, flags, folder, host};
 
 pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     if let Some(flag) = fixed(flags) {
@@ -18,6 +20,16 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     }
     let mut time = None;
     flags::set_time(&mut time, flags.time.as_deref())?;
+    if let Some(verb) = folder::kind(dir) {
+        let resume = command(&[&verb, "--resume"], dir);
+        return Err(Failure::Usage(format!("{}: 'ringfence {verb}' wrote this: {resume}", dir.display())));
+    }
+    if Survey::is_at(dir) {
+        return Err(Failure::Usage(format!(
+            "{}: a survey cannot be continued as a whole; name one of the datasets in it, or start a new survey",
+            dir.display()
+        )));
+    }
     let dataset = Dataset::open(dir)?;
     let more_time = time.is_some() && dataset.manifest.ended == Some(Ended::Time);
     if dataset.is_done() && !more_time {

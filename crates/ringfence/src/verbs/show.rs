@@ -16,11 +16,12 @@ pub fn run(args: &Show) -> Result<(), Failure> {
     let (style, dir) = (output::style(), &args.dataset);
     folder::refuse_file(dir)?;
     if folder::kind(dir).as_deref() == Some("prove") {
-        let proof = folder::proof(dir)?;
-        return match args.json {
-            true => output::print_json(&json::proof(&proof, dir, None, None, &[])),
-            false => output::print(&ringfence_report::prove(&proof, &style)),
-        };
+        let (proof, cut_short) = folder::proof(dir)?;
+        if args.json {
+            return output::print_json(&json::proof(&proof, dir, cut_short.as_deref(), None, &[]));
+        }
+        let cut = cut_short.map_or(String::new(), |why| format!("\n{why}\n"));
+        return output::print(&(ringfence_report::prove(&proof, &style) + &cut));
     }
     if Survey::is_at(dir) {
         let survey = Survey::open(dir, |_| {})?;
