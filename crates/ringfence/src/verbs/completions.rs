@@ -37,7 +37,8 @@ fn with_words_of(arg: Arg) -> Arg {
         "fence" => FenceKind::NAMES.into(),
         "width" => WidthChoice::NAMES.into(),
         "levers" => prove::lever_names(),
-        "victim" | "aggressor" | "task" => WORKLOADS.into(),
+        // A program is written as it is, without the word that an experiment file has for it.
+        "victim" | "aggressor" | "task" => WORKLOADS.into_iter().filter(|name| *name != "command").collect(),
         "names" => {
             // The parser wants words that stay; the program ends with them.
             reproduce::experiments().into_iter().map(|experiment| &*experiment.name.leak()).collect()
