@@ -27,10 +27,24 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
 pub(crate) fn perhaps(survey: &Survey) -> Option<String> {
     let rows = survey.neighbours.iter().flat_map(|table| &table.rows);
     let seen = rows.clone().filter(|row| row.seen != Seen::NotKnown).count();
-    rows.clone().find(|row| row.seen == Seen::Perhaps)?;
+    let slower = rows.clone().any(|row| row.seen == Seen::Perhaps).then_some("slower?");
+    let faster = rows.clone().any(perhaps_faster).then_some("faster?");
+    let words: Vec<&str> = slower.into_iter().chain(faster).collect();
+    let what = match words[..] {
+        [] => return None,
+        ["slower?"] => "a slowdown",
+        _ => "a change",
+    };
     Some(format!(
-        "slower?: this comparison's own interval shows a slowdown, but among {seen} comparisons a few do so by chance; with intervals wide enough to hold for all {seen} at once, there may be none"
+        "{}: this comparison's own interval shows {what}, but among {seen} comparisons a few do so by chance; with intervals wide enough to hold for all {seen} at once, there may be none",
+        words.join(", ")
     ))
+}
+
+// Whether a victim gains by its own interval, and not by one that holds together with all the others.
+fn perhaps_faster(row: &NeighbourRow) -> bool {
+    let verdict = row.result.effect.as_ref().map(|effect| &effect.finding.verdict);
+    verdict == Some(&Verdict::Faster) && row.together.is_none_or(|all| all.high >= 1.0)
 }
 
 fn title(table: &Neighbours, survey: &Survey) -> String {
@@ -102,6 +116,7 @@ fn verdict(row: &NeighbourRow) -> Cell {
     match &effect.finding.verdict {
         Verdict::Slower if row.seen == Seen::Perhaps => Cell::painted("slower?", Paint::Caution),
         Verdict::Slower => Cell::painted("slower", Paint::Bad),
+        Verdict::Faster if perhaps_faster(row) => Cell::painted("faster?", Paint::Caution),
         Verdict::Faster => Cell::new("faster"),
         Verdict::NoChangeLargerThanMargin => {
             Cell::painted(format!("within {}", numbers::percent(effect.finding.margin)), Paint::Good)
