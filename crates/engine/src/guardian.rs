@@ -296,7 +296,7 @@ impl Guardian {
 
 /// The guardian has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the guardian process has ended, and the tasks with it; was it killed, for want of memory perhaps?")]
+#[error("the guardian process has ended, and the tasks with it; perhaps it was killed for want of memory")]
 pub struct GuardianGone;
 
 impl Drop for Guardian {

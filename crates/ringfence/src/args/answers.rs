@@ -132,7 +132,7 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub isolation_settle: Option<String>,
-    /// How many of the intervals contain the true value [default: 95%]
+    /// Share of intervals that contain the true value [default: 95%]
     #[arg(
         long,
         value_name = "SHARE",

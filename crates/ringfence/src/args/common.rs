@@ -87,7 +87,7 @@ pub struct Measuring {
         hide_short_help = true
     )]
     pub precision: Option<String>,
-    /// How many of the intervals contain the true value, such as 95%
+    /// Share of intervals that contain the true value, such as 95%
     #[arg(
         long,
         value_name = "SHARE",
