@@ -289,11 +289,11 @@ fn a_report_replaces_reports_alone() {
     ringfence_in(folder.path(), &["report", "survey", "--out", "all.html"]).ok();
     let all = fs::read_to_string(folder.path().join("all.html")).unwrap();
     assert!(all.contains("7 datasets") && all.contains("neighbours-mcf-paced</h2>"));
-    // What is damaged says so, with the other exit code, and leaves the old page.
+    // What is damaged is bad input, and leaves the old page.
     fs::write(folder.path().join("survey/cost/experiment.toml"), "nonsense").unwrap();
     let before = fs::read(folder.path().join("one.html")).unwrap();
     let said = ringfence_in(folder.path(), &["report", "survey/cost", "--out", "one.html"]);
-    assert_eq!(said.code(), Some(1), "{}", said.stderr);
+    assert_eq!(said.code(), Some(2), "{}", said.stderr);
     assert_eq!(fs::read(folder.path().join("one.html")).unwrap(), before);
     let left: Vec<String> = folder.entries().into_iter().filter(|name| name.contains("tmp")).collect();
     assert!(left.is_empty(), "{left:?}");
