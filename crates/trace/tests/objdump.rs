@@ -111,9 +111,10 @@ fn by_objdump(path: &Path) -> Theirs {
     let (mut sites, mut member, mut data) = (Sites::new(), String::new(), Vec::new());
     let (mut begun, mut last, mut is_data) = (0, 0, false);
     for line in text.lines() {
-        let is_symbol = line.ends_with(">:");
+        let first = line.split(' ').next().unwrap_or_default();
+        let symbol = u64::from_str_radix(first, 16).ok().filter(|_| line.ends_with(">:"));
         let is_end = line.contains("Disassembly of section") || line.contains(":     file format");
-        if is_symbol || is_end {
+        if symbol.is_some() || is_end {
             if is_data {
                 data.push((member.clone(), begun..last + 16));
             }
@@ -122,9 +123,7 @@ fn by_objdump(path: &Path) -> Theirs {
         if let Some((name, _)) = line.split_once(":     file format") {
             member = name.to_owned();
         }
-        if is_symbol {
-            begun = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
-        }
+        begun = symbol.unwrap_or(begun);
         let Some((address, rest)) = line.split_once(":\t") else { continue };
         let Ok(address) = u64::from_str_radix(address.trim(), 16) else { continue };
         last = address;
