@@ -1,5 +1,6 @@
 //! Which flushes, fences, non-temporal stores and locked instructions code has.
 
+use ringfence_machine::units::Bytes;
 use ringfence_trace::census::{Census, Change, File};
 use ringfence_trace::code::{Counts, Operation};
 
@@ -47,7 +48,7 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
 
 fn files(out: &mut String, census: &Census, total: &Counts, style: &Style) {
     let bytes: u64 = census.files.iter().map(|file| file.code_bytes).sum();
-    heading(out, &format!("{}, {} of code", plural(census.files.len(), "file"), size(bytes)), style);
+    heading(out, &format!("{}, {} of code", plural(census.files.len(), "file"), Bytes(bytes)), style);
     if !total.are_for_durability() {
         paragraph(out, 0, &format!("There is {NONE} in any of them."), style);
     }
@@ -58,7 +59,7 @@ fn files(out: &mut String, census: &Census, total: &Counts, style: &Style) {
 }
 
 fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, style: &Style) {
-    heading(out, &format!("{}: {} of code", file.name(), size(file.code_bytes)), style);
+    heading(out, &format!("{}: {} of code", file.name(), Bytes(file.code_bytes)), style);
     if !file.counts.are_for_durability() {
         paragraph(out, 0, &format!("It has {NONE}."), style);
     }
@@ -123,12 +124,4 @@ pub fn census_diff(changes: &[Change], style: &Style) -> String {
     }
     out.push_str(&table.render(style));
     out
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.0} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
 }

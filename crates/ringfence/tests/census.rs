@@ -111,6 +111,7 @@ fn what_has_no_code_is_refused_in_a_sentence() {
         (&["census", "--diff", "text", "text"], "not an ELF file"),
         (&["census", "--diff", "text", "text", "empty"], "one PATH"),
         (&["census", "--diff", "text"], "needs PATH"),
+        (&["census", "--all", "--diff", "text", "text"], "--all"),
     ] {
         let output = ringfence_in(folder.path(), args);
         assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);

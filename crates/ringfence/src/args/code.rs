@@ -33,7 +33,7 @@ pub struct Census {
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
     /// List functions with only locked or lfence, too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON
     #[arg(long)]
