@@ -7,8 +7,8 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::control::LEAST_RATIO;
 use ringfence_studies::prove::{
-    ATTEMPTS, Candidate, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM,
-    Verdict, started_in_group,
+    Candidate, Confirmation, Kept, LEAST_BYTES_PER_S, Price, Proof, Question, Tried, VICTIM, Verdict,
+    started_in_group,
 };
 
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
@@ -371,13 +371,12 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
         }
         (Verdict::Missed, Some(_)) => {
-            said.besides.push(format!("At most {ATTEMPTS} levers are measured again."));
             let which = match proof.confirmations.len() {
-                1 => "the one that seemed to was".to_string(),
-                tries => format!("the {tries} that seemed to were"),
+                1 => "the one that might was".to_string(),
+                tries => format!("the {tries} that might were"),
             };
             format!(
-                "No lever is shown to meet the budget of {budget}: {which} over it when measured again{}.",
+                "No lever meets the budget of {budget}: {which} over it when measured again{}.",
                 closest(proof, "; at first the closest was")
             )
         }
