@@ -16,11 +16,19 @@
 //! ```
 //!
 //! [`code`] is what it rests on: which instruction is what, and the functions of an ELF file.
+//!
+//! [`recording`] holds what a program did while it ran, event by event ([`events`]), on disk; [`replay()`] makes the files
+//! of its end from that.
 
 #![forbid(unsafe_code)]
 
 pub mod census;
 pub mod code;
+pub mod events;
+pub mod recording;
+mod replay;
+
+pub use replay::{ReplayError, replay};
 
 // The README's examples run.
 #[cfg(doctest)]

@@ -1,9 +1,11 @@
 //! Code: which instruction does what for durability, and where the functions of a file are.
 
+mod build_id;
 mod functions;
 mod image;
 mod operation;
 
+pub use build_id::build_id;
 pub use functions::{Function, Functions};
 pub use image::{Image, ImageError, Piece, Section, is_elf};
 pub use operation::{Counts, Operation};

@@ -1,0 +1,56 @@
+//! How fast events are written and read: eight-byte stores, each followed by a flush and every fourth by a fence, from
+//! a few sites.
+//!
+//! ```text
+//! cargo bench -p ringfence-trace --bench recording [MILLIONS]
+//! ```
+
+use std::time::Instant;
+
+use ringfence_persist::Flush;
+use ringfence_trace::events::{Action, Ended, Event, Place, TracedFile};
+use ringfence_trace::recording::{About, Reader, Writer};
+
+fn main() {
+    let millions: u64 = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(20);
+    let count = millions * 1_000_000;
+    for (name, store_only) in [("stores of 8 bytes", true), ("stores, flushes and fences", false)] {
+        let folder = tempfile::tempdir().expect("a folder for what is written");
+        let began = Instant::now();
+        write(folder.path(), count, store_only);
+        let wrote = began.elapsed();
+        let bytes: u64 =
+            folder.path().read_dir().unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        let began = Instant::now();
+        let read = Reader::open(folder.path()).unwrap().events().map(|event| event.unwrap().sequence).count();
+        let took = began.elapsed();
+        assert_eq!(read as u64, count);
+        let rate = |took: std::time::Duration| count as f64 / took.as_secs_f64() / 1e6;
+        println!(
+            "{name}: written {:.1} M/s, read {:.1} M/s, {:.1} bytes each",
+            rate(wrote),
+            rate(took),
+            bytes as f64 / count as f64
+        );
+    }
+}
+
+fn write(folder: &std::path::Path, count: u64, store_only: bool) {
+    let mut writer = Writer::create(folder, About::default()).unwrap();
+    writer.file(TracedFile { id: 1, path: "/mnt/pmem/file".into(), size: 1 << 30 }).unwrap();
+    let mut state = 1u64;
+    for sequence in 0..count {
+        // Numerical Recipes' generator: places and values that do not compress by themselves.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let at = Place { file: 1, offset: (state >> 34) & !7 };
+        let action = match sequence % 9 {
+            _ if store_only => Action::Store { at, bytes: state.to_le_bytes().to_vec() },
+            0 | 2 | 4 | 6 => Action::Store { at, bytes: state.to_le_bytes().to_vec() },
+            8 => Action::Sfence,
+            _ => Action::Flush { flush: Flush::Clwb, at },
+        };
+        let (thread, site) = (1, 1 + (sequence % 9) as u32);
+        writer.push(&Event { sequence, thread, site, callers: 1, action }).unwrap();
+    }
+    writer.finish(Ended::Exited(0)).unwrap();
+}

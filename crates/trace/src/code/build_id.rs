@@ -1,0 +1,24 @@
+//! What tells one build of a program from another.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::path::Path;
+
+use object::Object;
+use object::read::ReadCache;
+
+/// The GNU build ID of an ELF file, in hexadecimal digits; `None` where it has none, or cannot be read.
+pub fn build_id(path: &Path) -> Option<String> {
+    // Whatever is not an ordinary file could wait for ever.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let id = file.build_id().ok()??;
+    Some(id.iter().fold(String::new(), |mut digits, byte| {
+        // A string takes whatever is written to it.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    }))
+}

@@ -1,0 +1,80 @@
+//! What events refer to by number.
+
+use serde::{Deserialize, Serialize};
+
+/// A file whose accesses were recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedFile {
+    /// Its number.
+    pub id: u32,
+    /// Its path, as nearly as text can give it.
+    pub path: String,
+    /// Bytes, when its recording began.
+    pub size: u64,
+}
+
+/// A thread of the recorded program, or of its children.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number.
+    pub id: u32,
+    /// The process that it belongs to.
+    pub process: u32,
+    /// Its number in the kernel.
+    pub tid: u32,
+    /// The name that it had when it was first seen.
+    pub name: String,
+}
+
+/// A program file or library that a site or a caller lies in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its path, as nearly as text can give it.
+    pub path: String,
+    /// The GNU build ID, in hexadecimal digits; absent where the file has none, or could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+}
+
+/// An instruction that did something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// Its number, greater than 0.
+    pub id: u32,
+    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    pub module: String,
+    /// Its address, as addresses in that file go.
+    pub address: u64,
+    /// The instruction.
+    pub bytes: Vec<u8>,
+}
+
+/// The frames below the one that an instruction ran in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callers {
+    /// Its number, greater than 0.
+    pub id: u32,
+    /// The innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// A call that had not returned yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    pub module: String,
+    /// The address that it returns to, as addresses in that file go: behind the call.
+    pub address: u64,
+}
+
+/// How a recording ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// The program exited by itself, with this code.
+    Exited(i32),
+    /// A signal of this number ended it.
+    Signal(i32),
+    /// The recorder stopped, for a reason that is a sentence.
+    Stopped(String),
+}

@@ -1,0 +1,154 @@
+//! What a program did to files that it had mapped, one instruction or system call after the other.
+
+mod described;
+
+use ringfence_persist::Flush;
+
+pub use described::{Callers, Ended, Frame, Module, Site, Thread, TracedFile};
+
+/// Bytes of a line: what a flush writes back.
+pub const LINE: u64 = 64;
+
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The file's number ([`TracedFile::id`]).
+    pub file: u32,
+    /// Bytes from its beginning.
+    pub offset: u64,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Greater than that of every event before it. Events that touch the same line are in the order in which they took
+    /// effect; those of one thread are in its program's order.
+    pub sequence: u64,
+    /// Which thread did it ([`Thread::id`]).
+    pub thread: u32,
+    /// The instruction ([`Site::id`]); 0: not known.
+    pub site: u32,
+    /// Who called the function that it stands in ([`Callers::id`]); 0: not known.
+    pub callers: u32,
+    /// What it did.
+    pub action: Action,
+}
+
+/// What happened. No store reaches beyond the file in which it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// An ordinary store.
+    Store {
+        /// Where its first byte went.
+        at: Place,
+        /// What was stored.
+        bytes: Vec<u8>,
+    },
+    /// A store past the caches.
+    NonTemporal {
+        /// Where its first byte went.
+        at: Place,
+        /// What was stored.
+        bytes: Vec<u8>,
+    },
+    /// A load. Only some recordings have them.
+    Load {
+        /// Where its first byte came from.
+        at: Place,
+        /// Bytes that were loaded.
+        size: u32,
+    },
+    /// A line was flushed: the one that holds `at`.
+    Flush {
+        /// The instruction.
+        flush: Flush,
+        /// Its operand, wherever it points within the line.
+        at: Place,
+    },
+    /// `sfence`.
+    Sfence,
+    /// `mfence`.
+    Mfence,
+    /// An instruction with a lock prefix, or `xchg` with memory.
+    Locked {
+        /// What it stored, and where; `None` where that was outside of the files, or it stored nothing.
+        stores: Option<(Place, Vec<u8>)>,
+    },
+    /// `msync` of a part of a file.
+    Msync {
+        /// Its first byte.
+        at: Place,
+        /// Bytes that it asked for.
+        size: u64,
+    },
+    /// A part of a file was mapped, shared.
+    Map {
+        /// Its first byte.
+        at: Place,
+        /// Where it lies in the process' memory.
+        address: u64,
+        /// Bytes.
+        size: u64,
+    },
+    /// A part of a file is mapped no more.
+    Unmap {
+        /// Its first byte.
+        at: Place,
+        /// Where it lay in the process' memory.
+        address: u64,
+        /// Bytes.
+        size: u64,
+    },
+    /// The kernel wrote to the file: by `write` and its kin, or because a mapped buffer was handed to `read`.
+    Write {
+        /// Where the first byte went.
+        at: Place,
+        /// What was written.
+        bytes: Vec<u8>,
+    },
+    /// The file has a new size: shorter, or longer with zeros at its end.
+    Truncate {
+        /// The file's number.
+        file: u32,
+        /// Its size from now on, bytes.
+        size: u64,
+    },
+}
+
+impl Place {
+    /// The first byte of the line that holds it.
+    pub fn line(self) -> Self {
+        Self { file: self.file, offset: self.offset & !(LINE - 1) }
+    }
+}
+
+impl Action {
+    /// The place that it is about, if it is about one.
+    pub fn at(&self) -> Option<Place> {
+        match self {
+            Self::Store { at, .. }
+            | Self::NonTemporal { at, .. }
+            | Self::Load { at, .. }
+            | Self::Flush { at, .. }
+            | Self::Msync { at, .. }
+            | Self::Map { at, .. }
+            | Self::Unmap { at, .. }
+            | Self::Write { at, .. } => Some(*at),
+            Self::Locked { stores } => stores.as_ref().map(|(at, _)| *at),
+            Self::Truncate { file, .. } => Some(Place { file: *file, offset: 0 }),
+            Self::Sfence | Self::Mfence => None,
+        }
+    }
+
+    /// The bytes that it changed in the file, and where.
+    pub fn stores(&self) -> Option<(Place, &[u8])> {
+        match self {
+            Self::Store { at, bytes } | Self::NonTemporal { at, bytes } | Self::Write { at, bytes } => {
+                Some((*at, bytes))
+            }
+            Self::Locked { stores } => stores.as_ref().map(|(at, bytes)| (*at, &bytes[..])),
+            Self::Load { .. } | Self::Flush { .. } | Self::Sfence | Self::Mfence => None,
+            Self::Msync { .. } | Self::Map { .. } | Self::Unmap { .. } | Self::Truncate { .. } => None,
+        }
+    }
+}
