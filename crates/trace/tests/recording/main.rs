@@ -2,5 +2,6 @@
 
 mod arbitrary;
 mod damaged;
+mod other_tools;
 mod replayed;
 mod written;
