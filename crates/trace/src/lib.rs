@@ -27,6 +27,7 @@ pub mod code;
 pub mod events;
 pub mod recording;
 mod replay;
+pub mod symbols;
 
 pub use replay::{ReplayError, replay};
 

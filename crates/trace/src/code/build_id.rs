@@ -15,10 +15,14 @@ pub fn build_id(path: &Path) -> Option<String> {
     }
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
-    let id = file.build_id().ok()??;
-    Some(id.iter().fold(String::new(), |mut digits, byte| {
+    file.build_id().ok()?.map(digits)
+}
+
+/// Bytes as hexadecimal digits.
+pub fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
         // A string takes whatever is written to it.
         let _ = write!(digits, "{byte:02x}");
         digits
-    }))
+    })
 }

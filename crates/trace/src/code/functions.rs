@@ -26,19 +26,29 @@ impl Function {
         if self.symbol.is_empty() {
             return format!("unnamed at {:#x}", self.address);
         }
-        if let Ok(name) = rustc_demangle::try_demangle(&self.symbol) {
-            // Without the hash.
-            return format!("{name:#}");
-        }
-        let cpp = cpp_demangle::Symbol::new(&self.symbol)
-            .ok()
-            .and_then(|symbol| symbol.demangle(&DemangleOptions::default()).ok());
-        cpp.unwrap_or_else(|| self.symbol.clone())
+        readable(&self.symbol)
+    }
+
+    /// Whether its file has a name for it.
+    pub fn is_named(&self) -> bool {
+        !self.symbol.is_empty()
     }
 
     fn holds(&self, offset: usize) -> bool {
         self.size == 0 || ((offset - self.offset) as u64) < self.size
     }
+}
+
+/// A symbol, readable where a compiler has mangled it.
+pub fn readable(symbol: &str) -> String {
+    if let Ok(name) = rustc_demangle::try_demangle(symbol) {
+        // Without the hash.
+        return format!("{name:#}");
+    }
+    let cpp = cpp_demangle::Symbol::new(symbol)
+        .ok()
+        .and_then(|symbol| symbol.demangle(&DemangleOptions::default()).ok());
+    cpp.unwrap_or_else(|| symbol.into())
 }
 
 /// The functions of a file.

@@ -146,8 +146,8 @@ impl<'a> Image<'a> {
         found
     }
 
-    // The section of an address, and the offset in it.
-    fn place(&self, address: u64) -> Option<(usize, usize)> {
+    /// The section of an address, by its place in [`Image::sections`], and the offset in it.
+    pub fn place(&self, address: u64) -> Option<(usize, usize)> {
         self.sections.iter().enumerate().find_map(|(number, section)| {
             let offset = usize::try_from(address.checked_sub(section.address)?).ok()?;
             (offset < section.bytes.len()).then_some((number, offset))

@@ -67,6 +67,40 @@ pub struct Frame {
     pub address: u64,
 }
 
+/// What is known of a place in code.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Location {
+    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    pub module: String,
+    /// Its address, as addresses in that file go.
+    pub address: u64,
+    /// The function, readable where a compiler has mangled its name.
+    pub function: Option<String>,
+    /// Bytes from the function's beginning; 0 where that is not known.
+    pub offset: u64,
+    /// The innermost function that was inlined there.
+    pub inlined: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line in it, from 1.
+    pub line: Option<u32>,
+}
+
+impl Location {
+    /// A place of which nothing more is known.
+    pub fn bare(module: &str, address: u64) -> Self {
+        let [function, inlined, file] = [const { None }; 3];
+        Self { module: module.into(), address, function, offset: 0, inlined, file, line: None }
+    }
+}
+
+impl Frame {
+    /// An address within the call instruction.
+    pub fn call(&self) -> u64 {
+        self.address.saturating_sub(1)
+    }
+}
+
 /// How a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

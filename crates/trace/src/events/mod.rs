@@ -4,7 +4,7 @@ mod described;
 
 use ringfence_persist::Flush;
 
-pub use described::{Callers, Ended, Frame, Module, Site, Thread, TracedFile};
+pub use described::{Callers, Ended, Frame, Location, Module, Site, Thread, TracedFile};
 
 /// Bytes of a line: what a flush writes back.
 pub const LINE: u64 = 64;

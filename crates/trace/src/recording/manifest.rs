@@ -45,6 +45,9 @@ pub struct Manifest {
     pub sites: Vec<Part>,
     /// As for events.
     pub callers: Vec<Part>,
+    /// As for events; absent where the recorder was killed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<Part>,
 }
 
 /// What is known of a recording when it begins.
@@ -91,7 +94,8 @@ impl Manifest {
             return Err(RecordingError::Newer { path, schema });
         }
         let manifest: Self = serde_json::from_str(&text).map_err(|error| damaged(&path, error))?;
-        let names = [&manifest.events, &manifest.images, &manifest.sites, &manifest.callers];
+        let Self { events, images, sites, callers, locations, .. } = &manifest;
+        let names = [events, images, sites, callers, locations];
         let strays = |part: &&Part| Path::new(&part.name).file_name() != Some(part.name.as_ref());
         if let Some(part) = names.into_iter().flatten().find(strays) {
             return Err(damaged(&path, format!("'{}' is not the name of a file in its folder", part.name)));

@@ -1,14 +1,16 @@
 //! Reading a recording.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::error::{RecordingError, damaged, io};
 use super::manifest::Manifest;
 use super::table::{self, Batch, Part, Refusal, Table};
-use super::tables::{CALLERS, EVENTS, IMAGES, SITES};
+use super::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 use super::{MANIFEST, rows};
-use crate::events::{Callers, Event, Frame, Place, Site};
+use crate::events::{Callers, Event, Frame, Location, Place, Site};
+use crate::symbols::locate;
 
 // Rows that are read at once: few enough to stay in a core's own cache.
 const BATCH: usize = 1 << 12;
@@ -20,7 +22,11 @@ pub struct Reader {
     manifest: Manifest,
     sites: HashMap<u32, Site>,
     callers: HashMap<u32, Callers>,
+    locations: OnceLock<Locations>,
 }
+
+// By module, then by address.
+type Locations = HashMap<String, HashMap<u64, Location>>;
 
 impl Reader {
     /// Opens the recording in a folder.
@@ -29,10 +35,13 @@ impl Reader {
     /// Where the folder holds none, it was written by a later version, or it is damaged.
     pub fn open(folder: &Path) -> Result<Self, RecordingError> {
         let manifest = Manifest::read(folder)?;
-        let mut reader =
-            Self { folder: folder.into(), manifest, sites: HashMap::new(), callers: HashMap::new() };
+        let (sites, callers) = (HashMap::new(), HashMap::new());
+        let mut reader = Self { folder: folder.into(), manifest, sites, callers, locations: OnceLock::new() };
         reader.read_sites()?;
         reader.read_callers()?;
+        if !reader.manifest.locations.is_empty() {
+            reader.locations = reader.read_locations()?.into();
+        }
         Ok(reader)
     }
 
@@ -69,6 +78,15 @@ impl Reader {
     /// Frames below an instruction's.
     pub fn callers(&self, id: u32) -> Option<&Callers> {
         self.callers.get(&id)
+    }
+
+    /// What is known of the place of an instruction, or of a call ([`Frame::call`](crate::events::Frame::call)). Where
+    /// the recorder was killed before it found that out, the programs of this machine are asked, if they are the same
+    /// builds.
+    pub fn location(&self, module: &str, address: u64) -> Location {
+        let known = self.locations.get_or_init(|| self.locate());
+        let location = known.get(module).and_then(|of| of.get(&address));
+        location.cloned().unwrap_or_else(|| Location::bare(module, address))
     }
 
     /// All events, in order. Behind an error there is nothing more.
@@ -166,6 +184,25 @@ impl Reader {
         Ok(())
     }
 
+    fn read_locations(&self) -> Result<Locations, RecordingError> {
+        let of = |batch| flat(rows::locations(batch));
+        let all = self.rows(&LOCATIONS, &self.manifest.locations, &[], of);
+        all.map(|location| Ok(location?.0)).collect::<Result<Vec<_>, _>>().map(by_module)
+    }
+
+    fn locate(&self) -> Locations {
+        let mut addresses: HashMap<&str, BTreeSet<u64>> = HashMap::new();
+        let frames = self.callers.values().flat_map(|callers| &callers.frames);
+        let calls = frames.map(|frame| (&*frame.module, frame.call()));
+        let sites = self.sites.values().map(|site| (&*site.module, site.address));
+        for (module, address) in sites.chain(calls) {
+            addresses.entry(module).or_default().insert(address);
+        }
+        let modules = self.manifest.modules.iter();
+        let known = modules.filter_map(|module| Some((module, addresses.get(&*module.path)?)));
+        by_module(known.flat_map(|(module, addresses)| locate(Path::new("/"), module, addresses)).collect())
+    }
+
     fn read_callers(&mut self) -> Result<(), RecordingError> {
         let mut callers: HashMap<u32, Callers> = HashMap::new();
         for row in self.rows(&CALLERS, &self.manifest.callers, &[], |batch| flat(rows::frames(batch))) {
@@ -181,6 +218,14 @@ impl Reader {
         self.callers = callers;
         Ok(())
     }
+}
+
+fn by_module(all: Vec<Location>) -> Locations {
+    let mut locations = Locations::new();
+    for location in all {
+        locations.entry(location.module.clone()).or_default().insert(location.address, location);
+    }
+    locations
 }
 
 // The rows, or the one thing that is wrong with them.

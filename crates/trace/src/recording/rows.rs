@@ -4,7 +4,7 @@ use parquet::data_type::ByteArray;
 use ringfence_persist::Flush;
 
 use super::table::{Batch, Rows};
-use crate::events::{Action, Callers, Event, Frame, Place, Site};
+use crate::events::{Action, Callers, Event, Frame, Location, Place, Site};
 
 // What a row says of an action.
 struct Row<B> {
@@ -125,6 +125,17 @@ pub fn push_callers(rows: &mut Rows, callers: &Callers) {
     }
 }
 
+/// Adds what is known of a place.
+pub fn push_location(rows: &mut Rows, location: &Location) {
+    rows.blob(0, location.module.as_bytes());
+    rows.u64(1, location.address);
+    rows.blob(2, location.function.as_deref().map(str::as_bytes));
+    rows.u64(3, location.offset);
+    rows.blob(4, location.inlined.as_deref().map(str::as_bytes));
+    rows.blob(5, location.file.as_deref().map(str::as_bytes));
+    rows.u32(6, location.line);
+}
+
 /// The events of a batch.
 pub fn events(mut batch: Batch, skipped: bool) -> impl Iterator<Item = Result<Event, String>> {
     let rows = batch.rows;
@@ -181,6 +192,26 @@ pub fn frames(mut batch: Batch) -> Result<Vec<(u32, u32, Frame)>, String> {
         Ok((id, depth, Frame { module, address: required(address.next())? }))
     };
     (0..batch.rows).map(frame).collect()
+}
+
+/// What a batch knows of places.
+pub fn locations(mut batch: Batch) -> Result<Vec<Location>, String> {
+    let (mut module, mut address, mut function) = (batch.bytes(0), batch.u64s(1), batch.bytes(2));
+    let (mut offset, mut inlined) = (batch.u64s(3), batch.bytes(4));
+    let (mut file, mut line) = (batch.bytes(5), batch.u32s(6));
+    let location = |_| {
+        let maybe = |value: Option<Option<ByteArray>>| value.flatten().as_ref().map(text).transpose();
+        Ok(Location {
+            module: text(&required(module.next())?)?,
+            address: required(address.next())?,
+            function: maybe(function.next())?,
+            offset: required(offset.next())?,
+            inlined: maybe(inlined.next())?,
+            file: maybe(file.next())?,
+            line: line.next().flatten(),
+        })
+    };
+    (0..batch.rows).map(location).collect()
 }
 
 fn required<T>(value: Option<Option<T>>) -> Result<T, String> {

@@ -47,3 +47,17 @@ pub const CALLERS: Table = Table {
         required("address", U64),
     ],
 };
+
+/// What is known of the places that sites and callers name.
+pub const LOCATIONS: Table = Table {
+    name: "locations",
+    columns: &[
+        required("module", Text),
+        required("address", U64),
+        optional("function", Text),
+        required("function_offset", U64),
+        optional("inlined", Text),
+        optional("source", Text),
+        optional("line", U32),
+    ],
+};

@@ -92,7 +92,7 @@ fn only_its_owner_can_read_it() {
         write(&path, &[store(5, 0, b"x")], 1);
         assert_eq!(mode(&path), 0o700);
         let files: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(files.len(), 4, "{files:?}");
+        assert_eq!(files.len(), 5, "{files:?}");
         files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
     }
 }

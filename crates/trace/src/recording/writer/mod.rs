@@ -2,7 +2,7 @@
 
 mod parts;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -12,10 +12,11 @@ use self::parts::{Message, Parts};
 use super::error::{RecordingError, io};
 use super::manifest::{About, Manifest};
 use super::table::Rows;
-use super::tables::{CALLERS, EVENTS, IMAGES, SITES};
+use super::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 use super::{LARGEST, PAGE, SCHEMA, rows};
 use crate::code::build_id;
-use crate::events::{Callers, Ended, Event, Module, Place, Site, Thread, TracedFile};
+use crate::events::{Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile};
+use crate::symbols::locate;
 
 // Rows that are encoded together, and bytes in them: what is in memory at once is a few times that.
 const GROUP_ROWS: usize = 1 << 16;
@@ -33,7 +34,10 @@ const GLANCE: u64 = 256;
 pub struct Writer {
     manifest: Manifest,
     began: Instant,
-    modules: HashSet<String>,
+    // The modules' addresses that something is to be known of.
+    addresses: HashMap<String, BTreeSet<u64>>,
+    // What is known already.
+    locations: Vec<Location>,
     events: Rows,
     images: Rows,
     sites: Rows,
@@ -78,13 +82,15 @@ impl Writer {
             images: Vec::new(),
             sites: Vec::new(),
             callers: Vec::new(),
+            locations: Vec::new(),
         };
         // From now on the folder is a recording, if an empty one.
         manifest.write(folder)?;
         Ok(Self {
             manifest,
             began: Instant::now(),
-            modules: HashSet::new(),
+            addresses: HashMap::new(),
+            locations: Vec::new(),
             events: Rows::new(&EVENTS),
             images: Rows::new(&IMAGES),
             sites: Rows::new(&SITES),
@@ -134,14 +140,19 @@ impl Writer {
 
     /// An instruction that events will name.
     pub fn site(&mut self, site: &Site) {
-        self.module(&site.module);
+        self.address(&site.module, site.address);
         rows::push_site(&mut self.sites, site);
     }
 
     /// Frames that events will name.
     pub fn callers(&mut self, callers: &Callers) {
-        callers.frames.iter().for_each(|frame| self.module(&frame.module));
+        callers.frames.iter().for_each(|frame| self.address(&frame.module, frame.call()));
         rows::push_callers(&mut self.callers, callers);
+    }
+
+    /// What is known of a place that a site or callers name; of others, it is found out at the end.
+    pub fn location(&mut self, location: Location) {
+        self.locations.push(location);
     }
 
     /// A thread that events will name.
@@ -196,16 +207,24 @@ impl Writer {
         if self.count == 0 {
             return Ok(());
         }
+        self.manifest.recorded_ns = nanoseconds(self.began.elapsed());
         self.send_rest()
     }
 
-    /// Ends the recording.
+    /// Ends the recording. Sites and callers get functions, source files and lines, so that the trace can be read where
+    /// the program is not; separate debug files are looked for below `/`.
     ///
     /// # Errors
     /// Where anything of it could not be written.
     pub fn finish(mut self, ended: Ended) -> Result<(), RecordingError> {
-        self.manifest.ended = Some(ended);
+        // What takes long comes behind what would be lost.
+        self.manifest.recorded_ns = nanoseconds(self.began.elapsed());
         let sent = self.send_rest();
+        self.manifest.ended = Some(ended);
+        let sent = sent.and_then(|()| {
+            self.locate();
+            self.send_rest()
+        });
         let written = self.parts.finish();
         sent.and(written)
     }
@@ -215,16 +234,32 @@ impl Writer {
         self.parts.send(Message::Events(full))
     }
 
+    fn locate(&mut self) {
+        for known in &self.locations {
+            if let Some(addresses) = self.addresses.get_mut(&known.module) {
+                addresses.remove(&known.address);
+            }
+        }
+        for module in &self.manifest.modules {
+            let addresses = &self.addresses[&module.path];
+            self.locations.extend(locate(Path::new("/"), module, addresses));
+        }
+    }
+
     fn send_rest(&mut self) -> Result<(), RecordingError> {
         self.send_events()?;
         let images = std::mem::replace(&mut self.images, Rows::new(&IMAGES));
         self.parts.send(Message::Images(images))?;
-        self.manifest.recorded_ns = nanoseconds(self.began.elapsed());
         let sites = std::mem::replace(&mut self.sites, Rows::new(&SITES));
         let callers = std::mem::replace(&mut self.callers, Rows::new(&CALLERS));
+        let mut locations = Rows::new(&LOCATIONS);
+        // At the end alone, when all are known.
+        if self.manifest.ended.is_some() {
+            self.locations.iter().for_each(|location| rows::push_location(&mut locations, location));
+        }
         self.count = 0;
         let manifest = Box::new(self.manifest.clone());
-        self.parts.send(Message::Close { sites, callers, manifest })
+        self.parts.send(Message::Close { sites, callers, locations, manifest })
     }
 
     fn known(&mut self, file: u32) -> Result<(), RecordingError> {
@@ -238,12 +273,14 @@ impl Writer {
         Ok(())
     }
 
-    fn module(&mut self, path: &str) {
-        if !self.modules.contains(path) {
-            self.modules.insert(path.into());
-            let build_id = build_id(Path::new(path));
-            self.manifest.modules.push(Module { path: path.into(), build_id });
+    fn address(&mut self, module: &str, address: u64) {
+        if let Some(known) = self.addresses.get_mut(module) {
+            known.insert(address);
+            return;
         }
+        self.addresses.insert(module.into(), BTreeSet::from([address]));
+        let build_id = build_id(Path::new(module));
+        self.manifest.modules.push(Module { path: module.into(), build_id });
     }
 }
 

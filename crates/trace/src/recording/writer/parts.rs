@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use crate::recording::error::{RecordingError, io};
 use crate::recording::manifest::Manifest;
 use crate::recording::table::{self, Part, Rows, Table};
-use crate::recording::tables::{CALLERS, EVENTS, IMAGES, SITES};
+use crate::recording::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 
 // Messages that may wait: whoever records faster than this encodes waits, too, rather than filling the memory.
 const WAITING: usize = 4;
@@ -19,6 +19,7 @@ pub enum Message {
     Close {
         sites: Rows,
         callers: Rows,
+        locations: Rows,
         manifest: Box<Manifest>,
     },
 }
@@ -72,6 +73,7 @@ struct Files {
     images: Open,
     sites: Open,
     callers: Open,
+    locations: Open,
 }
 
 // A table, the part of it that is being written, and those that were.
@@ -108,8 +110,9 @@ impl Open {
 
 impl Files {
     fn new(folder: PathBuf) -> Self {
-        let [events, images, sites, callers] = [&EVENTS, &IMAGES, &SITES, &CALLERS].map(Open::new);
-        Self { folder, events, images, sites, callers }
+        let tables = [&EVENTS, &IMAGES, &SITES, &CALLERS, &LOCATIONS];
+        let [events, images, sites, callers, locations] = tables.map(Open::new);
+        Self { folder, events, images, sites, callers, locations }
     }
 
     // Until nobody sends any more. An error ends it, which the sender notices.
@@ -119,13 +122,15 @@ impl Files {
             match message {
                 Message::Events(rows) => self.events.add(&folder, rows)?,
                 Message::Images(rows) => self.images.add(&folder, rows)?,
-                Message::Close { sites, callers, mut manifest } => {
+                Message::Close { sites, callers, locations, mut manifest } => {
                     self.sites.add(&folder, sites)?;
                     self.callers.add(&folder, callers)?;
+                    self.locations.add(&folder, locations)?;
                     manifest.events = self.events.close(&folder)?;
                     manifest.images = self.images.close(&folder)?;
                     manifest.sites = self.sites.close(&folder)?;
                     manifest.callers = self.callers.close(&folder)?;
+                    manifest.locations = self.locations.close(&folder)?;
                     manifest.write(&folder)?;
                 }
             }
