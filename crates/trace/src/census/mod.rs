@@ -5,6 +5,7 @@
 //! is executed.
 
 mod diff;
+pub mod dynamic;
 mod files;
 mod sweep;
 

@@ -1,0 +1,166 @@
+//! The dynamic census: what a recorded program executed, by instruction and by caller, and what of it was needless or
+//! missing.
+//!
+//! - A flush is **of a clean line** if nothing was stored to the line since it was last written back and fenced, or at
+//!   all; non-temporal stores want a fence and no flush.
+//! - A line is **flushed again** by a thread that had flushed it since its last fence, whether or not something was
+//!   stored to it meanwhile.
+//! - A **fence has nothing to wait for** if its thread has neither flushed a line nor made a non-temporal store, to these
+//!   files, since its last fence or locked instruction.
+//! - A line that was stored to and not flushed after, up to the end, is **unflushed**; one that was flushed, or stored to
+//!   past the caches, and for which no fence came, is **unfenced**. What the kernel wrote is counted in neither.
+//! - `msync` makes whole pages durable.
+//!
+//! Fences complete what their own thread did. Locked instructions are fences, too, but are never called needless.
+
+mod blocks;
+mod executed;
+mod key;
+mod lines;
+mod races;
+mod sizes;
+mod walk;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::events::{Ended, LINE, Location, TracedFile};
+use crate::recording::{Reader, RecordingError};
+
+pub use blocks::BLOCK;
+pub use executed::Executed;
+pub use sizes::SizesOf;
+
+use key::Key;
+
+/// What a recorded program executed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// The command that was recorded.
+    pub command: Vec<String>,
+    /// How it ended; `None`: the recorder was killed, and the end is missing.
+    pub ended: Option<Ended>,
+    /// The files.
+    pub files: Vec<TracedFile>,
+    /// Threads that did anything.
+    pub threads: u64,
+    /// Events of all kinds.
+    pub events: u64,
+    /// How long recording took, ns.
+    pub recorded_ns: u64,
+    /// Events in a second of recording; `None` where nobody took the time.
+    pub events_per_second: Option<f64>,
+    /// Everything together.
+    pub total: Executed,
+    /// Lines that were stored to and not flushed yet, at most at once.
+    pub most_dirty_lines: u64,
+    /// How large stores were.
+    pub sizes: Vec<SizesOf>,
+    /// By instruction, first what has most to do with durability.
+    pub sites: Vec<AtPlace>,
+    /// By the innermost call from outside of the program or library that the instruction is in, or else by instruction,
+    /// in the same order.
+    pub callers: Vec<AtPlace>,
+    /// Where threads raced.
+    pub races: Vec<Race>,
+}
+
+/// What was executed at a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AtPlace {
+    /// The place; `None` where it is not known.
+    pub location: Option<Location>,
+    /// What.
+    #[serde(flatten)]
+    pub executed: Executed,
+}
+
+/// Two places that stored to one line, by two threads, with nothing that ordered them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Race {
+    /// Whose store came first.
+    pub first: Option<Location>,
+    /// Whose store came then.
+    pub second: Option<Location>,
+    /// How often.
+    pub count: u64,
+    /// The file of the first such line.
+    pub file: u32,
+    /// The first such line's offset in it.
+    pub offset: u64,
+}
+
+/// The census of a recording.
+///
+/// # Errors
+/// Where it is damaged.
+pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
+    let mut walk = walk::Walk::default();
+    let mut threads = std::collections::HashSet::new();
+    for event in recording.events() {
+        let event = event?;
+        threads.insert(event.thread);
+        walk.step(&event);
+    }
+    let most_dirty_lines = walk.lines.most_dirty;
+    walk.finish();
+
+    let mut total = Executed::default();
+    let mut sites: HashMap<u32, Executed> = HashMap::new();
+    let mut callers: HashMap<Option<Location>, Executed> = HashMap::new();
+    for (key, executed) in &walk.rows {
+        total += *executed;
+        *sites.entry(key.site).or_default() += *executed;
+        *callers.entry(caller(recording, *key)).or_default() += *executed;
+    }
+    let site = |id| recording.site(id).map(|site| recording.location(&site.module, site.address));
+    let race = |(&(first, second), &(count, (file, line))): (&(u32, u32), &(u64, lines::Number))| Race {
+        first: site(first),
+        second: site(second),
+        count,
+        file,
+        offset: line * LINE,
+    };
+    let mut races: Vec<Race> = walk.races.found.iter().map(race).collect();
+    races.sort_by_key(|race| std::cmp::Reverse(race.count));
+    let manifest = recording.manifest();
+    let (events, recorded_ns) = (recording.len(), manifest.recorded_ns);
+    let seconds = recorded_ns as f64 / 1e9;
+    Ok(Run {
+        command: manifest.about.command.clone(),
+        ended: manifest.ended.clone(),
+        files: manifest.files.clone(),
+        threads: threads.len() as u64,
+        events,
+        recorded_ns,
+        events_per_second: (recorded_ns > 0).then(|| events as f64 / seconds),
+        total,
+        most_dirty_lines,
+        sizes: walk.sizes.all(),
+        sites: sorted(sites.into_iter().map(|(id, executed)| (site(id), executed))),
+        callers: sorted(callers),
+        races,
+    })
+}
+
+// Who called the program or library that a site is in, from outside of it; or else the site.
+fn caller(recording: &Reader, key: Key) -> Option<Location> {
+    let site = recording.site(key.site)?;
+    let frames = recording.callers(key.callers).into_iter().flat_map(|callers| &callers.frames);
+    let outside = frames.into_iter().find(|frame| frame.module != site.module);
+    Some(match outside {
+        Some(frame) => recording.location(&frame.module, frame.call()),
+        None => recording.location(&site.module, site.address),
+    })
+}
+
+fn sorted(rows: impl IntoIterator<Item = (Option<Location>, Executed)>) -> Vec<AtPlace> {
+    let row = |(location, executed)| AtPlace { location, executed };
+    let mut rows: Vec<AtPlace> = rows.into_iter().map(row).collect();
+    rows.sort_by(|a, b| {
+        let key = |row: &AtPlace| (row.executed.weight(), row.executed.stores + row.executed.locked);
+        key(b).cmp(&key(a)).then_with(|| a.location.cmp(&b.location))
+    });
+    rows
+}

@@ -1,0 +1,157 @@
+//! The events as they go by.
+
+use std::collections::HashMap;
+
+use ringfence_persist::Flush;
+
+use super::blocks::Blocks;
+use super::executed::Executed;
+use super::key::Key;
+use super::lines::{Dirty, Lines, Number, Pending, touched};
+use super::races::Races;
+use super::sizes::Sizes;
+use crate::events::{Action, Event, LINE, Place};
+
+// Whatever part of a page `msync` is asked for, it is the page.
+const PAGE: u64 = 4096;
+
+#[derive(Debug, Default)]
+struct Thread {
+    // Flushed or stored past the caches since the last fence.
+    busy: bool,
+    // Lines that a fence has something to complete in.
+    lines: Vec<Number>,
+    blocks: Blocks,
+}
+
+#[derive(Debug, Default)]
+pub struct Walk {
+    pub rows: HashMap<Key, Executed>,
+    pub sizes: Sizes,
+    pub lines: Lines,
+    pub races: Races,
+    threads: HashMap<u32, Thread>,
+}
+
+impl Walk {
+    /// The next event.
+    pub fn step(&mut self, event: &Event) {
+        let key = Key { site: event.site, callers: event.callers };
+        let row = self.rows.entry(key).or_default();
+        match &event.action {
+            Action::Store { at, bytes } => {
+                row.stores += 1;
+                row.stored_bytes += bytes.len() as u64;
+                self.sizes.ordinary.add(bytes.len());
+                self.store(event, key, *at, bytes.len() as u64);
+            }
+            Action::NonTemporal { at, bytes } => {
+                row.nt_stores += 1;
+                row.nt_bytes += bytes.len() as u64;
+                self.sizes.non_temporal.add(bytes.len());
+                self.stream(event, key, *at, bytes.len() as u64);
+            }
+            Action::Load { size, .. } => {
+                row.loads += 1;
+                row.loaded_bytes += u64::from(*size);
+            }
+            Action::Flush { flush, at } => self.flush(event, key, *flush, *at),
+            Action::Sfence => {
+                row.sfence += 1;
+                self.fence(event, key, true);
+            }
+            Action::Mfence => {
+                row.mfence += 1;
+                self.fence(event, key, true);
+            }
+            Action::Locked { stores } => {
+                row.locked += 1;
+                self.fence(event, key, false);
+                let Some((at, bytes)) = stores else { return };
+                self.rows.entry(key).or_default().locked_bytes += bytes.len() as u64;
+                for number in touched(*at, bytes.len() as u64) {
+                    self.lines.store(number, Dirty::Stored(key));
+                    self.races.store_in_order(number);
+                }
+            }
+            Action::Msync { at, size } => {
+                row.msync += 1;
+                let (first, end) = (at.offset / PAGE * PAGE, at.offset.saturating_add(*size));
+                self.lines.settle(at.file, first..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+                self.races.order(event.thread, event.sequence);
+            }
+            Action::Write { at, bytes } => {
+                row.writes += 1;
+                row.written_bytes += bytes.len() as u64;
+                touched(*at, bytes.len() as u64).for_each(|line| self.lines.store(line, Dirty::Written));
+            }
+            Action::Truncate { file, size } => {
+                self.lines.settle(*file, size.div_ceil(LINE).saturating_mul(LINE)..u64::MAX);
+            }
+            Action::Map { .. } | Action::Unmap { .. } => {}
+        }
+    }
+
+    fn store(&mut self, event: &Event, key: Key, at: Place, size: u64) {
+        for number in touched(at, size) {
+            self.lines.store(number, Dirty::Stored(key));
+            self.races.store(number, event.thread, event.sequence, event.site);
+        }
+    }
+
+    fn stream(&mut self, event: &Event, key: Key, at: Place, size: u64) {
+        let (thread, sequence) = (event.thread, event.sequence);
+        let own = self.threads.entry(thread).or_default();
+        own.busy = true;
+        own.blocks.bytes(at, size);
+        for number in touched(at, size) {
+            own.lines.push(number);
+            self.lines.stream(number, Pending { thread, sequence, key, is_flush: false });
+            self.races.store(number, thread, sequence, event.site);
+        }
+    }
+
+    fn flush(&mut self, event: &Event, key: Key, flush: Flush, at: Place) {
+        let (thread, sequence) = (event.thread, event.sequence);
+        let number = (at.file, at.offset / LINE);
+        let found = self.lines.flush(number, Pending { thread, sequence, key, is_flush: true });
+        let row = self.rows.entry(key).or_default();
+        row.flush(flush);
+        row.flushed_again += u64::from(found.again);
+        row.flushed_again_unchanged += u64::from(found.again && !found.dirty);
+        row.clean_flushes += u64::from(!found.again && !found.dirty && !found.others);
+        let own = self.threads.entry(thread).or_default();
+        own.busy = true;
+        if found.dirty || found.others {
+            own.lines.push(number);
+            own.blocks.line(number);
+        }
+    }
+
+    // A locked instruction has other purposes than to wait.
+    fn fence(&mut self, event: &Event, key: Key, waits: bool) {
+        self.races.order(event.thread, event.sequence);
+        let own = self.threads.entry(event.thread).or_default();
+        let (blocks, partial) = own.blocks.take();
+        let idle = !std::mem::take(&mut own.busy);
+        own.lines.drain(..).for_each(|number| self.lines.fence(number, event.thread));
+        let row = self.rows.entry(key).or_default();
+        row.blocks += blocks;
+        row.partial_blocks += partial;
+        row.idle_fences += u64::from(waits && idle);
+    }
+
+    /// The end: what is left undone is charged to who did the first half of it.
+    pub fn finish(&mut self) {
+        for line in std::mem::take(&mut self.lines).into_lines() {
+            let last = line.pending.iter().max_by_key(|one| one.sequence);
+            match (line.dirty, last) {
+                (Some(Dirty::Stored(key)), _) => {
+                    self.rows.entry(key).or_default().unflushed_lines += 1;
+                }
+                (None, Some(last)) => self.rows.entry(last.key).or_default().unfenced_lines += 1,
+                (Some(Dirty::Written), _) | (None, None) => {}
+            }
+        }
+    }
+}

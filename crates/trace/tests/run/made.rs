@@ -1,0 +1,71 @@
+//! Traces that are made in a few words.
+
+use ringfence_persist::Flush;
+use ringfence_trace::census::dynamic::{self, Executed, Run};
+use ringfence_trace::events::{Action, Callers, Ended, Event, Frame, Place, Site, Thread, TracedFile};
+use ringfence_trace::recording::{About, Reader, Writer};
+
+pub const PROGRAM: &str = "/no/such/program";
+pub const LIBRARY: &str = "/no/such/library.so";
+
+pub fn at(offset: u64) -> Place {
+    Place { file: 1, offset }
+}
+
+pub fn store(offset: u64, size: usize) -> Action {
+    Action::Store { at: at(offset), bytes: vec![7; size] }
+}
+
+pub fn nt(offset: u64, size: usize) -> Action {
+    Action::NonTemporal { at: at(offset), bytes: vec![7; size] }
+}
+
+pub fn clwb(offset: u64) -> Action {
+    Action::Flush { flush: Flush::Clwb, at: at(offset) }
+}
+
+pub fn locked(offset: u64) -> Action {
+    Action::Locked { stores: Some((at(offset), vec![7; 8])) }
+}
+
+pub const SFENCE: Action = Action::Sfence;
+pub const ELSEWHERE: Action = Action::Locked { stores: None };
+
+/// Events of threads at sites: the site's number is the event's, from 1, and its callers are 1.
+pub fn events(all: impl IntoIterator<Item = (u32, Action)>) -> Vec<Event> {
+    let event = |(number, (thread, action))| Event {
+        sequence: u64::from(number),
+        thread,
+        site: number,
+        callers: 1,
+        action,
+    };
+    (1..).zip(all).map(event).collect()
+}
+
+/// The census of events. Sites lie in the library, at their number; callers 1 are called from the library, and that
+/// from the program at 0x500.
+pub fn census(events: &[Event]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(folder.path(), About::default()).unwrap();
+    for id in 1..=2 {
+        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20 }).unwrap();
+    }
+    let last = events.iter().map(|event| event.site).max().unwrap_or(0);
+    for id in 1..=last {
+        writer.site(&Site { id, module: LIBRARY.into(), address: id.into(), bytes: vec![0x90] });
+    }
+    let frame = |module: &str, address| Frame { module: module.into(), address };
+    writer.callers(&Callers { id: 1, frames: vec![frame(LIBRARY, 0x300), frame(PROGRAM, 0x501)] });
+    writer.callers(&Callers { id: 2, frames: vec![frame(LIBRARY, 0x300)] });
+    writer.thread(Thread { id: 1, process: 1, tid: 1, name: "it".into() });
+    events.iter().for_each(|event| writer.push(event).unwrap());
+    writer.finish(Ended::Exited(0)).unwrap();
+    dynamic::of(&Reader::open(folder.path()).unwrap()).unwrap()
+}
+
+/// What was executed by the event of this number.
+pub fn of(run: &Run, number: u64) -> Executed {
+    let is_it = |place: &ringfence_trace::events::Location| place.address == number;
+    run.sites.iter().find(|row| row.location.as_ref().is_some_and(is_it)).unwrap().executed
+}

@@ -1,0 +1,6 @@
+//! The dynamic census: traces made by hand with known counts, and random ones against a slow and obvious reference.
+
+mod by_hand;
+mod made;
+mod random;
+mod reference;
