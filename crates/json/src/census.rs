@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{Census, Change};
 use ringfence_trace::code::Counts;
 use serde::Serialize;
@@ -29,4 +30,9 @@ pub fn census_diff(before: &Path, after: &Path, changes: &[Change]) -> impl Seri
     }
     let (before, after) = (before.display().to_string(), after.display().to_string());
     Document { schema: "ringfence/census-diff/1", body: Body { before, after, changes } }
+}
+
+/// `census` of a trace: what was executed.
+pub fn census_run(run: &Run) -> impl Serialize {
+    Document { schema: "ringfence/census-run/1", body: run }
 }

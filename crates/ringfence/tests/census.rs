@@ -119,3 +119,59 @@ fn what_has_no_code_is_refused_in_a_sentence() {
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
     }
 }
+
+// A store that is flushed twice and fenced, and one that is forgotten.
+fn trace(folder: &std::path::Path) {
+    use ringfence_trace::events::{Action, Ended, Event, Place, Site, TracedFile};
+    use ringfence_trace::recording::{About, Writer};
+
+    let about = About { recorder: "a test".into(), command: vec!["./it".into()], loads: false };
+    let mut writer = Writer::create(folder, about).unwrap();
+    writer.file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096 }).unwrap();
+    let at = |offset| Place { file: 1, offset };
+    let flush = Action::Flush { flush: ringfence_persist::Flush::Clwb, at: at(0) };
+    let store = |offset| Action::Store { at: at(offset), bytes: vec![1; 8] };
+    let actions = [store(0), flush.clone(), flush, Action::Sfence, store(64)];
+    for (number, action) in (1..).zip(actions) {
+        writer.site(&Site {
+            id: number,
+            module: "/no/such/it".into(),
+            address: number.into(),
+            bytes: vec![],
+        });
+        writer.push(&Event { sequence: number.into(), thread: 1, site: number, callers: 0, action }).unwrap();
+    }
+    writer.finish(Ended::Exited(0)).unwrap();
+}
+
+#[test]
+fn of_a_trace_it_says_what_was_executed() {
+    let folder = Folder::new();
+    trace(&folder.path().join("trace"));
+    let said = ringfence_in(folder.path(), &["census", "trace"]).said();
+    for part in [
+        "./it: 5 events of 1 thread",
+        "1 of 2 flushes (50 %) were of lines that had been flushed since the last fence; nothing was stored to any",
+        "1 line was not flushed after the last store",
+        "it+0x5",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let found = ringfence_in(folder.path(), &["census", "trace", "--json"]).json();
+    assert_eq!(found["schema"], "ringfence/census-run/1");
+    assert_eq!((&found["events"], &found["total"]["clwb"]), (&5.into(), &2.into()));
+    assert_eq!(found["sites"].as_array().unwrap().len(), 5);
+    assert_eq!(found["ended"]["exited"], 0);
+
+    fs::write(folder.path().join("trace/events-0001.parquet"), "no table").unwrap();
+    for (words, why) in [
+        (&["census", "trace"][..], "events-0001.parquet is damaged"),
+        (&["census", "trace", "."], "trace is a trace: name it alone"),
+        (&["census", "--diff", "trace", "."], "trace is a trace: name it alone"),
+        (&["census", "trace", "--package", "libpmem1"], "trace is a trace: name it alone"),
+    ] {
+        let refused = ringfence_in(folder.path(), words);
+        assert_eq!(refused.code(), Some(2), "{words:?}");
+        assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
+    }
+}

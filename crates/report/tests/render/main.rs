@@ -6,6 +6,7 @@ mod cases;
 mod census;
 mod compare;
 mod consistency;
+mod executed;
 mod golden;
 mod html;
 mod latencies;

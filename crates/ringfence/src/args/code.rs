@@ -7,11 +7,12 @@ use clap::Args as ClapArgs;
 /// `census`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Nothing is run: what stands in the code is counted, not what is executed.
+Nothing is run: what stands in the code is counted; of a trace, what was executed.
   ringfence census ./my-program
   ringfence census --diff old/libstore.so new/libstore.so")]
 #[command(after_long_help = "\
-Nothing is run. The counts say what stands in the code, not what is executed. 'nt store' counts non-temporal stores \
+Nothing is run. The counts say what stands in the code, not what is executed; those of a trace say what a program \
+executed while it was recorded, where, and what of it was needless or missing. 'nt store' counts non-temporal stores \
 (movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
 prefix and xchg with memory, which are full fences, too.
 
@@ -19,9 +20,10 @@ Examples:
   ringfence census ./my-program
   ringfence census /usr/lib/x86_64-linux-gnu --json
   ringfence census --package libpmem1
-  ringfence census --diff old/libstore.so new/libstore.so")]
+  ringfence census --diff old/libstore.so new/libstore.so
+  ringfence census my-trace")]
 pub struct Census {
-    /// A program, library, object file or archive, or a folder of them
+    /// A program, library, object file or archive, a folder of them, or a trace
     ///
     /// Links within a folder are not followed. Files in it that are for another processor are listed and passed over.
     #[arg(value_name = "PATH", required_unless_present = "package")]
@@ -32,7 +34,7 @@ pub struct Census {
     /// Compare with this older build, function by function
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
-    /// List functions with only locked or lfence, too
+    /// List functions with only locked or lfence, too; of a trace, every place
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON

@@ -1,9 +1,10 @@
-//! `census`: which flushes, fences, non-temporal stores and locked instructions code has.
+//! `census`: which flushes, fences, non-temporal stores and locked instructions code has, or a recorded program executed.
 
 use std::path::{Path, PathBuf};
 
 use ringfence_json as json;
-use ringfence_trace::census::{self, CensusError};
+use ringfence_trace::census::{self, CensusError, dynamic};
+use ringfence_trace::recording::Reader;
 
 use crate::args::Census;
 use crate::failure::Failure;
@@ -11,6 +12,9 @@ use crate::output;
 
 pub fn run(asked: &Census) -> Result<(), Failure> {
     let style = output::style();
+    if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
+        return of_trace(trace, asked);
+    }
     if let Some(before) = &asked.diff {
         let one = |path: &PathBuf| census::of(std::slice::from_ref(path)).map_err(failure);
         let [after] = &asked.paths[..] else {
@@ -29,6 +33,19 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
     match asked.json {
         true => output::print_json(&json::census(&found)),
         false => output::print(&ringfence_report::census(&found, asked.all, &style)),
+    }
+}
+
+fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
+    if asked.paths.len() > 1 || !asked.package.is_empty() || asked.diff.is_some() {
+        let what = format!("{} is a trace: name it alone", trace.display());
+        return Err(Failure::Usage(what));
+    }
+    let run = Reader::open(trace).and_then(|trace| dynamic::of(&trace));
+    let run = run.map_err(|error| Failure::Usage(error.to_string()))?;
+    match asked.json {
+        true => output::print_json(&json::census_run(&run)),
+        false => output::print(&ringfence_report::executed(&run, asked.all, &output::style())),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What events refer to by number.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A file whose accesses were recorded.
@@ -94,6 +96,34 @@ impl Location {
     }
 }
 
+/// Such as `node_insert+0x1f (btree.c:120)`, or `libpmem.so.1+0x1234` where nothing more is known. What was inlined is
+/// named first: `flush in node_insert+0x1f (flush.h:12)`.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let module = last(&self.module);
+        let Some(function) = &self.function else {
+            write!(f, "{module}+{:#x}", self.address)?;
+            return self.source().map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", last(file)));
+        };
+        if let Some(inlined) = self.inlined.as_ref().filter(|inlined| *inlined != function) {
+            write!(f, "{inlined} in ")?;
+        }
+        write!(f, "{function}+{:#x} ", self.offset)?;
+        match self.source() {
+            Some((file, line)) => write!(f, "({}:{line})", last(file)),
+            None => write!(f, "({module})"),
+        }
+    }
+}
+
+impl Location {
+    /// The source file and the line, where both are known.
+    pub fn source(&self) -> Option<(&str, u32)> {
+        self.file.as_deref().zip(self.line)
+    }
+}
+
 impl Frame {
     /// An address within the call instruction.
     pub fn call(&self) -> u64 {
@@ -111,4 +141,25 @@ pub enum Ended {
     Signal(i32),
     /// The recorder stopped, for a reason that is a sentence.
     Stopped(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_says_what_is_known() {
+        let mut location = Location::bare("/usr/lib/libpmem.so.1", 0x1234);
+        assert_eq!(location.to_string(), "libpmem.so.1+0x1234");
+        location.function = Some("pmem_flush".into());
+        location.offset = 31;
+        assert_eq!(location.to_string(), "pmem_flush+0x1f (libpmem.so.1)");
+        (location.file, location.line) = (Some("/src/flush.h".into()), Some(12));
+        assert_eq!(location.to_string(), "pmem_flush+0x1f (flush.h:12)");
+        location.inlined = Some("clwb".into());
+        assert_eq!(location.to_string(), "clwb in pmem_flush+0x1f (flush.h:12)");
+        location.function = None;
+        assert_eq!(location.to_string(), "libpmem.so.1+0x1234 (flush.h:12)");
+        assert_eq!(Location::bare("[vdso]", 1).to_string(), "[vdso]+0x1");
+    }
 }

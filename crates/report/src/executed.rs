@@ -1,0 +1,223 @@
+//! What a recorded program executed: the census of a trace.
+
+use std::time::Duration;
+
+use ringfence_machine::units::Bytes;
+use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run};
+use ringfence_trace::events::{Ended, Location};
+
+use crate::numbers::{count, duration, percent, units_per_s};
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+use crate::text::{faint, hanging, heading, paragraph, plural, section};
+
+// Places that are shown unless all are asked for.
+const BUSIEST: usize = 10;
+
+/// What was executed: everything together, what was needless or missing, and the busiest places, or with `all` every
+/// place.
+pub fn executed(run: &Run, all: bool, style: &Style) -> String {
+    let mut out = String::new();
+    beginning(&mut out, run, style);
+    if run.events == 0 {
+        paragraph(&mut out, 0, "It did nothing with the files that were recorded.", style);
+        return out;
+    }
+    operations(&mut out, &run.total, style);
+    findings(&mut out, run, style);
+    sizes(&mut out, run, style);
+    let mut hidden = places(&mut out, "instruction", &run.sites, all, style);
+    // Without libraries, both are the same.
+    if run.callers != run.sites {
+        hidden |= places(&mut out, "called from", &run.callers, all, style);
+    }
+    if hidden {
+        section(&mut out);
+        faint(&mut out, "The busiest places are shown: --all shows every one.", style);
+    }
+    out
+}
+
+fn beginning(out: &mut String, run: &Run, style: &Style) {
+    let (command, events) = (run.command.join(" "), run.events.try_into().unwrap_or(usize::MAX));
+    let command = if command.is_empty() { "a program".into() } else { command };
+    let threads = plural(run.threads.try_into().unwrap_or(usize::MAX), "thread");
+    let events = if events == 1 { "1 event".into() } else { format!("{} events", count(run.events)) };
+    heading(out, &format!("{command}: {events} of {threads}"), style);
+    let time = match run.events_per_second {
+        Some(rate) => {
+            let time = duration(Duration::from_nanos(run.recorded_ns));
+            format!("Recorded in {time}, {}. ", units_per_s(rate, "events"))
+        }
+        None => String::new(),
+    };
+    let ended = match &run.ended {
+        Some(Ended::Exited(code)) => format!("It exited with code {code}."),
+        Some(Ended::Signal(signal)) => format!("Signal {signal} ended it."),
+        Some(Ended::Stopped(why)) => format!("Recording stopped: {}.", why.trim_end_matches('.')),
+        None => "The recorder was killed: the end is missing.".into(),
+    };
+    paragraph(out, 0, &format!("{time}{ended}"), style);
+}
+
+fn operations(out: &mut String, total: &Executed, style: &Style) {
+    section(out);
+    let mut table = Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
+    let rows = [
+        ("stores", total.stores, Some(total.stored_bytes)),
+        ("non-temporal stores", total.nt_stores, Some(total.nt_bytes)),
+        ("locked instructions", total.locked, Some(total.locked_bytes)),
+        ("written by the kernel", total.writes, Some(total.written_bytes)),
+        ("loads", total.loads, Some(total.loaded_bytes)),
+        ("clflush", total.clflush, None),
+        ("clflushopt", total.clflushopt, None),
+        ("clwb", total.clwb, None),
+        ("sfence", total.sfence, None),
+        ("mfence", total.mfence, None),
+        ("msync", total.msync, None),
+    ];
+    for (name, times, bytes) in rows.into_iter().filter(|(_, times, _)| *times > 0) {
+        let bytes = bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
+        table.row(vec![Cell::new(name), Cell::new(count(times)), Cell::new(bytes)]);
+    }
+    out.push_str(&table.render(style));
+}
+
+fn findings(out: &mut String, run: &Run, style: &Style) {
+    let total = &run.total;
+    let (flushes, fences) = (total.flushes(), total.sfence + total.mfence);
+    let mut needless = Vec::new();
+    if total.clean_flushes > 0 {
+        needless.push(format!("{} were of clean lines", of(total.clean_flushes, flushes, "flushes")));
+    }
+    if total.flushed_again > 0 {
+        let unchanged = match total.flushed_again_unchanged {
+            0 => "something was stored to each meanwhile".into(),
+            many if many == total.flushed_again => "nothing was stored to any meanwhile".into(),
+            many => format!("nothing was stored to {} of them meanwhile", count(many)),
+        };
+        let again = of(total.flushed_again, flushes, "flushes");
+        needless
+            .push(format!("{again} were of lines that had been flushed since the last fence; {unchanged}"));
+    }
+    if total.idle_fences > 0 {
+        needless.push(format!("{} had nothing to wait for", of(total.idle_fences, fences, "fences")));
+    }
+    if needless.is_empty() && flushes + fences > 0 {
+        needless.push(
+            "no flush of a clean line, no line flushed twice, no fence with nothing to wait for".into(),
+        );
+    }
+    let lines = |many: u64| if many == 1 { "1 line".into() } else { format!("{} lines", count(many)) };
+    let (was, were) = ("was", "were");
+    let verb = |many: u64| if many == 1 { was } else { were };
+    let mut missing = Vec::new();
+    for (many, what) in [
+        (total.unflushed_lines, "not flushed after the last store"),
+        (total.unfenced_lines, "flushed, or stored to past the caches, with no fence behind"),
+    ] {
+        if many > 0 {
+            missing.push(format!("{} {} {what}", lines(many), verb(many)));
+        }
+    }
+    if missing.is_empty() {
+        missing.push("every line that was stored to was flushed and fenced at the end".into());
+    }
+    section(out);
+    list(out, "needless", &needless, style);
+    list(out, "missing", &missing, style);
+    if total.blocks > 0 {
+        let partial = of(total.partial_blocks, total.blocks, "blocks");
+        let blocks = format!("{partial} of {BLOCK} bytes were covered in part when a fence came");
+        list(out, "blocks", &[blocks], style);
+    }
+    list(out, "at once", &[format!("at most {} not flushed yet", lines(run.most_dirty_lines))], style);
+    let races: Vec<String> = run.races.iter().take(BUSIEST).map(|one| race(run, one)).collect();
+    list(out, "races", &races, style);
+}
+
+// `12 of 100 flushes (12 %)`.
+fn of(part: u64, whole: u64, many: &str) -> String {
+    format!("{} of {} {many} ({})", count(part), count(whole), percent(part as f64 / whole as f64))
+}
+
+fn list(out: &mut String, head: &str, all: &[String], style: &Style) {
+    for (number, one) in all.iter().enumerate() {
+        let head = if number == 0 { head } else { "" };
+        hanging(out, &format!("{head:<10}"), None, one, style);
+    }
+}
+
+fn race(run: &Run, race: &Race) -> String {
+    let file = run.files.iter().find(|file| file.id == race.file);
+    let file = file.map_or_else(|| format!("file {}", race.file), |file| file.path.clone());
+    let times = if race.count == 1 { "once".into() } else { format!("{} times", count(race.count)) };
+    format!(
+        "{times}, {} and then {} stored to one line, by two threads with no fence between: first at {file}+{:#x}",
+        name(race.first.as_ref()),
+        name(race.second.as_ref()),
+        race.offset
+    )
+}
+
+fn name(location: Option<&Location>) -> String {
+    location.map_or_else(|| "an unknown place".into(), Location::to_string)
+}
+
+fn sizes(out: &mut String, run: &Run, style: &Style) {
+    if run.sizes.is_empty() {
+        return;
+    }
+    section(out);
+    let past = run.sizes.iter().any(|size| size.nt_stores > 0);
+    let mut columns = vec![Column::left("size of stores"), Column::right("stores")];
+    columns.extend(past.then(|| Column::right("non-temporal")));
+    let mut table = Table::new(columns);
+    for size in &run.sizes {
+        let from = size.up_to / 2 + 1;
+        let range = match size.up_to {
+            0..=2 => format!("{} B", size.up_to),
+            up_to if up_to < 1024 => format!("{from} to {up_to} B"),
+            up_to => format!("up to {}", Bytes(up_to)),
+        };
+        let mut row = vec![Cell::new(range), figure(size.stores)];
+        row.extend(past.then(|| figure(size.nt_stores)));
+        table.row(row);
+    }
+    out.push_str(&table.render(style));
+}
+
+fn figure(many: u64) -> Cell {
+    Cell::new(if many == 0 { ".".into() } else { count(many) })
+}
+
+type Figure = (&'static str, fn(&Executed) -> u64);
+
+// Columns of places; those in which all have nothing are left out.
+const FIGURES: [Figure; 7] = [
+    ("flushes", Executed::flushes),
+    ("needless", Executed::needless_flushes),
+    ("fences", |executed| executed.sfence + executed.mfence),
+    ("idle", |executed| executed.idle_fences),
+    ("nt stores", |executed| executed.nt_stores),
+    ("stores", |executed| executed.stores + executed.locked),
+    ("left", |executed| executed.unflushed_lines + executed.unfenced_lines),
+];
+
+// Whether some were left out.
+fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Style) -> bool {
+    let shown = if all { rows } else { &rows[..rows.len().min(BUSIEST)] };
+    let there: Vec<&Figure> =
+        FIGURES.iter().filter(|(_, get)| shown.iter().any(|row| get(&row.executed) > 0)).collect();
+    section(out);
+    let mut columns = vec![Column::text(head, 24)];
+    columns.extend(there.iter().map(|(name, _)| Column::right(*name)));
+    let mut table = Table::new(columns);
+    for row in shown {
+        let figures = there.iter().map(|(_, get)| figure(get(&row.executed)));
+        let name = row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
+        table.row(std::iter::once(Cell::new(name)).chain(figures).collect());
+    }
+    out.push_str(&table.render(style));
+    shown.len() < rows.len()
+}

@@ -1,0 +1,123 @@
+//! What a recorded program executed.
+
+use ringfence_trace::census::dynamic::{AtPlace, Executed, Race, Run, SizesOf};
+use ringfence_trace::events::{Ended, Location, TracedFile};
+
+use crate::golden::check;
+
+fn place(function: &str, offset: u64, source: Option<(&str, u32)>) -> Location {
+    let mut place = Location::bare("/usr/lib/x86_64-linux-gnu/libpmem.so.1", 0x1000 + offset);
+    (place.function, place.offset) = (Some(function.into()), offset);
+    (place.file, place.line) = (source.map(|(file, _)| file.into()), source.map(|(_, line)| line));
+    place
+}
+
+fn at(location: Location, executed: Executed) -> AtPlace {
+    AtPlace { location: Some(location), executed }
+}
+
+fn run() -> Run {
+    let flushes = Executed {
+        clwb: 41_000,
+        clean_flushes: 1200,
+        flushed_again: 310,
+        flushed_again_unchanged: 300,
+        unfenced_lines: 1,
+        ..Executed::default()
+    };
+    let fences = Executed {
+        sfence: 12_003,
+        idle_fences: 4,
+        blocks: 9000,
+        partial_blocks: 8700,
+        ..Executed::default()
+    };
+    let stores =
+        Executed { stores: 1_200_000, stored_bytes: 9_600_000, unflushed_lines: 3, ..Executed::default() };
+    let streams = Executed { nt_stores: 500, nt_bytes: 16_000, ..Executed::default() };
+    let locked = Executed { locked: 77, locked_bytes: 8, ..Executed::default() };
+    let kernel = Executed { writes: 1, written_bytes: 4096, msync: 2, ..Executed::default() };
+    let mut total = Executed::default();
+    [flushes, fences, stores, streams, locked, kernel].into_iter().for_each(|one| total += one);
+    let inlined = Location {
+        inlined: Some("clwb".into()),
+        ..place("flush_clwb_nolog", 0x1f, Some(("src/libpmem2/x86_64/flush.h", 61)))
+    };
+    let insert = Location {
+        module: "/usr/bin/btree".into(),
+        ..place("insert", 0x52, Some(("/home/me/btree.c", 120)))
+    };
+    Run {
+        command: vec!["./btree".into(), "/mnt/pmem/pool".into(), "100".into()],
+        ended: Some(Ended::Exited(0)),
+        files: vec![TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 8 << 20 }],
+        threads: 2,
+        events: 1_253_582,
+        recorded_ns: 3_210_000_000,
+        events_per_second: Some(390_524.0),
+        total,
+        most_dirty_lines: 17,
+        sizes: [(1, 12, 0), (2, 5, 0), (8, 1_199_000, 0), (64, 983, 500), (4096, 0, 0), (65536, 1, 0)]
+            .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
+            .to_vec(),
+        sites: vec![
+            at(inlined.clone(), flushes),
+            at(place("memory_barrier", 0x4, None), fences),
+            at(
+                place(
+                    "memmove_mov_avx512f(std::vector<unsigned char, std::allocator<unsigned char> >&)",
+                    0x120,
+                    None,
+                ),
+                streams,
+            ),
+            at(insert.clone(), stores),
+            at(Location::bare("/usr/lib/x86_64-linux-gnu/libc.so.6", 0x8f00), locked),
+            AtPlace { location: None, executed: kernel },
+        ],
+        callers: vec![at(insert.clone(), total)],
+        races: vec![Race { first: Some(insert), second: Some(inlined), count: 12, file: 1, offset: 0x3c0 }],
+    }
+}
+
+#[test]
+fn a_busy_program() {
+    check("executed", |style| ringfence_report::executed(&run(), false, style));
+}
+
+#[test]
+fn more_places_than_are_shown() {
+    let mut run = run();
+    run.sites =
+        (0..14).map(|n| at(place("store", n, None), Executed { stores: 1, ..Executed::default() })).collect();
+    run.callers = run.sites.clone();
+    (run.races, run.command) = (vec![], vec![]);
+    run.ended = Some(Ended::Signal(11));
+    check("executed-many", |style| ringfence_report::executed(&run, false, style));
+    run.ended = None;
+    check("executed-all", |style| ringfence_report::executed(&run, true, style));
+}
+
+#[test]
+fn what_is_sound_or_did_nothing() {
+    let executed =
+        Executed { stores: 1, stored_bytes: 8, clwb: 1, sfence: 1, blocks: 1, ..Executed::default() };
+    let mut run = Run {
+        total: executed,
+        events: 3,
+        threads: 1,
+        most_dirty_lines: 1,
+        sizes: vec![SizesOf { up_to: 8, stores: 1, nt_stores: 0 }],
+        sites: vec![at(place("put", 0, None), executed)],
+        callers: vec![at(place("put", 0, None), executed)],
+        races: vec![],
+        recorded_ns: 0,
+        events_per_second: None,
+        ended: Some(Ended::Stopped("vscatterdps at 0x1234 cannot be recorded".into())),
+        ..run()
+    };
+    check("executed-sound", |style| ringfence_report::executed(&run, false, style));
+    (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
+    (run.sites, run.callers) = (vec![], vec![]);
+    check("executed-nothing", |style| ringfence_report::executed(&run, false, style));
+}
