@@ -20,11 +20,12 @@
 //! [`recording`] holds what a program did while it ran, event by event ([`events`]), on disk; [`replay()`] makes the files
 //! of its end from that.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod census;
 pub mod code;
 pub mod events;
+pub mod record;
 pub mod recording;
 mod replay;
 pub mod symbols;

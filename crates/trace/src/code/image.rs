@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
-use object::read::{Object, ObjectSection, ObjectSymbol};
+use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{Architecture, ObjectKind, SectionFlags, SymbolKind, elf};
 
 use super::Functions;
@@ -44,6 +44,17 @@ pub struct Piece {
     pub start: usize,
     /// The offset of the first byte behind it.
     pub end: usize,
+}
+
+/// Code that is surely code: a function's, as a symbol with a size or a table for unwinding has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Body {
+    /// The address of its first byte.
+    pub start: u64,
+    /// The address behind its last byte.
+    pub end: u64,
+    /// Whether exceptions may land in it.
+    pub lands: bool,
 }
 
 /// An ELF file for x86, as far as its code goes.
@@ -120,30 +131,65 @@ impl<'a> Image<'a> {
         functions
     }
 
+    /// What is loaded of the file: addresses, offsets in the file, and bytes.
+    pub fn segments(&self) -> Vec<(u64, u64, u64)> {
+        let each = self.file.segments().map(|one| (one.address(), one.file_range()));
+        each.map(|(address, (offset, size))| (address, offset, size)).collect()
+    }
+
+    /// Code that is surely code, in the order of addresses; none lies within another.
+    pub fn bodies(&self) -> Vec<Body> {
+        let mut bodies = Vec::new();
+        self.each_unwound(|start, size, lands| bodies.push(Body { start, end: start + size, lands }));
+        let known: BTreeMap<u64, u64> = bodies.iter().map(|body| (body.start, body.end)).collect();
+        self.each_symbol(|section, offset, symbol| {
+            let start = self.sections[section].address + offset as u64;
+            let is_known = known.range(..=start).next_back().is_some_and(|(_, end)| start < *end);
+            if symbol.kind() == SymbolKind::Text && symbol.size() > 0 && !is_known {
+                bodies.push(Body { start, end: start + symbol.size(), lands: false });
+            }
+        });
+        bodies.sort_by_key(|body| (body.start, body.end));
+        let mut end = 0;
+        bodies.retain(|body| {
+            let is_first = body.start >= end;
+            end = end.max(if is_first { body.end } else { 0 });
+            is_first && body.end > body.start
+        });
+        bodies
+    }
+
     // Functions as tables for unwinding have them, which stripping leaves: section, offset, size and address.
     fn unwound(&self) -> Vec<(usize, usize, u64, u64)> {
+        let mut found = Vec::new();
+        self.each_unwound(|address, size, _| {
+            if let Some((section, offset)) = self.place(address) {
+                found.push((section, offset, size, address));
+            }
+        });
+        found
+    }
+
+    // Each with its address, its size and whether exceptions may land in it.
+    fn each_unwound(&self, mut visit: impl FnMut(u64, u64, bool)) {
         // Of object files, they hold addresses only once they are linked.
         let table =
             self.file.section_by_name(".eh_frame").filter(|_| self.file.kind() != ObjectKind::Relocatable);
         let Some((table, data)) = table.and_then(|table| Some((table.address(), table.data().ok()?))) else {
-            return Vec::new();
+            return;
         };
         let mut frames = EhFrame::new(data, LittleEndian);
         frames.set_address_size(if self.bits == 64 { 8 } else { 4 });
         let bases = BaseAddresses::default().set_eh_frame(table);
-        let (mut found, mut entries) = (Vec::new(), frames.entries(&bases));
+        let mut entries = frames.entries(&bases);
         // What is damaged ends it.
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(part) = entry else { continue };
             let Ok(function) = part.parse(|_, bases, offset| frames.cie_from_offset(bases, offset)) else {
                 continue;
             };
-            let (address, size) = (function.initial_address(), function.len());
-            if let Some((section, offset)) = self.place(address) {
-                found.push((section, offset, size, address));
-            }
+            visit(function.initial_address(), function.len(), function.lsda().is_some());
         }
-        found
     }
 
     /// The section of an address, by its place in [`Image::sections`], and the offset in it.

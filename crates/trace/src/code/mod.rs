@@ -7,5 +7,5 @@ mod operation;
 
 pub use build_id::{build_id, digits};
 pub use functions::{Function, Functions, readable};
-pub use image::{Image, ImageError, Piece, Section, is_elf};
+pub use image::{Body, Image, ImageError, Piece, Section, is_elf};
 pub use operation::{Counts, Operation};

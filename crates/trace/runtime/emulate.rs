@@ -1,0 +1,240 @@
+//! Instructions that a stub alone cannot run: of strings, and of a stack that lies in a recorded file.
+
+use crate::layout::{Block, Site, how, register, stop};
+use crate::questions::give_up;
+use crate::state::state;
+use crate::stubs::{Registers, address, alias, record_load, record_store};
+
+/// Whether a string instruction uses `rdi`, and whether `rsi`.
+const fn pointers(site: &Site) -> [bool; 2] {
+    [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)]
+}
+
+const REGISTERS: [usize; 2] = [register::RDI, register::RSI];
+
+/// Lets a string instruction go as far as its pointers stay in one mapping, or outside of all.
+pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers) {
+    let element = u64::from(site.element);
+    let down = registers.get(register::FLAGS) & 0x400 != 0;
+    let total = if site.repeat == 0 { 1 } else { registers.get(register::RCX) };
+    let mut turn = total;
+    block.replaced = [0; 2];
+    for (which, used) in pointers(site).into_iter().enumerate() {
+        let at = registers.get(REGISTERS[which]);
+        block.string[which] = at;
+        if !used || total == 0 {
+            continue;
+        }
+        let room = match state().region(at) {
+            Some(region) => {
+                block.replaced[which] = 1;
+                // Adjacent mappings have adjacent aliases.
+                if down { (at - region.start) / element + 1 } else { (region.end - at) / element }
+            }
+            None => outside(at, down) / element,
+        };
+        if room == 0 {
+            give_up(stop::PARTLY, site.pc, at);
+        }
+        turn = turn.min(room);
+    }
+    for which in 0..2 {
+        if block.replaced[which] != 0 {
+            registers.set(REGISTERS[which], alias(block.string[which]));
+        }
+    }
+    if site.repeat != 0 {
+        registers.set(register::RCX, turn);
+    }
+    (block.open, block.open_size, block.total, block.turn) = (site.pc, 1, total, turn);
+}
+
+// Bytes from here to the next mapping in that direction.
+fn outside(at: u64, down: bool) -> u64 {
+    let each = state().regions().iter();
+    let bytes = if down {
+        each.filter(|one| one.end <= at).map(|one| at - one.end + 1).min()
+    } else {
+        each.filter(|one| one.start > at).map(|one| one.start - at).min()
+    };
+    bytes.unwrap_or(u64::MAX >> 1)
+}
+
+/// Puts the program's pointers back, and records what was accessed. Where there is more to do, the program's
+/// instruction is executed again.
+pub fn leave_string(block: &mut Block, site: &Site, registers: &mut Registers) {
+    let left = if site.repeat == 0 { 0 } else { registers.get(register::RCX) };
+    let done = settle_string(block, site, registers);
+    let equal = registers.get(register::FLAGS) & 0x40 != 0;
+    let goes_on = match (site.how, site.repeat) {
+        (how::CMPS | how::SCAS, 1) => equal,
+        (how::CMPS | how::SCAS, _) => !equal,
+        _ => true,
+    };
+    let again = left == 0 && done < block.total && goes_on;
+    block.target = if again { site.pc } else { site.pc + u64::from(site.length) };
+}
+
+/// What was done of it, after which the registers are the program's again.
+pub fn settle_string(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
+    let left = if site.repeat == 0 { 0 } else { registers.get(register::RCX) };
+    let done = block.turn - left;
+    for which in 0..2 {
+        if block.replaced[which] != 0 {
+            registers.set(REGISTERS[which], alias(registers.get(REGISTERS[which])));
+        }
+    }
+    if site.repeat != 0 {
+        registers.set(register::RCX, block.total - done);
+    }
+    let element = u64::from(site.element);
+    let down = registers.get(register::FLAGS) & 0x400 != 0;
+    let size = done * element;
+    let range = |at: u64| if down { at.wrapping_sub(size.saturating_sub(element)) } else { at };
+    let [destination, source] = block.string;
+    match site.how {
+        how::MOVS => {
+            record_load(block, site, range(source), size);
+            record_store(block, site, range(destination), size);
+        }
+        how::STOS => record_store(block, site, range(destination), size),
+        how::LODS => record_load(block, site, range(source), size),
+        how::CMPS => {
+            record_load(block, site, range(source), size);
+            record_load(block, site, range(destination), size);
+        }
+        _ => record_load(block, site, range(destination), size),
+    }
+    done
+}
+
+fn place(at: u64) -> *mut u64 {
+    (if state().region(at).is_some() { alias(at) } else { at }) as *mut u64
+}
+
+fn load(block: &mut Block, site: &Site, at: u64, size: u64) -> u64 {
+    record_load(block, site, at, size);
+    // SAFETY: the program's own access, at the alias where it is a file's.
+    unsafe {
+        match size {
+            2 => u64::from(place(at).cast::<u16>().read_unaligned()),
+            1 => u64::from(place(at).cast::<u8>().read_unaligned()),
+            4 => u64::from(place(at).cast::<u32>().read_unaligned()),
+            _ => place(at).read_unaligned(),
+        }
+    }
+}
+
+fn store(block: &mut Block, site: &Site, at: u64, size: u64, value: u64) {
+    // SAFETY: as above.
+    unsafe {
+        match size {
+            2 => place(at).cast::<u16>().write_unaligned(value as u16),
+            _ => place(at).write_unaligned(value),
+        }
+    }
+    record_store(block, site, at, size);
+}
+
+fn push(block: &mut Block, site: &Site, registers: &mut Registers, value: u64) {
+    let size = u64::from(site.element);
+    let at = registers.get(register::RSP).wrapping_sub(size);
+    store(block, site, at, size, value);
+    registers.set(register::RSP, at);
+}
+
+fn pop(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
+    let (at, size) = (registers.get(register::RSP), u64::from(site.element));
+    let value = load(block, site, at, size);
+    registers.set(register::RSP, at.wrapping_add(size));
+    value
+}
+
+/// Whether an instruction is to be executed here instead of in a stub.
+pub fn is_here(site: &Site, registers: &Registers) -> bool {
+    match site.how {
+        how::PUSH_MEMORY | how::POP_MEMORY => {
+            let stack = registers.get(register::RSP);
+            state().touches(stack.wrapping_sub(8), 16)
+        }
+        how::PUSH..=how::POP_FLAGS | how::XLAT | how::GATHER | how::SCATTER | how::MASKED_MOVE => true,
+        _ => false,
+    }
+}
+
+/// Executes it.
+pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
+    let next = registers.get(register::RIP) + u64::from(site.length);
+    registers.set(register::RIP, next);
+    let size = u64::from(site.size);
+    let set = |registers: &mut Registers, value: u64| {
+        let register = site.operand as usize;
+        let old = registers.get(register);
+        registers.set(register, if site.element == 2 { old & !0xffff | value & 0xffff } else { value });
+    };
+    match site.how {
+        how::PUSH => {
+            let value =
+                if site.operand == register::NONE { site.immediate } else { registers.of(site.operand) };
+            push(block, site, registers, value);
+        }
+        how::PUSH_FLAGS => {
+            let flags = registers.get(register::FLAGS) & 0xfc_ffff;
+            push(block, site, registers, flags);
+        }
+        how::PUSH_MEMORY => {
+            let value = load(block, site, address(site, registers), size);
+            push(block, site, registers, value);
+        }
+        how::POP => {
+            let value = pop(block, site, registers);
+            set(registers, value);
+        }
+        how::POP_FLAGS => {
+            let (old, new) = (registers.get(register::FLAGS), pop(block, site, registers));
+            // What a program may change.
+            const FREE: u64 = 0x24_0dd5 | 0x4_0000;
+            registers.set(register::FLAGS, old & !FREE | new & FREE);
+        }
+        how::POP_MEMORY => {
+            // The address is computed with the stack pointer behind the value (Intel SDM volume 2B, "POP").
+            let value = pop(block, site, registers);
+            let at = address(site, registers);
+            store(block, site, at, size, value);
+        }
+        how::CALL => {
+            push(block, site, registers, next);
+            registers.set(register::RIP, site.immediate);
+        }
+        how::CALL_REGISTER => {
+            let target = registers.of(site.operand);
+            push(block, site, registers, next);
+            registers.set(register::RIP, target);
+        }
+        how::CALL_MEMORY => {
+            let target = load(block, site, address(site, registers), 8);
+            push(block, site, registers, next);
+            registers.set(register::RIP, target);
+        }
+        how::JUMP_MEMORY => {
+            let target = load(block, site, address(site, registers), 8);
+            registers.set(register::RIP, target);
+        }
+        how::RETURN => {
+            let target = pop(block, site, registers);
+            registers.set(register::RSP, registers.get(register::RSP).wrapping_add(site.immediate));
+            registers.set(register::RIP, target);
+        }
+        how::LEAVE => {
+            registers.set(register::RSP, registers.get(register::RBP));
+            let value = pop(block, site, registers);
+            registers.set(register::RBP, value);
+        }
+        how::XLAT => {
+            let index = registers.get(register::RAX) & 0xff;
+            let value = load(block, site, registers.get(register::RBX).wrapping_add(index), 1);
+            registers.set(register::RAX, registers.get(register::RAX) & !0xff | value);
+        }
+        _ => crate::vectors::execute(block, site, registers),
+    }
+}

@@ -1,0 +1,127 @@
+//! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
+
+use crate::layout::{Block, Site, how, register, what};
+use crate::ring::{block, is_mine, lock, unlock};
+use crate::signals::{Info, deliver, finish_stepping, registers_of};
+use crate::state::state;
+use crate::stubs::{Registers, address, alias, fence, flush, prepare, waits};
+use crate::{emulate, sys, vectors};
+
+const TRAP_TRACE: i32 = 2;
+const SI_KERNEL: i32 = 0x80;
+
+/// SIGSEGV and SIGBUS.
+pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
+    let block = block();
+    let mut registers = registers_of(frame);
+    let pc = registers.get(register::RIP);
+    if info.code > 0 && is_mine(block) && block.open != 0 {
+        inside(block, info, &mut registers);
+        return deliver(signal, info, frame);
+    }
+    if info.code > 0 && signal == sys::SIGSEGV {
+        lock(block);
+        if let Some(region) = state().region(info.address()) {
+            let site = state().site(pc);
+            let wanted = if site.writes != 0 { sys::PROT_WRITE } else { sys::PROT_READ };
+            if u64::from(region.protection) & wanted != 0 {
+                registers.set(register::RIP, site.pc);
+                return go(block, site, &mut registers);
+            }
+        }
+        unlock();
+    }
+    if info.code > 0
+        && let Some(site) = state().known(pc)
+    {
+        registers.set(register::RIP, site.pc);
+    }
+    deliver(signal, info, frame);
+}
+
+// The instruction in a stub fails: as if the program's own had.
+fn inside(block: &mut Block, info: &mut Info, registers: &mut Registers) {
+    if let Some(site) = state().known(block.open) {
+        if matches!(site.how, how::MOVS | how::STOS | how::LODS | how::CMPS | how::SCAS) {
+            emulate::settle_string(block, site, registers);
+        } else if site.borrowed != register::NONE {
+            registers.set(site.borrowed as usize, block.spill);
+        }
+        registers.set(register::RIP, site.pc);
+    }
+    if state().region(alias(info.address())).is_some() {
+        info.set_address(alias(info.address()));
+    }
+    block.open = 0;
+    unlock();
+}
+
+/// SIGTRAP.
+pub extern "C" fn on_trap(signal: u64, info: &mut Info, frame: *mut u64) {
+    let block = block();
+    let mut registers = registers_of(frame);
+    if info.code == TRAP_TRACE && block.stepping != 0 {
+        return finish_stepping(block, frame);
+    }
+    let pc = registers.get(register::RIP).wrapping_sub(1);
+    if info.code == SI_KERNEL {
+        lock(block);
+        if let Some(site) = state().known(pc).filter(|site| site.patched != 0) {
+            registers.set(register::RIP, pc);
+            if site.what == what::LOCKED {
+                count(block, site);
+            }
+            return go(block, site, &mut registers);
+        }
+        unlock();
+    }
+    deliver(signal, info, frame);
+}
+
+// As a stub does where a jump leads to it.
+fn count(block: &Block, site: &Site) {
+    let place = (block.own + crate::layout::COUNTS) as *mut u64;
+    // SAFETY: sites have smaller numbers than there are counts.
+    unsafe { *place.add(site.id as usize) += 1 };
+}
+
+// Executes the program's instruction in its place. The caller holds the lock.
+fn go(block: &mut Block, site: &Site, registers: &mut Registers) {
+    match site.what {
+        what::SFENCE | what::MFENCE => {
+            fence(block, site);
+            core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+            skip(site, registers);
+        }
+        what::CLFLUSH | what::CLFLUSHOPT | what::CLWB
+            if state().region(address(site, registers)).is_some() =>
+        {
+            flush(block, site, address(site, registers));
+            skip(site, registers);
+        }
+        what::NOTHING => skip(site, registers),
+        _ if site.how == how::NOT => {
+            crate::questions::give_up(crate::layout::stop::INSTRUCTION, site.pc, 0);
+        }
+        _ if emulate::is_here(site, registers) => {
+            emulate::execute(block, site, registers);
+            unlock();
+        }
+        _ => {
+            if site.how == how::MASKED {
+                block.open_mask = vectors::mask(site, registers);
+            }
+            prepare(block, site, registers);
+            registers.set(register::RIP, site.run);
+            if !waits(site) {
+                block.open = 0;
+                unlock();
+            }
+        }
+    }
+}
+
+fn skip(site: &Site, registers: &mut Registers) {
+    registers.set(register::RIP, site.pc + u64::from(site.length));
+    unlock();
+}

@@ -1,0 +1,420 @@
+//! What the recorder and its runtime share: where things lie in a recorded process, and how.
+//!
+//! Compiled into both. All of it is `repr(C)`; one build makes both sides, so there are no versions.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Where the runtime lies in every recorded process. The kernel gives out addresses from both ends of its range, and
+/// this is in the middle. All of ours begins with these eight bits, for the filter of system calls.
+pub const RUNTIME: u64 = 0x2f00_0000_0000;
+/// The first byte behind what may be ours.
+pub const OURS_END: u64 = 0x3000_0000_0000;
+/// Where [`Shared`] lies, with the ring behind it.
+pub const SHARED: u64 = 0x2f10_0000_0000;
+/// Where the threads' blocks lie.
+pub const THREADS: u64 = 0x2f20_0000_0000;
+/// The bytes of [`Shared`], without the ring.
+pub const SHARED_SIZE: u64 = 1 << 20;
+/// Bytes of the ring of events.
+pub const RING: u64 = 1 << 26;
+/// From one thread's block to the next.
+pub const BLOCK: u64 = 1 << 20;
+/// Threads of one recording at most, ended ones included.
+pub const MOST_THREADS: u64 = 1 << 15;
+/// Sites of one process at most.
+pub const MOST_SITES: usize = 1 << 16;
+/// Mappings of the files in one process at most.
+pub const MOST_REGIONS: usize = 1024;
+/// The alias of an address differs from it in this bit.
+pub const ALIAS: u64 = 1 << 46;
+/// Bytes of one event's data at most; longer stores are several events.
+pub const MOST_DATA: u64 = 1 << 20;
+
+/// Registers, in the order in which the kernel's signal frame has them (`struct sigcontext`).
+#[allow(missing_docs)]
+pub mod register {
+    pub const R8: usize = 0;
+    pub const R15: usize = 7;
+    pub const RDI: usize = 8;
+    pub const RSI: usize = 9;
+    pub const RBP: usize = 10;
+    pub const RBX: usize = 11;
+    pub const RDX: usize = 12;
+    pub const RAX: usize = 13;
+    pub const RCX: usize = 14;
+    pub const RSP: usize = 15;
+    pub const RIP: usize = 16;
+    pub const FLAGS: usize = 17;
+    /// None at all.
+    pub const NONE: u8 = 255;
+}
+
+/// What a thread asks of the recorder, in its block.
+#[repr(C)]
+pub struct Mailbox {
+    /// [`IDLE`], [`ASKED`] or [`ANSWERED`]; threads sleep on it.
+    pub state: AtomicU32,
+    /// One of [`ask`].
+    pub kind: u32,
+    /// What is asked about.
+    pub arguments: [u64; 6],
+    /// The answer.
+    pub answer: [u64; 4],
+    /// The answer, where it is a site.
+    pub site: Site,
+}
+
+/// Nothing is asked.
+pub const IDLE: u32 = 0;
+/// A thread waits.
+pub const ASKED: u32 = 1;
+/// The answer is there.
+pub const ANSWERED: u32 = 2;
+
+/// Kinds of questions.
+#[allow(missing_docs)]
+pub mod ask {
+    /// `arguments`: address of an instruction. The site is the answer.
+    pub const SITE: u32 = 1;
+    /// Code was mapped: address, length. Answer: where memory for stubs shall be mapped, and how much (0: none).
+    pub const CODE: u32 = 2;
+    /// That memory is there: address and length of the code, as before. Answer: sites that were patched.
+    pub const PATCH: u32 = 3;
+    /// One of those sites, by its number.
+    pub const PATCHED: u32 = 4;
+    /// A mapping of a file: descriptor, address, length. Answer: the file's number plus one, or 0.
+    pub const FILE: u32 = 5;
+    /// A process is about to replace its program.
+    pub const EXEC: u32 = 6;
+    /// It could not.
+    pub const NOT_EXEC: u32 = 7;
+    /// A child process: the number of the thread that asked for it.
+    pub const CHILD: u32 = 8;
+    /// What cannot be recorded: the reason, and two figures to tell.
+    pub const STOP: u32 = 9;
+    /// A frame of the stack: an address of code. Answer: how to find the caller.
+    pub const FRAME: u32 = 10;
+    /// A process starts: `arguments`: a number from 0 on. Answer: address and length of code that is there already.
+    pub const START: u32 = 12;
+    /// A system call was refused: its number.
+    pub const REFUSED: u32 = 11;
+}
+
+/// Why a recording stops.
+#[allow(missing_docs)]
+pub mod stop {
+    pub const PARTLY: u64 = 1;
+    pub const INSTRUCTION: u64 = 2;
+    pub const ALIAS_TAKEN: u64 = 3;
+    pub const CALL: u64 = 4;
+    pub const REGIONS: u64 = 5;
+    pub const SITES: u64 = 6;
+    pub const THREADS: u64 = 7;
+    pub const OWN_FAULT: u64 = 8;
+    pub const SETUP: u64 = 9;
+    pub const MODEL: u64 = 10;
+    pub const PANIC: u64 = 11;
+}
+
+/// What is at the beginning of the shared memory.
+#[repr(C)]
+pub struct Shared {
+    /// The recorder's process.
+    pub recorder: u32,
+    /// Rung when a thread asks.
+    pub bell: AtomicU32,
+    /// Who records an event: the thread's number plus one, or 0.
+    pub lock: AtomicU32,
+    /// Whether loads are recorded, too (files have no access rights), or only stores.
+    pub loads: u32,
+    /// Numbers given to threads so far.
+    pub threads: AtomicU32,
+    /// Whether the recorder waits for events on `head_bell`.
+    pub spare: u32,
+    /// Bytes put into the ring so far.
+    pub head: AtomicU64,
+    /// Bytes taken out of it so far.
+    pub tail: AtomicU64,
+    /// Events so far.
+    pub sequence: AtomicU64,
+    /// The first byte behind the runtime's code.
+    pub text_end: u64,
+    /// The device and the number of the file's inode, of each file that is recorded. Grows.
+    pub files: AtomicU32,
+    /// Bytes of a signal frame's extended state: where the parts lie (CPUID leaf 0xd), by number.
+    pub state_offsets: [u32; 16],
+}
+
+/// What a thread has of its own: `gs` points to it.
+#[repr(C)]
+pub struct Block {
+    /// Where it lies.
+    pub own: u64,
+    /// The top of the stack that stubs use.
+    pub stack: u64,
+    /// The program's stack pointer while a stub runs.
+    pub rsp: u64,
+    /// A register of the program's while a stub uses it.
+    pub spill: u64,
+    /// Another one.
+    pub spill2: u64,
+    /// The address that the instruction in a stub shall use.
+    pub target: u64,
+    /// Whether something that the thread did waits for a fence: flushes, non-temporal stores.
+    pub pending: u64,
+    /// The runtime's routine before the instruction.
+    pub enter: u64,
+    /// The one behind it.
+    pub leave: u64,
+    /// Whether an instruction is under way in a stub, and of which site.
+    pub open: u64,
+    /// The address it accesses, as the program has it.
+    pub open_address: u64,
+    /// Bytes it stores; 0 where none is recorded behind it.
+    pub open_size: u64,
+    /// Which elements it accesses, where a mask says so.
+    pub open_mask: u64,
+    /// Of a string instruction: repetitions that the program wants, and those of this turn.
+    pub total: u64,
+    /// See above.
+    pub turn: u64,
+    /// Its pointers, as the program has them: `rdi` and `rsi`.
+    pub string: [u64; 2],
+    /// Whether they were replaced by their aliases.
+    pub replaced: [u64; 2],
+    /// The system's numbers of the process and the thread.
+    pub process: u32,
+    /// See above.
+    pub thread: u32,
+    /// Our number of the thread.
+    pub number: u32,
+    /// Our number of the thread that started it.
+    pub parent: u32,
+    /// Whether it is a child process with the parent's memory.
+    pub borrows: u32,
+    /// Whether signals wait until the thread is out of a stub.
+    pub stepping: u32,
+    /// The signals that wait.
+    pub waiting: [Waiting; 4],
+    /// The program's mask of signals while they wait.
+    pub mask: u64,
+    /// How many wait.
+    pub waiting_count: u32,
+    /// Whether the program has a signal stack of its own.
+    pub has_signal_stack: u32,
+    /// The program's: address, flags, size.
+    pub signal_stack: [u64; 3],
+    /// Ours.
+    pub own_signal_stack: [u64; 3],
+    /// Registers for a thread that starts.
+    pub start: [u64; 18],
+    /// Questions.
+    pub mailbox: Mailbox,
+}
+
+/// A signal that waits.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Waiting {
+    /// Its number.
+    pub signal: u64,
+    /// What the kernel says of it.
+    pub info: [u64; 16],
+}
+
+/// Where a block's counts begin, of 8 bytes each, by site: how often a locked instruction was executed while nothing
+/// waited for it.
+pub const COUNTS: u64 = 1 << 15;
+
+/// What an instruction does to memory.
+#[allow(missing_docs)]
+pub mod what {
+    /// Reads, or reads and writes, or writes, as `reads` and `writes` say.
+    pub const ACCESS: u8 = 1;
+    pub const NON_TEMPORAL: u8 = 2;
+    /// A locked instruction, or `xchg` with memory.
+    pub const LOCKED: u8 = 3;
+    pub const CLFLUSH: u8 = 4;
+    pub const CLFLUSHOPT: u8 = 5;
+    pub const CLWB: u8 = 6;
+    pub const SFENCE: u8 = 7;
+    pub const MFENCE: u8 = 8;
+    /// Nothing that matters: a prefetch.
+    pub const NOTHING: u8 = 9;
+}
+
+/// How an instruction is executed in place of the program's.
+#[allow(missing_docs)]
+pub mod how {
+    /// A copy with another address, in a stub.
+    pub const STUB: u8 = 0;
+    /// Not at all: it is skipped, once recorded.
+    pub const SKIP: u8 = 1;
+    pub const MOVS: u8 = 2;
+    pub const STOS: u8 = 3;
+    pub const LODS: u8 = 4;
+    pub const CMPS: u8 = 5;
+    pub const SCAS: u8 = 6;
+    /// `push` of a value: of the register `operand`, or of `immediate`.
+    pub const PUSH: u8 = 7;
+    /// `push` of what is in memory.
+    pub const PUSH_MEMORY: u8 = 8;
+    pub const POP: u8 = 9;
+    pub const CALL: u8 = 10;
+    pub const CALL_REGISTER: u8 = 11;
+    pub const CALL_MEMORY: u8 = 12;
+    pub const JUMP_MEMORY: u8 = 13;
+    pub const RETURN: u8 = 14;
+    pub const LEAVE: u8 = 15;
+    pub const PUSH_FLAGS: u8 = 16;
+    pub const POP_FLAGS: u8 = 17;
+    pub const POP_MEMORY: u8 = 18;
+    pub const GATHER: u8 = 19;
+    pub const SCATTER: u8 = 20;
+    /// A copy in a stub, of which a mask says what is accessed.
+    pub const MASKED: u8 = 21;
+    pub const XLAT: u8 = 22;
+    /// `bt` and its kin with a register: the address depends on it.
+    pub const BIT: u8 = 23;
+    /// Cannot be executed by us.
+    pub const NOT: u8 = 24;
+    /// `maskmovdqu` and its kin, whose address is always in `rdi`.
+    pub const MASKED_MOVE: u8 = 25;
+}
+
+/// What a compare-exchange or another condition has to do with the store.
+#[allow(missing_docs)]
+pub mod condition {
+    pub const NONE: u8 = 0;
+    /// It stores where the zero flag is set afterwards.
+    pub const EXCHANGED: u8 = 1;
+}
+
+/// An instruction of the program that is executed under our eyes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Site {
+    /// Where it stands.
+    pub pc: u64,
+    /// Where its stub goes on once the address is known.
+    pub run: u64,
+    /// Where its stub has the program's instruction as it is, for sites that are mostly not about the files; 0 for none.
+    pub inner: u64,
+    /// Added to the registers for the address.
+    pub displacement: u64,
+    /// For [`how::PUSH`], a call's target, the bytes that a return drops.
+    pub immediate: u64,
+    /// Its number in the recording.
+    pub id: u32,
+    /// Bytes it accesses.
+    pub size: u32,
+    /// Its own length in bytes.
+    pub length: u8,
+    /// One of [`what`].
+    pub what: u8,
+    /// One of [`how`].
+    pub how: u8,
+    /// One of [`condition`].
+    pub condition: u8,
+    /// Whether it reads memory.
+    pub reads: u8,
+    /// Whether it writes memory.
+    pub writes: u8,
+    /// Registers, by [`register`], for the address.
+    pub base: u8,
+    /// See above.
+    pub index: u8,
+    /// 1, 2, 4 or 8.
+    pub scale: u8,
+    /// 0, or 1 for `fs`, 2 for `gs`.
+    pub segment: u8,
+    /// Whether addresses have 32 bits.
+    pub narrow: u8,
+    /// An operand in a register: a general one, a vector, by number.
+    pub operand: u8,
+    /// The mask: `k` register, or the vector register of an AVX instruction.
+    pub mask: u8,
+    /// Whether `mask` is a vector register.
+    pub mask_is_vector: u8,
+    /// Bytes of an element: of a string, of what a mask governs.
+    pub element: u8,
+    /// Elements of what a mask governs, or a gather moves.
+    pub elements: u8,
+    /// Bytes of an index of a gather.
+    pub index_size: u8,
+    /// 0 for no repetition, 1 for `rep` and `repe`, 2 for `repne`.
+    pub repeat: u8,
+    /// Whether what is stored is stored side by side (`vpcompressd`).
+    pub packed: u8,
+    /// The register that the stub uses for the address; [`register::NONE`] for none.
+    pub borrowed: u8,
+    /// Whether the program's own instruction is replaced, by a jump (1) or by a breakpoint (2).
+    pub patched: u8,
+}
+
+/// What begins an event in the ring. Its data follow, padded to 8 bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Head {
+    /// One of [`kind`].
+    pub kind: u8,
+    /// Its file, by number.
+    pub file: u8,
+    /// What is left to tell, by kind.
+    pub more: u16,
+    /// The thread, by our number.
+    pub thread: u32,
+    /// The site, by its number in the recording; 0 for none.
+    pub site: u32,
+    /// The callers, by their number; 0 where not known.
+    pub callers: u32,
+    /// Bytes accessed.
+    pub size: u64,
+    /// Where in the file.
+    pub offset: u64,
+}
+
+/// Kinds of events in the ring.
+#[allow(missing_docs)]
+pub mod kind {
+    /// Nothing: the ring's end.
+    pub const SKIP: u8 = 0;
+    pub const STORE: u8 = 1;
+    pub const NON_TEMPORAL: u8 = 2;
+    pub const LOAD: u8 = 3;
+    pub const CLFLUSH: u8 = 4;
+    pub const CLFLUSHOPT: u8 = 5;
+    pub const CLWB: u8 = 6;
+    pub const SFENCE: u8 = 7;
+    pub const MFENCE: u8 = 8;
+    /// A locked instruction that stores data to a file.
+    pub const LOCKED: u8 = 9;
+    /// One that does not.
+    pub const LOCKED_ONLY: u8 = 10;
+    pub const MSYNC: u8 = 11;
+    /// Data: the address in the process.
+    pub const MAP: u8 = 12;
+    /// See [`MAP`].
+    pub const UNMAP: u8 = 13;
+    /// The kernel stored.
+    pub const WRITE: u8 = 14;
+    pub const TRUNCATE: u8 = 15;
+}
+
+impl Head {
+    /// Of an event without bytes.
+    pub const fn of(kind: u8, site: u32) -> Self {
+        Self { kind, file: 0, more: 0, thread: 0, site, callers: 0, size: 0, offset: 0 }
+    }
+
+    /// Whether data follow, and how much of the ring it takes with them.
+    pub const fn length(&self) -> u64 {
+        let data = match self.kind {
+            kind::STORE | kind::NON_TEMPORAL | kind::LOCKED | kind::WRITE => self.size,
+            kind::MAP | kind::UNMAP => 8,
+            kind::SKIP => return self.size,
+            _ => 0,
+        };
+        size_of::<Self>() as u64 + data.next_multiple_of(8)
+    }
+}

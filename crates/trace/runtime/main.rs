@@ -1,0 +1,33 @@
+//! What runs inside a recorded process: it stands in for the program's accesses to the files that are recorded.
+//!
+//! No library, no allocation, nothing of the program's: this is an executable of its own, linked to a fixed address
+//! and mapped into the process before its first instruction. What needs a decoder is asked of the recorder.
+
+#![no_std]
+#![no_main]
+#![allow(clippy::undocumented_unsafe_blocks, missing_docs, dead_code)]
+
+mod calls;
+mod emulate;
+mod entry;
+mod faults;
+mod filter;
+mod layout;
+mod mappings;
+mod memory;
+mod questions;
+mod ring;
+mod signals;
+mod start;
+mod state;
+mod stubs;
+mod sys;
+mod threads;
+mod vectors;
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    let line = info.location().map_or(0, core::panic::Location::line);
+    let file = info.location().map_or(0, |place| place.file().as_ptr() as u64);
+    questions::give_up(layout::stop::PANIC, u64::from(line), file)
+}

@@ -1,0 +1,225 @@
+//! Mappings of the files: the program's has no rights (or none to store), and its alias has them in its place.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::layout::{Head, ask, kind, stop};
+use crate::questions::{ask, give_up};
+use crate::ring::{block, lock, push, shared, unlock};
+use crate::state::{Region, state};
+use crate::stubs::alias;
+use crate::{filter, sys};
+
+const PAGE: u64 = 4096;
+
+const fn pages(length: u64) -> u64 {
+    length.saturating_add(PAGE - 1) & !(PAGE - 1)
+}
+
+// Memory for stubs: start and end.
+const MOST: usize = 512;
+static STUBS: [[AtomicU64; 2]; MOST] = [const { [const { AtomicU64::new(0) }; 2] }; MOST];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there are stubs at an address.
+pub fn is_stub(pc: u64) -> bool {
+    STUBS
+        .iter()
+        .take(COUNT.load(Relaxed))
+        .any(|[start, end]| (start.load(Relaxed)..end.load(Relaxed)).contains(&pc))
+}
+
+/// Maps memory for stubs.
+pub fn map_stubs(at: u64, length: u64) -> bool {
+    if sys::private_memory(at, length, sys::PROT_READ | sys::PROT_EXEC) != at {
+        return false;
+    }
+    let Some([start, end]) = STUBS.get(COUNT.load(Relaxed)) else { return false };
+    start.store(at, Relaxed);
+    end.store(at + length, Relaxed);
+    COUNT.fetch_add(1, Relaxed);
+    true
+}
+
+/// Code was mapped: what has to be seen in it is replaced before it runs. The caller holds the lock.
+pub fn code(start: u64, length: u64) {
+    state().forget_sites(start, start + length);
+    for _ in 0..8 {
+        let [at, size, ..] = ask(ask::CODE, [start, length, 0, 0, 0, 0]);
+        if size == 0 {
+            return;
+        }
+        if !map_stubs(at, size) {
+            // Something else is there by now.
+            continue;
+        }
+        let [count, ..] = ask(ask::PATCH, [start, length, at, size, 0, 0]);
+        for number in 0..count {
+            ask(ask::PATCHED, [number, 0, 0, 0, 0, 0]);
+            state().add_site(block().mailbox.site);
+        }
+        return;
+    }
+}
+
+// What the program's mapping may do while its alias does the rest.
+const fn reduced(protection: u64, loads: bool) -> u64 {
+    if loads { 0 } else { protection & !sys::PROT_WRITE }
+}
+
+fn event(kind: u8, region: &Region) {
+    let size = region.end - region.start;
+    let head = Head { file: region.file, size, offset: region.offset, ..Head::of(kind, 0) };
+    push(block(), &head, (&raw const region.start).cast());
+}
+
+// Takes a range out of what is recorded, with its aliases.
+fn forget(start: u64, end: u64) {
+    state().forget(start, end, |gone| {
+        event(kind::UNMAP, &gone);
+        sys::call2(sys::MUNMAP, alias(gone.start), gone.end - gone.start);
+    });
+}
+
+/// `mmap`.
+pub fn map(a: [u64; 6]) -> u64 {
+    let [_, length, protection, flags, descriptor, offset] = a;
+    let block = block();
+    lock(block);
+    let result = sys::call(sys::MMAP, a);
+    if !sys::is_error(result) {
+        let end = result + pages(length);
+        if flags & sys::MAP_FIXED != 0 {
+            forget(result, end);
+        }
+        let is_file = flags & sys::MAP_ANONYMOUS == 0;
+        if is_file && matches!(flags & sys::MAP_TYPE, sys::MAP_SHARED | sys::MAP_SHARED_VALIDATE) {
+            let [file, ..] = ask(ask::FILE, [descriptor, result, length, offset, 0, 0]);
+            if file != 0 {
+                let region = Region {
+                    start: result,
+                    end,
+                    offset,
+                    file: (file - 1) as u8,
+                    protection: protection as u8,
+                };
+                record(region, descriptor, flags);
+            }
+        }
+        if is_file && protection & sys::PROT_EXEC != 0 {
+            code(result, length);
+        }
+    }
+    unlock();
+    result
+}
+
+fn record(region: Region, descriptor: u64, flags: u64) {
+    let (at, length) = (alias(region.start), region.end - region.start);
+    let kind = flags & !(sys::MAP_FIXED) | sys::MAP_FIXED_NOREPLACE;
+    // Pages of other sizes are the file's own, with the same flags.
+    let protection = u64::from(region.protection);
+    let made = sys::call(sys::MMAP, [at, length, protection, kind, descriptor, region.offset]);
+    if made != at {
+        give_up(stop::ALIAS_TAKEN, region.start, made);
+    }
+    sys::call3(sys::MPROTECT, region.start, length, reduced(protection, shared().loads != 0));
+    state().add(region);
+    if sys::is_error(filter::install_for(region.start, region.end, descriptor)) {
+        give_up(stop::SETUP, 1, 0);
+    }
+    event(kind::MAP, &region);
+}
+
+/// `munmap`.
+pub fn unmap(a: [u64; 6]) -> u64 {
+    lock(block());
+    let result = sys::call(sys::MUNMAP, a);
+    if !sys::is_error(result) {
+        forget(a[0], a[0] + pages(a[1]));
+    }
+    unlock();
+    result
+}
+
+/// `mprotect` and `pkey_mprotect`.
+pub fn protect(number: u64, a: [u64; 6]) -> u64 {
+    let [start, length, protection, ..] = a;
+    let end = start.saturating_add(pages(length));
+    lock(block());
+    let result = sys::call(number, a);
+    if !sys::is_error(result) {
+        let mut parts = [None; 16];
+        let mut count = 0;
+        state().forget(start, end, |part| {
+            let Some(slot) = parts.get_mut(count) else { give_up(stop::REGIONS, 0, 0) };
+            *slot = Some(Region { protection: protection as u8, ..part });
+            count += 1;
+        });
+        for part in parts.into_iter().flatten() {
+            let length = part.end - part.start;
+            sys::call3(sys::MPROTECT, alias(part.start), length, protection);
+            sys::call3(sys::MPROTECT, part.start, length, reduced(protection, shared().loads != 0));
+            state().add(part);
+        }
+    }
+    unlock();
+    result
+}
+
+/// `mremap`.
+pub fn remap(a: [u64; 6]) -> u64 {
+    let [old, old_length, new_length, flags, ..] = a;
+    lock(block());
+    let region = state().region(old);
+    let result = sys::call(sys::MREMAP, a);
+    if !sys::is_error(result) {
+        if let Some(region) = region {
+            let (was, is) = (pages(old_length), pages(new_length));
+            // The alias goes where the alias of the new place is. It stays what it is where that is the old place.
+            let to = alias(result);
+            let moved = if to == alias(old) {
+                sys::call(sys::MREMAP, [to, was, is, 0, 0, 0])
+            } else {
+                let flags = sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED;
+                sys::call(sys::MREMAP, [alias(old), was, is, flags, to, 0])
+            };
+            if moved != to {
+                give_up(stop::ALIAS_TAKEN, result, moved);
+            }
+            let offset = region.offset + (old - region.start);
+            state().forget(old, old + was, |gone| event(kind::UNMAP, &gone));
+            let new = Region { start: result, end: result + is, offset, ..region };
+            state().add(new);
+            event(kind::MAP, &new);
+            if sys::is_error(filter::install_for(new.start, new.end, u64::MAX)) {
+                give_up(stop::SETUP, 1, 0);
+            }
+        } else if flags & sys::MREMAP_FIXED != 0 {
+            forget(result, result + pages(new_length));
+        }
+    }
+    unlock();
+    result
+}
+
+/// `msync`.
+pub fn sync(a: [u64; 6]) -> u64 {
+    let [start, length, ..] = a;
+    let block = block();
+    // It may take long, and nothing of it has an order with stores.
+    let result = sys::call(sys::MSYNC, a);
+    if !sys::is_error(result) {
+        lock(block);
+        let end = start.saturating_add(pages(length));
+        for region in state().regions() {
+            let (from, to) = (region.start.max(start), region.end.min(end));
+            if from < to {
+                let offset = region.offset + (from - region.start);
+                let head = Head { file: region.file, size: to - from, offset, ..Head::of(kind::MSYNC, 0) };
+                push(block, &head, core::ptr::null());
+            }
+        }
+        unlock();
+    }
+    result
+}

@@ -1,0 +1,164 @@
+//! What a process knows: the mappings of the files, and the sites. Private memory: a child process has its own copy.
+//! Whoever holds the lock of events may use it.
+
+use crate::layout::{MOST_REGIONS, MOST_SITES, Site, ask, stop};
+use crate::questions::{ask, give_up};
+use crate::ring::block;
+
+/// A mapping of a recorded file.
+#[derive(Clone, Copy)]
+pub struct Region {
+    pub start: u64,
+    pub end: u64,
+    /// Of the file, where the mapping begins.
+    pub offset: u64,
+    pub file: u8,
+    /// What the program may do with it.
+    pub protection: u8,
+}
+
+pub struct State {
+    regions: [Region; MOST_REGIONS],
+    count: usize,
+    sites: [Site; MOST_SITES],
+    site_count: usize,
+    // By the hash of the address; 0 for none, or the site's place plus one.
+    table: [u32; 4 * MOST_SITES],
+    /// What the program wants of each signal.
+    pub actions: [crate::sys::Action; 65],
+    /// Whether a handler of the program has been called for a signal.
+    pub handled: bool,
+}
+
+const NO_SITE: Site = {
+    // SAFETY: all of its fields are numbers.
+    unsafe { core::mem::zeroed() }
+};
+
+struct Cell(core::cell::UnsafeCell<State>);
+// SAFETY: used by who holds the lock of events alone.
+unsafe impl Sync for Cell {}
+static STATE: Cell = Cell(core::cell::UnsafeCell::new(State {
+    regions: [Region { start: 0, end: 0, offset: 0, file: 0, protection: 0 }; MOST_REGIONS],
+    count: 0,
+    sites: [NO_SITE; MOST_SITES],
+    site_count: 0,
+    table: [0; 4 * MOST_SITES],
+    actions: [crate::sys::Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65],
+    handled: false,
+}));
+
+/// The process's. The caller holds the lock.
+#[allow(clippy::mut_from_ref)]
+pub fn state() -> &'static mut State {
+    // SAFETY: the caller holds the lock.
+    unsafe { &mut *STATE.0.get() }
+}
+
+fn hash(pc: u64) -> usize {
+    (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % (4 * MOST_SITES)
+}
+
+impl State {
+    /// The mappings.
+    pub fn regions(&self) -> &[Region] {
+        self.regions.get(..self.count).unwrap_or_default()
+    }
+
+    /// The mapping that holds an address.
+    pub fn region(&self, address: u64) -> Option<Region> {
+        self.regions().iter().find(|one| one.start <= address && address < one.end).copied()
+    }
+
+    /// Whether any byte of a range is in a mapping.
+    pub fn touches(&self, address: u64, length: u64) -> bool {
+        self.regions().iter().any(|one| one.start < address.wrapping_add(length) && address < one.end)
+    }
+
+    pub fn add(&mut self, region: Region) {
+        let Some(slot) = self.regions.get_mut(self.count) else { give_up(stop::REGIONS, 0, 0) };
+        *slot = region;
+        self.count += 1;
+    }
+
+    /// Takes a range out of the mappings; `each` is told of every part.
+    pub fn forget(&mut self, start: u64, end: u64, mut each: impl FnMut(Region)) {
+        let mut at = 0;
+        while at < self.count {
+            let one = self.regions[at];
+            if one.end <= start || one.start >= end {
+                at += 1;
+                continue;
+            }
+            let (from, to) = (one.start.max(start), one.end.min(end));
+            each(Region { start: from, end: to, offset: one.offset + (from - one.start), ..one });
+            self.count -= 1;
+            self.regions[at] = self.regions[self.count];
+            if one.start < from {
+                self.add(Region { end: from, ..one });
+            }
+            if to < one.end {
+                self.add(Region { start: to, offset: one.offset + (to - one.start), ..one });
+            }
+            at = 0;
+        }
+    }
+
+    /// The site at an address, if it is known.
+    pub fn known(&self, pc: u64) -> Option<&'static Site> {
+        let mut at = hash(pc);
+        loop {
+            let number = *self.table.get(at)?;
+            if number == 0 {
+                return None;
+            }
+            let site = self.sites.get(number as usize - 1)?;
+            if site.pc == pc || site.inner == pc {
+                // SAFETY: sites are never moved or changed.
+                return Some(unsafe { &*core::ptr::from_ref(site) });
+            }
+            at = (at + 1) % (4 * MOST_SITES);
+        }
+    }
+
+    /// The site at an address.
+    pub fn site(&mut self, pc: u64) -> &'static Site {
+        if let Some(site) = self.known(pc) {
+            return site;
+        }
+        ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);
+        self.add_site(block().mailbox.site)
+    }
+
+    fn index(&mut self, pc: u64) {
+        let mut at = hash(pc);
+        while self.table[at] != 0 {
+            at = (at + 1) % (4 * MOST_SITES);
+        }
+        self.table[at] = self.site_count as u32;
+    }
+
+    /// Forgets the sites of a range, whose code is gone.
+    pub fn forget_sites(&mut self, start: u64, end: u64) {
+        for site in self.sites.iter_mut().take(self.site_count) {
+            if (start..end).contains(&site.pc) {
+                (site.pc, site.inner) = (u64::MAX, u64::MAX);
+            }
+        }
+    }
+
+    /// Keeps a site.
+    pub fn add_site(&mut self, site: Site) -> &'static Site {
+        if self.site_count >= MOST_SITES - 1 {
+            give_up(stop::SITES, 0, 0);
+        }
+        self.sites[self.site_count] = site;
+        self.site_count += 1;
+        self.index(site.pc);
+        if site.inner != 0 {
+            self.index(site.inner);
+        }
+        // SAFETY: sites are never moved or changed.
+        unsafe { &*core::ptr::from_ref(&self.sites[self.site_count - 1]) }
+    }
+}

@@ -1,0 +1,79 @@
+//! Recording: what a program does to the files that it maps, as it runs.
+//!
+//! The mapping of a recorded file gets no rights to store (and none at all where loads are recorded, too). An access
+//! then fails, a handler of ours finds out which instruction it was, and executes a copy of it, whose address is that
+//! of a second mapping of the same file: its alias. Fences, locked instructions and flushes need no such rights. They
+//! are found in the code of the program and its libraries, and replaced by jumps or breakpoints before they run.
+//!
+//! The handler and all that goes with it is a small executable of its own (`runtime/`), which is mapped into the
+//! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
+
+mod analysis;
+#[path = "../../runtime/layout.rs"]
+#[allow(dead_code, clippy::unreadable_literal)]
+mod layout;
+mod process;
+mod questions;
+mod service;
+mod shared;
+mod site;
+mod space;
+mod stub;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+pub use service::record;
+
+use crate::events::Ended;
+use crate::recording::RecordingError;
+
+/// What is to be recorded.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program, and what it is given.
+    pub command: Vec<OsString>,
+    /// Files, or folders of which every file is meant. They need not exist yet.
+    pub files: Vec<PathBuf>,
+    /// Whether loads are recorded, too, which makes each of them as slow as a store.
+    pub loads: bool,
+}
+
+/// What a recording came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Events that were recorded.
+    pub events: u64,
+    /// Things that whoever reads the recording ought to know, each a sentence.
+    pub notes: Vec<String>,
+}
+
+/// Why nothing, or no more, was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The program could not be started.
+    #[error("{command} could not be started: {source}")]
+    Start {
+        /// The program.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A process could not be prepared or looked into.
+    #[error("{what}: {source}")]
+    Process {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The events could not be kept.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// It cannot be recorded.
+    #[error("{0}")]
+    Stopped(String),
+}

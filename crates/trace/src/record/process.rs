@@ -1,0 +1,191 @@
+//! Processes as their parent and tracer sees them: started, stopped, made to call the system, let go.
+
+// `ptrace` and `waitpid` have no safe wrapper among our libraries.
+#![allow(unsafe_code)]
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// What became of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It exited with this code.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// It has replaced its program, and has executed nothing of the new one.
+    Executed,
+    /// It was stopped by our request.
+    Interrupted,
+    /// A signal is on its way to it.
+    Signal(i32),
+}
+
+fn check(result: i64) -> io::Result<i64> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn ptrace(request: libc::c_uint, process: i32, address: usize, data: usize) -> io::Result<i64> {
+    // SAFETY: no request used here writes to our memory, but `GETREGS`, to what `registers` gives.
+    check(unsafe { libc::ptrace(request, process, address, data) })
+}
+
+/// Starts a command that stops before its program's first instruction. Its orphans become our children.
+pub(super) fn start(command: &[OsString]) -> io::Result<Child> {
+    // SAFETY: it changes an attribute of this process alone.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let mut process = Command::new(&command[0]);
+    process.args(&command[1..]);
+    let recorder = std::process::id();
+    // SAFETY: only system calls between `fork` and `exec`.
+    unsafe {
+        process.pre_exec(move || {
+            // Without us there is nobody to answer.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            if libc::getppid() as u32 != recorder {
+                libc::_exit(127);
+            }
+            ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)
+        });
+    }
+    process.spawn()
+}
+
+/// Whatever a child or a tracee has become since the last time.
+pub(super) fn next_change() -> Option<(i32, Change)> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let process = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
+    if process <= 0 {
+        return None;
+    }
+    let change = if libc::WIFEXITED(status) {
+        Change::Exited(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Change::Killed(libc::WTERMSIG(status))
+    } else {
+        match status >> 16 {
+            libc::PTRACE_EVENT_EXEC => Change::Executed,
+            libc::PTRACE_EVENT_STOP => Change::Interrupted,
+            _ => Change::Signal(libc::WSTOPSIG(status)),
+        }
+    };
+    Some((process, change))
+}
+
+/// Has a running thread stop where it executes another program.
+pub(super) fn watch_for_exec(thread: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
+}
+
+/// Stops a watched thread.
+pub(super) fn interrupt(thread: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
+}
+
+/// Takes a process that was stopped within `execve` to the end of that call: before, the call's result would take the
+/// place of what is put into its registers.
+pub(super) fn finish_exec(process: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SYSCALL, process, 0, 0)?;
+    wait_for_stop(process)
+}
+
+fn wait_for_stop(process: i32) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    check(unsafe { libc::waitpid(process, &mut status, libc::__WALL) }.into())?;
+    if libc::WIFSTOPPED(status) { Ok(()) } else { Err(io::Error::other("it ended while it was set up")) }
+}
+
+/// Lets a stopped process go on, with a signal or 0.
+pub(super) fn go_on(process: i32, signal: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_CONT, process, 0, signal as usize).map(drop)
+}
+
+/// Lets a stopped process go on, and watches it no more.
+pub(super) fn let_go(process: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_DETACH, process, 0, 0).map(drop)
+}
+
+/// Ends a process.
+pub(super) fn kill(process: i32) {
+    // SAFETY: a signal to a process that is recorded.
+    unsafe { libc::kill(process, libc::SIGKILL) };
+}
+
+/// Whether a process is there and has not ended.
+pub(super) fn is_alive(process: i32) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    // Behind the name, which may hold anything.
+    text.rsplit_once(')')
+        .is_some_and(|(_, rest)| !matches!(rest.trim_start().chars().next(), Some('Z' | 'X')))
+}
+
+/// The processor's registers.
+pub(super) type Registers = libc::user_regs_struct;
+
+/// Those of a stopped process.
+pub(super) fn registers(process: i32) -> io::Result<Registers> {
+    // SAFETY: all of its fields are numbers.
+    let mut registers: Registers = unsafe { std::mem::zeroed() };
+    ptrace(libc::PTRACE_GETREGS, process, 0, &raw mut registers as usize)?;
+    Ok(registers)
+}
+
+/// Sets them.
+pub(super) fn set_registers(process: i32, registers: &Registers) -> io::Result<()> {
+    ptrace(libc::PTRACE_SETREGS, process, 0, std::ptr::from_ref(registers) as usize).map(drop)
+}
+
+/// Has a process that is stopped at a program's first instruction make a system call in its place.
+pub(super) fn call(process: i32, memory: &File, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let saved = registers(process)?;
+    let mut bytes = [0; 2];
+    memory.read_exact_at(&mut bytes, saved.rip)?;
+    memory.write_all_at(&SYSCALL, saved.rip)?;
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    // Not one that the kernel thinks of restarting.
+    let regs = Registers { rax: number as u64, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..saved };
+    set_registers(process, &regs)?;
+    ptrace(libc::PTRACE_SINGLESTEP, process, 0, 0)?;
+    wait_for_stop(process)?;
+    let result = registers(process)?.rax;
+    memory.write_all_at(&bytes, saved.rip)?;
+    set_registers(process, &saved)?;
+    if result > u64::MAX - 4096 {
+        return Err(io::Error::from_raw_os_error(result.wrapping_neg() as i32));
+    }
+    Ok(result)
+}
+
+/// The memory of a process.
+pub(super) fn memory(process: i32) -> io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/{process}/mem"))
+}
+
+/// While this lives, an interrupt from the keyboard is the program's alone.
+pub(super) struct Unimpressed([(i32, libc::sighandler_t); 2]);
+
+extern "C" fn nothing(_: i32) {}
+
+impl Unimpressed {
+    pub(super) fn new() -> Self {
+        let handler = nothing as *const () as libc::sighandler_t;
+        // SAFETY: a handler that does nothing; unlike a signal that is ignored, the program does not inherit it.
+        Self([libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, handler) })))
+    }
+}
+
+impl Drop for Unimpressed {
+    fn drop(&mut self) {
+        for (signal, was) in self.0 {
+            // SAFETY: what was there before.
+            unsafe { libc::signal(signal, was) };
+        }
+    }
+}

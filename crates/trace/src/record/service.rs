@@ -1,0 +1,310 @@
+//! The recorder's own loop: answers what threads ask, keeps what they record, and follows processes to their ends.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+use super::layout::{BLOCK, Head, MOST_THREADS, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind};
+use super::process::{self, Change, Registers};
+use super::shared::Memory;
+use super::space::{Analyses, Space};
+use super::{Options, Outcome, RecordError};
+use crate::events::{Action, Ended, Event, Place, Site, Thread};
+use crate::recording::Writer;
+use ringfence_persist::Flush;
+
+/// Events that are kept before questions are looked at again.
+const BATCH: usize = 4096;
+/// The loop wakes up by itself after so long, in nanoseconds, to see what became of processes.
+const TURN: i64 = 500_000;
+
+// A program that is about to begin: what its process is put back to.
+struct Beginning {
+    registers: Registers,
+}
+
+pub(super) struct Service<'w> {
+    pub(super) memory: Memory,
+    pub(super) options: Options,
+    pub(super) writer: &'w mut Writer,
+    pub(super) spaces: Vec<Space>,
+    // By process.
+    pub(super) space_of: HashMap<i32, usize>,
+    pub(super) analyses: Analyses,
+    /// Sites by number, until an event names them.
+    pub(super) sites: Vec<Option<Site>>,
+    /// Recorded files: device and inode.
+    pub(super) files: Vec<(u64, u64)>,
+    pub(super) notes: Vec<String>,
+    /// Why no more can be recorded.
+    pub(super) stopped: Option<String>,
+    beginning: HashMap<i32, Beginning>,
+    // Threads that are to be let go once they stop.
+    pub(super) unwatched: HashSet<i32>,
+    threads_told: u32,
+    sequence: u64,
+}
+
+/// Runs a command and records what it does, until it and all of its children have ended.
+///
+/// # Errors
+/// Where the command cannot be started or prepared, or the events cannot be kept. The command is ended then.
+pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordError> {
+    let prepared =
+        |source| RecordError::Process { what: "memory for events cannot be set up".to_owned(), source };
+    let memory = Memory::new(options.loads).map_err(prepared)?;
+    let _interrupts = process::Unimpressed::new();
+    let command = options.command[0].to_string_lossy().into_owned();
+    let child = process::start(&options.command).map_err(|source| RecordError::Start { command, source })?;
+    let main = child.id() as i32;
+    let mut service = Service {
+        memory,
+        options,
+        writer,
+        spaces: Vec::new(),
+        space_of: HashMap::new(),
+        analyses: Analyses::default(),
+        sites: vec![None],
+        files: Vec::new(),
+        notes: Vec::new(),
+        stopped: None,
+        beginning: HashMap::new(),
+        unwatched: HashSet::new(),
+        threads_told: 0,
+        sequence: 0,
+    };
+    let result = service.run(main);
+    if result.is_err() {
+        service.end_all();
+    }
+    let ended = result?;
+    let ended = match service.stopped.take() {
+        Some(reason) => Ended::Stopped(reason),
+        None => ended,
+    };
+    Ok(Outcome { ended, events: service.sequence, notes: service.notes })
+}
+
+impl Service<'_> {
+    fn run(&mut self, main: i32) -> Result<Ended, RecordError> {
+        let mut ended = None;
+        let mut idle = 0;
+        loop {
+            let bell = self.memory.bell();
+            let mut busy = self.answer_all()?;
+            busy |= self.keep_events()?;
+            while let Some((process, change)) = process::next_change() {
+                busy = true;
+                if let Some(how) = self.changed(process, change, main)? {
+                    ended = Some(how);
+                }
+            }
+            if busy {
+                idle = 0;
+                continue;
+            }
+            idle += 1;
+            if idle % 64 == 0 || ended.is_some() {
+                self.memory.unlock_dead();
+                self.space_of.retain(|process, _| process::is_alive(*process));
+            }
+            if let Some(how) = &ended
+                && self.space_of.is_empty()
+            {
+                self.keep_events()?;
+                return Ok(how.clone());
+            }
+            self.memory.wait(bell, TURN);
+        }
+    }
+
+    fn end_all(&mut self) {
+        for process in self.space_of.keys() {
+            process::kill(*process);
+        }
+        while process::next_change().is_some() {}
+    }
+
+    /// No more can be recorded: everything ends.
+    pub(super) fn stop(&mut self, reason: String) {
+        self.stopped.get_or_insert(reason);
+        for process in self.space_of.keys() {
+            process::kill(*process);
+        }
+    }
+
+    fn changed(&mut self, process: i32, change: Change, main: i32) -> Result<Option<Ended>, RecordError> {
+        match change {
+            Change::Exited(code) if process == main => return Ok(Some(Ended::Exited(code))),
+            Change::Killed(signal) if process == main => return Ok(Some(Ended::Signal(signal))),
+            Change::Exited(_) | Change::Killed(_) => {}
+            Change::Executed => self.begin(process, false)?,
+            Change::Interrupted if self.unwatched.remove(&process) => {
+                let _ = process::let_go(process);
+            }
+            Change::Interrupted => {
+                let _ = process::go_on(process, 0);
+            }
+            Change::Signal(libc::SIGTRAP) if self.beginning.contains_key(&process) => self.begun(process)?,
+            Change::Signal(libc::SIGTRAP) if self.space_of.is_empty() && process == main => {
+                self.begin(process, true)?;
+            }
+            Change::Signal(signal) => {
+                let _ = process::go_on(process, signal);
+            }
+        }
+        Ok(None)
+    }
+
+    // A process has executed a program: our part begins in it.
+    fn begin(&mut self, process: i32, is_first: bool) -> Result<(), RecordError> {
+        let result = self.set_up(process, is_first);
+        result.map_err(|source| {
+            process::kill(process);
+            RecordError::Process { what: format!("process {process} could not be prepared"), source }
+        })
+    }
+
+    fn set_up(&mut self, process: i32, is_first: bool) -> io::Result<()> {
+        if !is_first {
+            process::finish_exec(process)?;
+        }
+        let mut space = Space::new(process)?;
+        let registers = process::registers(process)?;
+        space.first_code = space
+            .mappings()?
+            .iter()
+            .filter(|one| one.executable && one.inode != 0)
+            .map(|one| (one.start, one.end - one.start))
+            .collect();
+        let name = registers.rsp - 1024;
+        let call = |number, arguments| process::call(process, space.memory(), number, arguments);
+        let open = |file: &std::fs::File| {
+            let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+            space.write(name, path.as_bytes())?;
+            call(libc::SYS_open, [name, libc::O_RDWR as u64, 0, 0, 0, 0])
+        };
+        let map = |descriptor: u64, at: u64, size: u64, protection: i32, shared: bool, offset: u64| {
+            let kind = if shared { libc::MAP_SHARED | libc::MAP_NORESERVE } else { libc::MAP_PRIVATE };
+            let flags = (kind | libc::MAP_FIXED_NOREPLACE) as u64;
+            call(libc::SYS_mmap, [at, size, protection as u64, flags, descriptor, offset]).map(drop)
+        };
+        let descriptor = open(&self.memory.runtime)?;
+        for part in &self.memory.parts {
+            map(descriptor, part.address, part.size, part.protection, false, part.address - RUNTIME)?;
+        }
+        call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let sizes = [(SHARED, SHARED_SIZE + RING), (THREADS, BLOCK * MOST_THREADS)];
+        for (file, (at, size)) in [&self.memory.shared, &self.memory.threads].into_iter().zip(sizes) {
+            let descriptor = open(file)?;
+            map(descriptor, at, size, both, true, 0)?;
+            call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+        }
+        let mut start = registers;
+        start.rip = self.memory.begin;
+        start.rsp = (registers.rsp - 1024) & !63;
+        start.rdi = is_first.into();
+        start.orig_rax = u64::MAX;
+        process::set_registers(process, &start)?;
+        self.spaces.push(space);
+        self.space_of.insert(process, self.spaces.len() - 1);
+        self.beginning.insert(process, Beginning { registers });
+        process::go_on(process, 0)
+    }
+
+    // The runtime has set itself up.
+    fn begun(&mut self, process: i32) -> Result<(), RecordError> {
+        let Some(Beginning { registers }) = self.beginning.remove(&process) else { return Ok(()) };
+        // The thread's own block stays where the runtime has put it.
+        let result = process::registers(process).and_then(|now| {
+            process::set_registers(process, &Registers { gs_base: now.gs_base, ..registers })
+        });
+        let result = result.and_then(|()| process::let_go(process));
+        result.map_err(|source| RecordError::Process {
+            what: format!("process {process} could not go on"),
+            source,
+        })
+    }
+
+    fn answer_all(&mut self) -> Result<bool, RecordError> {
+        let mut any = false;
+        for thread in 0..self.memory.threads_so_far() {
+            if let Some((kind, arguments)) = self.memory.question(thread) {
+                any = true;
+                // What happened before the question comes before what the answer brings about.
+                self.answer(thread, kind, arguments)?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn keep_events(&mut self) -> Result<bool, RecordError> {
+        for number in 0..BATCH {
+            let Some(taken) = self.memory.next_event() else { return Ok(number > 0) };
+            let head = taken.event;
+            let Some(action) = action(&head, taken.data) else { continue };
+            drop(taken);
+            self.tell_threads(head.thread);
+            if let Some(site) = self.sites.get_mut(head.site as usize).and_then(Option::take) {
+                self.writer.site(&site);
+            }
+            self.sequence += 1;
+            let (sequence, Head { thread, site, callers, .. }) = (self.sequence, head);
+            self.writer.push(&Event { sequence, thread, site, callers, action })?;
+        }
+        Ok(true)
+    }
+
+    fn tell_threads(&mut self, last: u32) {
+        while self.threads_told <= last {
+            let id = self.threads_told;
+            let (process, tid) = self.memory.ids(id);
+            let name =
+                std::fs::read_to_string(format!("/proc/{process}/task/{tid}/comm")).unwrap_or_default();
+            self.writer.thread(Thread { id, process, tid, name: name.trim_end().to_owned() });
+            self.threads_told += 1;
+        }
+    }
+
+    /// The space of a thread's process.
+    pub(super) fn space(&mut self, thread: u32) -> Option<&mut Space> {
+        let process = self.memory.ids(thread).0 as i32;
+        let number = *self.space_of.get(&process)?;
+        self.spaces.get_mut(number)
+    }
+
+    pub(super) fn analysis(
+        &mut self,
+        process: i32,
+        mapping: &super::space::Mapping,
+    ) -> Rc<super::analysis::Analysis> {
+        self.analyses.of(process, mapping)
+    }
+}
+
+fn action(head: &Head, data: &[u8]) -> Option<Action> {
+    let at = Place { file: u32::from(head.file), offset: head.offset };
+    let bytes = || data[..head.size as usize].to_vec();
+    let flush = |flush| Action::Flush { flush, at };
+    let address = || data.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    Some(match head.kind {
+        kind::STORE => Action::Store { at, bytes: bytes() },
+        kind::NON_TEMPORAL => Action::NonTemporal { at, bytes: bytes() },
+        kind::LOAD => Action::Load { at, size: head.size as u32 },
+        kind::CLFLUSH => flush(Flush::Clflush),
+        kind::CLFLUSHOPT => flush(Flush::Clflushopt),
+        kind::CLWB => flush(Flush::Clwb),
+        kind::SFENCE => Action::Sfence,
+        kind::MFENCE => Action::Mfence,
+        kind::LOCKED => Action::Locked { stores: Some((at, bytes())) },
+        kind::LOCKED_ONLY => Action::Locked { stores: None },
+        kind::MSYNC => Action::Msync { at, size: head.size },
+        kind::MAP => Action::Map { at, address: address(), size: head.size },
+        kind::UNMAP => Action::Unmap { at, address: address(), size: head.size },
+        kind::WRITE => Action::Write { at, bytes: bytes() },
+        kind::TRUNCATE => Action::Truncate { file: at.file, size: head.size },
+        _ => return None,
+    })
+}

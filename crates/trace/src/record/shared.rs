@@ -1,0 +1,230 @@
+//! The memory that the recorder shares with the recorded processes.
+
+// Mapped memory that other processes write to.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use object::read::{Object, ObjectSegment};
+
+use super::layout::{
+    self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_THREADS, Mailbox, RING, RUNTIME, SHARED_SIZE,
+    Shared, Site,
+};
+
+static RUNTIME_FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.elf"));
+
+/// A stretch of the runtime, as it is mapped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) address: u64,
+    pub(super) size: u64,
+    pub(super) protection: i32,
+}
+
+/// Files in memory, and where the first two of them are mapped here.
+pub(super) struct Memory {
+    /// The runtime as it is mapped, from [`RUNTIME`] on.
+    pub(super) runtime: File,
+    pub(super) parts: Vec<Part>,
+    pub(super) begin: u64,
+    pub(super) shared: File,
+    pub(super) threads: File,
+    at: *mut Shared,
+    blocks: *mut u8,
+}
+
+fn file_in_memory(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
+    // SAFETY: the name ends in a zero; the descriptor is new.
+    let file = unsafe {
+        let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        File::from_raw_fd(descriptor)
+    };
+    file.set_len(size)?;
+    Ok(file)
+}
+
+fn map(file: &File, size: u64) -> io::Result<*mut u8> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+    // SAFETY: a new mapping, wherever the kernel puts it.
+    let at =
+        unsafe { libc::mmap(std::ptr::null_mut(), size as usize, protection, flags, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
+}
+
+impl Memory {
+    /// For a new recording.
+    pub(super) fn new(loads: bool) -> io::Result<Self> {
+        let elf = object::File::parse(RUNTIME_FILE).map_err(io::Error::other)?;
+        let parts: Vec<Part> = elf.segments().map(|one| part(&one)).collect();
+        let end = parts.iter().map(|part| part.address + part.size).max().unwrap_or(RUNTIME);
+        let runtime = file_in_memory(c"ringfence-runtime", end - RUNTIME)?;
+        for segment in elf.segments() {
+            let bytes = segment.data().map_err(io::Error::other)?;
+            runtime.write_all_at(bytes, segment.address() - RUNTIME)?;
+        }
+        let shared = file_in_memory(c"ringfence-events", SHARED_SIZE + RING)?;
+        let threads = file_in_memory(c"ringfence-threads", BLOCK * MOST_THREADS)?;
+        let at = map(&shared, SHARED_SIZE + RING)?.cast::<Shared>();
+        let blocks = map(&threads, BLOCK * MOST_THREADS)?;
+        // SAFETY: just mapped, and nobody else has it yet.
+        unsafe {
+            (*at).recorder = std::process::id();
+            (*at).loads = loads.into();
+            for (number, slot) in (*at).state_offsets.iter_mut().enumerate().skip(2) {
+                let part = std::arch::x86_64::__cpuid_count(0xd, number as u32);
+                *slot = if part.eax == 0 { 0 } else { part.ebx };
+            }
+        }
+        Ok(Self { runtime, parts, begin: elf.entry(), shared, threads, at, blocks })
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: mapped as long as this lives; what others write to is atomic.
+        unsafe { &*self.at }
+    }
+
+    fn block(&self, number: u32) -> *mut Block {
+        assert!(u64::from(number) < MOST_THREADS, "a thread has a block");
+        self.blocks.wrapping_add(number as usize * BLOCK as usize).cast()
+    }
+
+    /// Threads that were given numbers.
+    pub(super) fn threads_so_far(&self) -> u32 {
+        self.shared().threads.load(Acquire).min(MOST_THREADS as u32)
+    }
+
+    /// The system's numbers of a thread and its process.
+    pub(super) fn ids(&self, number: u32) -> (u32, u32) {
+        let block = self.block(number);
+        // SAFETY: mapped; plain numbers that the thread has written before it asked or recorded anything.
+        unsafe {
+            ((&raw const (*block).process).read_volatile(), (&raw const (*block).thread).read_volatile())
+        }
+    }
+
+    fn mailbox(&self, number: u32) -> *mut Mailbox {
+        // SAFETY: within the block.
+        unsafe { &raw mut (*self.block(number)).mailbox }
+    }
+
+    /// What a thread asks, if it does.
+    pub(super) fn question(&self, number: u32) -> Option<(u32, [u64; 6])> {
+        let mailbox = self.mailbox(number);
+        // SAFETY: mapped; the thread does not write while it waits.
+        unsafe { ((*mailbox).state.load(Acquire) == ASKED).then(|| ((*mailbox).kind, (*mailbox).arguments)) }
+    }
+
+    /// Answers it.
+    pub(super) fn answer(&self, number: u32, answer: [u64; 4], site: Option<&Site>) {
+        let mailbox = self.mailbox(number);
+        // SAFETY: as above.
+        unsafe {
+            (*mailbox).answer = answer;
+            if let Some(site) = site {
+                (*mailbox).site = *site;
+            }
+            (*mailbox).state.store(ANSWERED, Release);
+            let word = (*mailbox).state.as_ptr();
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
+        }
+    }
+
+    /// The bell's count, to be given to [`Memory::wait`].
+    pub(super) fn bell(&self) -> u32 {
+        self.shared().bell.load(Acquire)
+    }
+
+    /// Waits until the bell rings, for a short time at most.
+    pub(super) fn wait(&self, seen: u32, nanoseconds: i64) {
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let word = self.shared().bell.as_ptr();
+        // SAFETY: the word is mapped, and the time is ours.
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const timeout) };
+    }
+
+    /// Takes the next event out of the ring, with its data, if there is one.
+    pub(super) fn next_event(&self) -> Option<Taken<'_>> {
+        let shared = self.shared();
+        loop {
+            let (tail, head) = (shared.tail.load(Relaxed), shared.head.load(Acquire));
+            if tail == head {
+                return None;
+            }
+            let left = RING - tail % RING;
+            if left < size_of::<Head>() as u64 {
+                shared.tail.store(tail + left, Release);
+                continue;
+            }
+            let place = self.at.cast::<u8>().wrapping_add((SHARED_SIZE + tail % RING) as usize);
+            // SAFETY: between tail and head, events are whole.
+            let event = unsafe { place.cast::<Head>().read() };
+            let length = event.length();
+            if event.kind == layout::kind::SKIP {
+                shared.tail.store(tail + length, Release);
+                continue;
+            }
+            // SAFETY: as above; nobody writes there before the tail is behind it.
+            let data = unsafe {
+                let length = length as usize - size_of::<Head>();
+                std::slice::from_raw_parts(place.add(size_of::<Head>()), length)
+            };
+            return Some(Taken { memory: self, event, data, end: tail + length });
+        }
+    }
+
+    /// How often a thread has executed the locked instruction of a site while nothing waited for it.
+    pub(super) fn count(&self, thread: u32, site: u32) -> u64 {
+        let place = self.block(thread).cast::<u8>().wrapping_add((COUNTS + 8 * u64::from(site)) as usize);
+        // SAFETY: within the block: sites have smaller numbers than `MOST_COUNTS`.
+        unsafe { place.cast::<u64>().read_volatile() }
+    }
+
+    /// Takes the lock away from a thread that has ended.
+    pub(super) fn unlock_dead(&self) {
+        let holder = self.shared().lock.load(Relaxed);
+        if holder != 0 && !super::process::is_alive(self.ids(holder - 1).1 as i32) {
+            let _ = self.shared().lock.compare_exchange(holder, 0, Relaxed, Relaxed);
+        }
+    }
+}
+
+fn part(segment: &object::read::Segment<'_, '_>) -> Part {
+    let object::SegmentFlags::Elf { p_flags } = segment.flags() else {
+        unreachable!("our runtime is an ELF file")
+    };
+    let flag = |bit: u32, protection: i32| if p_flags & bit != 0 { protection } else { 0 };
+    let protection = flag(4, libc::PROT_READ) | flag(2, libc::PROT_WRITE) | flag(1, libc::PROT_EXEC);
+    Part { address: segment.address(), size: segment.size().next_multiple_of(4096), protection }
+}
+
+/// An event in the ring, which is free again once this is gone.
+pub(super) struct Taken<'a> {
+    memory: &'a Memory,
+    pub(super) event: Head,
+    pub(super) data: &'a [u8],
+    end: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.memory.shared().tail.store(self.end, Release);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nothing of it is borrowed any more.
+        unsafe {
+            libc::munmap(self.at.cast(), (SHARED_SIZE + RING) as usize);
+            libc::munmap(self.blocks.cast(), (BLOCK * MOST_THREADS) as usize);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A process's memory, from the outside: its code, and where stubs lie.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::analysis::Analysis;
+use super::layout::Site;
+use super::process;
+
+/// A mapping, as `/proc/PID/maps` has it.
+#[derive(Debug, Clone)]
+pub(super) struct Mapping {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) executable: bool,
+    pub(super) offset: u64,
+    pub(super) inode: u64,
+    pub(super) path: String,
+}
+
+/// Memory for stubs.
+#[derive(Debug, Clone)]
+struct Arena {
+    start: u64,
+    end: u64,
+    free: u64,
+}
+
+pub(super) struct Space {
+    pub(super) process: i32,
+    memory: File,
+    arenas: Vec<Arena>,
+    // Where copies of instructions lie in stubs, and where they come from.
+    origins: BTreeMap<u64, u64>,
+    /// The program's bytes below what was replaced.
+    replaced: BTreeMap<u64, Vec<u8>>,
+    /// The sites that a thread is told of next.
+    pub(super) patched: Vec<Site>,
+    /// Mappings with code when the process began.
+    pub(super) first_code: Vec<(u64, u64)>,
+}
+
+/// How far a jump reaches, less than it could.
+const NEAR: u64 = 0x7000_0000;
+
+impl Space {
+    pub(super) fn new(process: i32) -> io::Result<Self> {
+        Ok(Self {
+            process,
+            memory: process::memory(process)?,
+            arenas: Vec::new(),
+            origins: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            patched: Vec::new(),
+            first_code: Vec::new(),
+        })
+    }
+
+    /// That of a child, which has a copy of everything.
+    pub(super) fn copy(&self, process: i32) -> io::Result<Self> {
+        Ok(Self {
+            process,
+            memory: process::memory(process)?,
+            arenas: self.arenas.clone(),
+            origins: self.origins.clone(),
+            replaced: self.replaced.clone(),
+            patched: self.patched.clone(),
+            first_code: self.first_code.clone(),
+        })
+    }
+
+    pub(super) fn memory(&self) -> &File {
+        &self.memory
+    }
+
+    pub(super) fn mappings(&self) -> io::Result<Vec<Mapping>> {
+        let text = std::fs::read_to_string(format!("/proc/{}/maps", self.process))?;
+        Ok(text.lines().filter_map(mapping).collect())
+    }
+
+    /// Bytes of the program at an address, as if nothing were replaced: as many as there are.
+    pub(super) fn code(&self, at: u64, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; most];
+        let mut count = self.memory.read_at(&mut bytes, at).unwrap_or(0);
+        if count == 0 {
+            // A range that ends early is not read at all.
+            let rest = (4096 - at % 4096).min(most as u64) as usize;
+            count = self.memory.read_at(&mut bytes[..rest], at).unwrap_or(0);
+        }
+        bytes.truncate(count);
+        for (from, old) in self.replaced.range(at.saturating_sub(16)..at + count as u64) {
+            for (offset, byte) in old.iter().enumerate() {
+                if let Some(index) = (from + offset as u64).checked_sub(at)
+                    && let Some(slot) = bytes.get_mut(index as usize)
+                {
+                    *slot = *byte;
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Writes code.
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, at)
+    }
+
+    /// Replaces the program's own, and remembers it.
+    pub(super) fn replace(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let old = self.code(at, bytes.len());
+        self.write(at, bytes)?;
+        self.replaced.insert(at, old);
+        Ok(())
+    }
+
+    /// Code of a range is there anew: what was replaced in it is gone.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        self.replaced.retain(|at, _| !(start..end).contains(at));
+    }
+
+    pub(super) fn add_arena(&mut self, start: u64, size: u64) {
+        self.arenas.push(Arena { start, end: start + size, free: start });
+    }
+
+    /// Room for a stub that a jump from `near` reaches.
+    pub(super) fn room(&mut self, near: u64, size: u64) -> Option<u64> {
+        let fits = |arena: &&mut Arena| {
+            arena.end - arena.free >= size
+                && arena.start.abs_diff(near) < NEAR
+                && arena.end.abs_diff(near) < NEAR
+        };
+        let arena = self.arenas.iter_mut().find(fits)?;
+        let at = arena.free;
+        arena.free = (at + size).next_multiple_of(16).min(arena.end);
+        Some(at)
+    }
+
+    /// Where memory for stubs that reach `near` can be mapped.
+    pub(super) fn gap(&self, near: u64, size: u64) -> io::Result<Option<u64>> {
+        let mappings = self.mappings()?;
+        let first = [(0, 0x1_0000)];
+        let taken = || first.into_iter().chain(mappings.iter().map(|one| (one.start, one.end)));
+        let last = [(0x7fff_ffff_0000, 0)];
+        let next = mappings.iter().map(|one| (one.start, 0)).chain(last);
+        // Behind a program lies its heap, which grows: gaps below come first, and some way below what is there.
+        let mut best: Option<u64> = None;
+        for ((_, from), (to, _)) in taken().zip(next) {
+            let margin = 0x10_0000;
+            if to < from || to - from < size + 2 * margin {
+                continue;
+            }
+            for at in [to - size - margin, from + margin] {
+                let at = at & !0xffff;
+                let reach = at.abs_diff(near).max((at + size).abs_diff(near));
+                let cost = |at: u64| at.abs_diff(near) + if at > near { NEAR / 2 } else { 0 };
+                if reach < NEAR && best.is_none_or(|old| cost(at) < cost(old)) {
+                    best = Some(at);
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    pub(super) fn add_origins(&mut self, origins: &[(u64, u64)]) {
+        self.origins.extend(origins.iter().copied());
+    }
+
+    /// Where an instruction comes from that may be a copy in a stub.
+    pub(super) fn origin(&self, at: u64) -> u64 {
+        self.origins.get(&at).copied().unwrap_or(at)
+    }
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let rights = fields.next()?;
+    let offset = fields.next()?;
+    let _device = fields.next()?;
+    let inode = fields.next()?.parse().ok()?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        start: number(start)?,
+        end: number(end)?,
+        executable: rights.as_bytes().get(2) == Some(&b'x'),
+        offset: number(offset)?,
+        inode,
+        path: fields.next().unwrap_or_default().trim_start().to_owned(),
+    })
+}
+
+/// What is known of program files, by their place in the file system.
+#[derive(Default)]
+pub(super) struct Analyses(HashMap<(u64, String), Rc<Analysis>>);
+
+impl Analyses {
+    /// Of the file behind a mapping. Of what is no program file, nothing is known.
+    pub(super) fn of(&mut self, process: i32, mapping: &Mapping) -> Rc<Analysis> {
+        let key = (mapping.inode, mapping.path.clone());
+        let read = || {
+            // As the process has it, even where the file's name is another's by now.
+            let range = format!("{:x}-{:x}", mapping.start, mapping.end);
+            let file = PathBuf::from(format!("/proc/{process}/map_files/{range}"));
+            let bytes = std::fs::read(file).or_else(|_| std::fs::read(&mapping.path)).unwrap_or_default();
+            Rc::new(Analysis::of(&bytes).unwrap_or_default())
+        };
+        Rc::clone(self.0.entry(key).or_insert_with(read))
+    }
+}

@@ -1,0 +1,283 @@
+//! The code that runs in place of a program's instruction.
+//!
+//! A stub begins with the runtime's `enter`, where the program jumps to it; goes on with the instruction itself, its
+//! address replaced by what the runtime has put into the thread's block; then with the runtime's `leave`, where it
+//! stores; and ends behind the program's instruction. A breakpoint or a fault goes to the second part directly.
+
+use std::mem::offset_of;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, InstructionInfoFactory,
+    MemoryOperand, OpAccess, Register,
+};
+
+use super::layout::{Block, COUNTS, Site, how, register, what};
+use super::site::number;
+
+/// A stub's bytes, and where its parts begin.
+#[derive(Debug)]
+pub(super) struct Stub {
+    pub(super) code: Vec<u8>,
+    /// As [`Site::run`].
+    pub(super) run: u64,
+    /// As [`Site::inner`].
+    pub(super) inner: u64,
+    /// As [`Site::borrowed`].
+    pub(super) borrowed: u8,
+    /// Where copies of the program's instructions lie: their addresses, and those that they had.
+    pub(super) origins: Vec<(u64, u64)>,
+}
+
+/// Bytes of a stub at most.
+pub(super) const MOST_BYTES: u64 = 320;
+
+// A field of the thread's block.
+fn own(field: usize) -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, field as i64, 8, false, Register::GS)
+}
+
+fn relative(address: u64) -> MemoryOperand {
+    MemoryOperand::with_base_displ(Register::RIP, address as i64)
+}
+
+struct Assembler {
+    encoder: Encoder,
+    start: u64,
+    at: u64,
+}
+
+type Encoded<T = ()> = Result<T, iced_x86::IcedError>;
+
+impl Assembler {
+    fn new(start: u64) -> Self {
+        Self { encoder: Encoder::new(64), start, at: start }
+    }
+
+    fn put(&mut self, instruction: &Instruction) -> Encoded {
+        self.at += self.encoder.encode(instruction, self.at)? as u64;
+        Ok(())
+    }
+
+    fn save(&mut self, field: usize, register: Register) -> Encoded {
+        self.put(&Instruction::with2(Code::Mov_rm64_r64, own(field), register)?)
+    }
+
+    fn load(&mut self, register: Register, field: usize) -> Encoded {
+        self.put(&Instruction::with2(Code::Mov_r64_rm64, register, own(field))?)
+    }
+
+    // Calls the runtime on the thread's own stack, with the site's address, which lies at `literal`.
+    fn call_runtime(&mut self, routine: usize, literal: u64) -> Encoded {
+        self.save(offset_of!(Block, rsp), Register::RSP)?;
+        self.load(Register::RSP, offset_of!(Block, stack))?;
+        self.put(&Instruction::with1(Code::Push_rm64, relative(literal))?)?;
+        self.put(&Instruction::with1(Code::Call_rm64, own(routine))?)?;
+        self.load(Register::RSP, offset_of!(Block, rsp))
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let mut all = self.encoder.take_buffer();
+        all.extend_from_slice(bytes);
+        self.at += bytes.len() as u64;
+        self.encoder.set_buffer(all);
+    }
+
+    // Instructions as they are, at another place.
+    fn moved(&mut self, instructions: &[Instruction]) -> Encoded {
+        let block = InstructionBlock::new(instructions, self.at);
+        let code = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?.code_buffer;
+        self.bytes(&code);
+        Ok(())
+    }
+
+    // A jump that reaches anywhere: its target follows it.
+    fn jump(&mut self, target: u64) -> Encoded {
+        self.put(&Instruction::with1(Code::Jmp_rm64, relative(self.at + 6))?)?;
+        self.bytes(&target.to_le_bytes());
+        Ok(())
+    }
+}
+
+// What a stub is built of.
+pub(super) struct Parts<'a> {
+    pub(super) site: &'a Site,
+    pub(super) instruction: &'a Instruction,
+    /// Instructions behind it whose bytes the jump takes, too.
+    pub(super) displaced: &'a [Instruction],
+}
+
+/// Assembles the stub of a site, to lie at `start`.
+pub(super) fn assemble(parts: &Parts<'_>, start: u64) -> Option<Stub> {
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(parts.instruction);
+    let used: Vec<Register> =
+        info.used_registers().iter().map(|one| one.register().full_register()).collect();
+    if !has_explicit_memory(parts.instruction) {
+        return with(parts, start, None).ok();
+    }
+    // Instructions with `ah` and its kin cannot be encoded with the newer registers: the old ones come first.
+    const CANDIDATES: [Register; 15] = [
+        Register::RDI,
+        Register::RSI,
+        Register::RDX,
+        Register::RCX,
+        Register::RBX,
+        Register::RAX,
+        Register::RBP,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    CANDIDATES
+        .into_iter()
+        .filter(|one| !used.contains(one) || is_only_address(parts.instruction, info, *one))
+        .find_map(|borrowed| with(parts, start, Some(borrowed)).ok())
+}
+
+fn has_explicit_memory(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).any(|at| instruction.op_kind(at) == iced_x86::OpKind::Memory)
+}
+
+// A register that is used for the address alone is free, too: but it has to be read before it is replaced, which the
+// runtime has done, and to be put back.
+fn is_only_address(instruction: &Instruction, info: &iced_x86::InstructionInfo, register: Register) -> bool {
+    let as_operand = (0..instruction.op_count()).any(|at| {
+        instruction.op_kind(at) == iced_x86::OpKind::Register
+            && instruction.op_register(at).full_register() == register
+    });
+    let is_written = info.used_registers().iter().any(|one| {
+        one.register().full_register() == register
+            && !matches!(one.access(), OpAccess::Read | OpAccess::CondRead)
+    });
+    let is_address = [instruction.memory_base(), instruction.memory_index()]
+        .iter()
+        .any(|one| one.full_register() == register);
+    // Implicit operands, such as those of `cmpxchg16b`, are among the registers used as often as they are used.
+    let uses = info.used_registers().iter().filter(|one| one.register().full_register() == register).count();
+    is_address
+        && !as_operand
+        && !is_written
+        && uses == 1
+        && info.used_memory().len() == 1
+        && !is_implicit(instruction, register)
+}
+
+fn is_implicit(instruction: &Instruction, register: Register) -> bool {
+    // What the instruction uses without its memory operand.
+    let mut without = *instruction;
+    without.set_memory_base(Register::None);
+    without.set_memory_index(Register::None);
+    let mut factory = InstructionInfoFactory::new();
+    factory.info(&without).used_registers().iter().any(|one| one.register().full_register() == register)
+}
+
+fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<Stub> {
+    let (site, instruction) = (parts.site, parts.instruction);
+    let mut code = Assembler::new(start);
+    let mut origins = Vec::new();
+    let next = site.pc + u64::from(site.length);
+    let behind = parts.displaced.last().map_or(next, Instruction::next_ip);
+    code.bytes(&site.pc.to_le_bytes());
+    let mut inner = 0;
+    let tail = |code: &mut Assembler, origins: &mut Vec<(u64, u64)>| -> Encoded {
+        if !parts.displaced.is_empty() {
+            // Whoever fails there fails at the place that it comes from.
+            let mut at = code.at;
+            for one in parts.displaced {
+                origins.push((at, one.ip()));
+                at += one.len() as u64;
+            }
+            code.moved(parts.displaced)?;
+        }
+        code.jump(behind)
+    };
+    // Where a jump leads to: the first byte behind the literal.
+    if site.what == what::LOCKED && site.id != 0 {
+        let count = (COUNTS + 8 * u64::from(site.id)) as usize;
+        let rcx = Register::RCX;
+        code.save(offset_of!(Block, spill2), rcx)?;
+        code.load(rcx, count)?;
+        code.put(&Instruction::with2(Code::Lea_r64_m, rcx, MemoryOperand::with_base_displ(rcx, 1))?)?;
+        code.save(count, rcx)?;
+        code.load(rcx, offset_of!(Block, pending))?;
+        // Over the load and the jump behind it.
+        let over = Instruction::with_branch(Code::Jrcxz_rel8_64, code.at + 2 + 9 + 2)?;
+        code.put(&over)?;
+        let quick = code.at + 9 + 2;
+        code.load(rcx, offset_of!(Block, spill2))?;
+        debug_assert_eq!(code.at + 2, quick, "the load has nine bytes");
+        let jump_at = code.at;
+        code.bytes(&[0xeb, 0]);
+        code.load(rcx, offset_of!(Block, spill2))?;
+        inner = code.at;
+        origins.push((inner, site.pc));
+        code.moved(std::slice::from_ref(instruction))?;
+        tail(&mut code, &mut origins)?;
+        let distance = code.at - (jump_at + 2);
+        let mut all = code.encoder.take_buffer();
+        all[(jump_at + 1 - code.start) as usize] = u8::try_from(distance).expect("a stub is short");
+        code.encoder.set_buffer(all);
+        if distance > 127 {
+            return Err(iced_error());
+        }
+    }
+    code.call_runtime(offset_of!(Block, enter), start)?;
+    let run = code.at;
+    if let Some(borrowed) = borrowed {
+        code.save(offset_of!(Block, spill), borrowed)?;
+        code.load(borrowed, offset_of!(Block, target))?;
+        code.put(&with_address(instruction, borrowed))?;
+        code.load(borrowed, offset_of!(Block, spill))?;
+    } else {
+        code.moved(std::slice::from_ref(instruction))?;
+    }
+    let is_string = (how::MOVS..=how::SCAS).contains(&site.how);
+    if is_string || site.writes != 0 && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED)
+    {
+        code.call_runtime(offset_of!(Block, leave), start)?;
+    }
+    if is_string {
+        code.put(&Instruction::with1(Code::Jmp_rm64, own(offset_of!(Block, target)))?)?;
+    } else {
+        tail(&mut code, &mut origins)?;
+    }
+    let borrowed = borrowed.map_or(register::NONE, number);
+    Ok(Stub { code: code.encoder.take_buffer(), run, inner, borrowed, origins })
+}
+
+// iced's errors cannot be made: that of an instruction that does not exist is as good.
+fn iced_error() -> iced_x86::IcedError {
+    Encoder::new(64).encode(&Instruction::default(), 0).expect_err("no instruction is not encoded")
+}
+
+/// The same instruction, with its address in a register.
+fn with_address(instruction: &Instruction, borrowed: Register) -> Instruction {
+    let mut copy = *instruction;
+    copy.set_memory_base(borrowed);
+    copy.set_memory_index(Register::None);
+    copy.set_memory_index_scale(1);
+    copy.set_memory_displacement64(0);
+    copy.set_memory_displ_size(0);
+    copy.set_segment_prefix(Register::None);
+    copy
+}
+
+/// The bytes that replace an instruction with a jump to `target`, or none where that is too far.
+pub(super) fn jump_bytes(at: u64, target: u64, length: usize) -> Option<Vec<u8>> {
+    let distance = i32::try_from(target.wrapping_sub(at + 5) as i64).ok()?;
+    let mut bytes = vec![0xe9];
+    bytes.extend_from_slice(&distance.to_le_bytes());
+    // Nobody comes there.
+    bytes.resize(length, 0xcc);
+    Some(bytes)
+}
+
+/// Where a jump to a stub that lies at `start` leads.
+pub(super) const fn entry(start: u64) -> u64 {
+    start + 8
+}
