@@ -72,7 +72,7 @@ pub fn leave_string(block: &mut Block, site: &Site, registers: &mut Registers) {
         _ => true,
     };
     let again = left == 0 && done < block.total && goes_on;
-    block.target = if again { site.pc } else { site.pc + u64::from(site.length) };
+    block.target = if again { site.pc } else { site.after };
 }
 
 /// What was done of it, after which the registers are the program's again.

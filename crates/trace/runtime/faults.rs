@@ -22,7 +22,7 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     if info.code > 0 && signal == sys::SIGSEGV {
         lock(block);
         if let Some(region) = state().region(info.address()) {
-            let site = state().site(pc);
+            let site = state().failed(pc);
             let wanted = if site.writes != 0 { sys::PROT_WRITE } else { sys::PROT_READ };
             if u64::from(region.protection) & wanted != 0 {
                 registers.set(register::RIP, site.pc);

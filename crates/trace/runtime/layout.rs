@@ -13,6 +13,18 @@ pub const OURS_END: u64 = 0x3000_0000_0000;
 pub const SHARED: u64 = 0x2f10_0000_0000;
 /// Where the threads' blocks lie.
 pub const THREADS: u64 = 0x2f20_0000_0000;
+/// Where each process has a table of what addresses may be a file's, one byte each.
+pub const TABLE: u64 = 0x2f30_0000_0000;
+/// Its bytes.
+pub const TABLE_SIZE: u64 = 1 << 21;
+/// The place of an address in the table: shifted to the left, then to the right.
+pub const TABLE_SHIFTS: [u32; 2] = [17, 43];
+/// Sites that are passed on at once, at most: they lie in the shared memory.
+pub const MOST_PASSED: usize = 4096;
+/// Where, from the beginning of the shared memory on.
+pub const PASSED: u64 = 1 << 16;
+/// How often a site fails until it is worth to replace its instruction.
+pub const HOT: u32 = 16;
 /// The bytes of [`Shared`], without the ring.
 pub const SHARED_SIZE: u64 = 1 << 20;
 /// Bytes of the ring of events.
@@ -80,7 +92,7 @@ pub mod ask {
     pub const CODE: u32 = 2;
     /// That memory is there: address and length of the code, as before. Answer: sites that were patched.
     pub const PATCH: u32 = 3;
-    /// One of those sites, by its number.
+    /// Those sites, from a number on. Answer: how many lie in the shared memory now.
     pub const PATCHED: u32 = 4;
     /// A mapping of a file: descriptor, address, length. Answer: the file's number plus one, or 0.
     pub const FILE: u32 = 5;
@@ -96,6 +108,13 @@ pub mod ask {
     pub const FRAME: u32 = 10;
     /// A process starts: `arguments`: a number from 0 on. Answer: address and length of code that is there already.
     pub const START: u32 = 12;
+    /// A site that fails often: its address, and whether the process has had more than one thread or a handler of a
+    /// signal. Answer: 0 for not to be replaced, 1 for done, 2 for begun: the first byte is a breakpoint.
+    pub const HOT: u32 = 13;
+    /// The bytes behind the first.
+    pub const HOT_TAIL: u32 = 14;
+    /// The first byte.
+    pub const HOT_HEAD: u32 = 15;
     /// A system call was refused: its number.
     pub const REFUSED: u32 = 11;
 }
@@ -158,6 +177,10 @@ pub struct Block {
     pub spill: u64,
     /// Another one.
     pub spill2: u64,
+    /// And another one.
+    pub spill3: u64,
+    /// [`TABLE`].
+    pub table: u64,
     /// The address that the instruction in a stub shall use.
     pub target: u64,
     /// Whether something that the thread did waits for a fence: flushes, non-temporal stores.
@@ -298,6 +321,8 @@ pub struct Site {
     pub pc: u64,
     /// Where its stub goes on once the address is known.
     pub run: u64,
+    /// Where the stub of a string instruction goes on behind it.
+    pub after: u64,
     /// Where its stub has the program's instruction as it is, for sites that are mostly not about the files; 0 for none.
     pub inner: u64,
     /// Added to the registers for the address.
@@ -306,6 +331,8 @@ pub struct Site {
     pub immediate: u64,
     /// Its number in the recording.
     pub id: u32,
+    /// How often it has failed.
+    pub hits: u32,
     /// Bytes it accesses.
     pub size: u32,
     /// Its own length in bytes.
@@ -351,6 +378,8 @@ pub struct Site {
     /// Whether the program's own instruction is replaced, by a jump (1) or by a breakpoint (2).
     pub patched: u8,
 }
+
+const _: () = assert!(PASSED as usize + MOST_PASSED * size_of::<Site>() <= SHARED_SIZE as usize, "they fit");
 
 /// What begins an event in the ring. Its data follow, padded to 8 bytes.
 #[repr(C)]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::layout::{Head, ask, kind, stop};
+use crate::layout::{Head, PASSED, SHARED, Site, ask, kind, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::{block, lock, push, shared, unlock};
 use crate::state::{Region, state};
@@ -53,9 +53,15 @@ pub fn code(start: u64, length: u64) {
             continue;
         }
         let [count, ..] = ask(ask::PATCH, [start, length, at, size, 0, 0]);
-        for number in 0..count {
-            ask(ask::PATCHED, [number, 0, 0, 0, 0, 0]);
-            state().add_site(block().mailbox.site);
+        let mut passed = 0;
+        while passed < count {
+            let [some, ..] = ask(ask::PATCHED, [passed, 0, 0, 0, 0, 0]);
+            for number in 0..some as usize {
+                // SAFETY: the recorder has put as many there.
+                let site = unsafe { ((SHARED + PASSED) as *const Site).add(number).read() };
+                state().add_site(site);
+            }
+            passed += some.max(1);
         }
         return;
     }

@@ -1,6 +1,6 @@
 //! The runtime's first steps in a process, before the program's.
 
-use crate::layout::{Block, ask, stop};
+use crate::layout::{Block, TABLE, TABLE_SIZE, ask, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::{lock, unlock};
 use crate::signals::{OURS, install};
@@ -13,6 +13,10 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
     threads::give_stacks(block);
     threads::adopt(block);
     threads::use_signal_stack(block);
+    let table = sys::private_memory(TABLE, TABLE_SIZE, sys::PROT_READ | sys::PROT_WRITE);
+    if table != TABLE {
+        give_up(stop::SETUP, 5, table);
+    }
     take_signals();
     if is_first != 0 {
         const NO_NEW_PRIVILEGES: u64 = 38;

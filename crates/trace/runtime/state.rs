@@ -1,9 +1,13 @@
 //! What a process knows: the mappings of the files, and the sites. Private memory: a child process has its own copy.
 //! Whoever holds the lock of events may use it.
 
-use crate::layout::{MOST_REGIONS, MOST_SITES, Site, ask, stop};
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::layout::{HOT, MOST_REGIONS, MOST_SITES, Site, TABLE, TABLE_SHIFTS, ask, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::block;
+use crate::sys;
+use crate::threads::MANY;
 
 /// A mapping of a recorded file.
 #[derive(Clone, Copy)]
@@ -79,6 +83,12 @@ impl State {
         let Some(slot) = self.regions.get_mut(self.count) else { give_up(stop::REGIONS, 0, 0) };
         *slot = region;
         self.count += 1;
+        let [left, right] = TABLE_SHIFTS;
+        let place = |address: u64| (address << left) >> right;
+        for at in place(region.start)..=place(region.end - 1) {
+            // SAFETY: mapped, and no place is beyond it.
+            unsafe { ((TABLE + at) as *mut u8).write(1) };
+        }
     }
 
     /// Takes a range out of the mappings; `each` is told of every part.
@@ -104,21 +114,24 @@ impl State {
         }
     }
 
-    /// The site at an address, if it is known.
-    pub fn known(&self, pc: u64) -> Option<&'static Site> {
+    // The place in `sites` of what stands at an address.
+    fn find(&self, pc: u64) -> Option<usize> {
         let mut at = hash(pc);
         loop {
-            let number = *self.table.get(at)?;
-            if number == 0 {
-                return None;
-            }
-            let site = self.sites.get(number as usize - 1)?;
+            let number = (*self.table.get(at)? as usize).checked_sub(1)?;
+            let site = self.sites.get(number)?;
             if site.pc == pc || site.inner == pc {
-                // SAFETY: sites are never moved or changed.
-                return Some(unsafe { &*core::ptr::from_ref(site) });
+                return Some(number);
             }
             at = (at + 1) % (4 * MOST_SITES);
         }
+    }
+
+    /// The site at an address, if it is known.
+    pub fn known(&self, pc: u64) -> Option<&'static Site> {
+        let site = self.sites.get(self.find(pc)?)?;
+        // SAFETY: sites are never moved, and are changed only by who holds the lock.
+        Some(unsafe { &*core::ptr::from_ref(site) })
     }
 
     /// The site at an address.
@@ -130,12 +143,12 @@ impl State {
         self.add_site(block().mailbox.site)
     }
 
-    fn index(&mut self, pc: u64) {
+    fn index(&mut self, pc: u64, number: u32) {
         let mut at = hash(pc);
         while self.table[at] != 0 {
             at = (at + 1) % (4 * MOST_SITES);
         }
-        self.table[at] = self.site_count as u32;
+        self.table[at] = number;
     }
 
     /// Forgets the sites of a range, whose code is gone.
@@ -147,6 +160,41 @@ impl State {
         }
     }
 
+    /// Counts that a site has failed once more. Where that is often, its instruction is replaced by a jump.
+    pub fn failed(&mut self, pc: u64) -> &'static Site {
+        self.site(pc);
+        if let Some(number) = self.find(pc)
+            && let Some(site) = self.sites.get_mut(number)
+        {
+            site.hits = site.hits.saturating_add(1);
+            // One that was replaced in the beginning was not expected to access the files.
+            if site.hits == HOT && site.patched != 2 {
+                self.replace(number);
+            }
+        }
+        self.site(pc)
+    }
+
+    fn replace(&mut self, number: usize) {
+        let Site { pc, id, .. } = self.sites[number];
+        let is_shared = MANY.load(Relaxed) || self.handled;
+        let [answer, ..] = ask(ask::HOT, [pc, is_shared.into(), id.into(), 0, 0, 0]);
+        if answer == 0 {
+            return;
+        }
+        let new = block().mailbox.site;
+        if answer == 2 {
+            sys::synchronize();
+            ask(ask::HOT_TAIL, [pc, 0, 0, 0, 0, 0]);
+            sys::synchronize();
+            ask(ask::HOT_HEAD, [pc, 0, 0, 0, 0, 0]);
+        }
+        self.sites[number] = new;
+        if new.inner != 0 {
+            self.index(new.inner, number as u32 + 1);
+        }
+    }
+
     /// Keeps a site.
     pub fn add_site(&mut self, site: Site) -> &'static Site {
         if self.site_count >= MOST_SITES - 1 {
@@ -154,9 +202,9 @@ impl State {
         }
         self.sites[self.site_count] = site;
         self.site_count += 1;
-        self.index(site.pc);
+        self.index(site.pc, self.site_count as u32);
         if site.inner != 0 {
-            self.index(site.inner);
+            self.index(site.inner, self.site_count as u32);
         }
         // SAFETY: sites are never moved or changed.
         unsafe { &*core::ptr::from_ref(&self.sites[self.site_count - 1]) }

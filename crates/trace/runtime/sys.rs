@@ -144,3 +144,14 @@ pub fn sleep_while(word: *const u32, value: u32) {
 pub fn wake(word: *const u32) {
     call(FUTEX, [word as u64, 1, i32::MAX as u64, 0, 0, 0]);
 }
+
+/// Every thread of the process sees code as it is now, from its next instruction on.
+pub fn synchronize() {
+    const MEMBARRIER: u64 = 324;
+    const SYNC_CORE: u64 = 1 << 5;
+    const REGISTER: u64 = 1 << 6;
+    if is_error(call2(MEMBARRIER, SYNC_CORE, 0)) {
+        call2(MEMBARRIER, REGISTER, 0);
+        call2(MEMBARRIER, SYNC_CORE, 0);
+    }
+}

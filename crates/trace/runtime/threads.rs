@@ -1,13 +1,17 @@
 //! Threads and processes: each thread has a block and stacks of its own from its first instruction on.
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::entry::{clone_thread, end_thread, stub_enter, stub_leave};
-use crate::layout::{BLOCK, Block, MOST_THREADS, THREADS, ask, register, stop};
+use crate::layout::{BLOCK, Block, MOST_THREADS, TABLE, THREADS, ask, register, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::{block, lock, shared, unlock};
 use crate::signals::{mask_of, registers_of, set_mask};
 use crate::sys;
+
+/// Whether the process has ever had more than one thread.
+pub static MANY: AtomicBool = AtomicBool::new(false);
 
 const STACK: u64 = 64 << 10;
 const CLONE_VM: u64 = 0x100;
@@ -25,6 +29,7 @@ pub fn new_block() -> &'static mut Block {
     // SAFETY: mapped, and this number is nobody else's.
     let block = unsafe { &mut *(at as *mut Block) };
     block.own = at;
+    block.table = TABLE;
     block.number = number;
     block.enter = stub_enter as *const () as u64;
     block.leave = stub_leave as *const () as u64;
@@ -96,6 +101,7 @@ fn thread(a: [u64; 6], frame: *mut u64) -> u64 {
     let parent = block();
     let new = new_block();
     give_stacks(new);
+    MANY.store(true, Relaxed);
     for at in 0..18 {
         new.start[at] = registers.get(at);
     }

@@ -9,6 +9,7 @@
 //! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
 
 mod analysis;
+mod hot;
 #[path = "../../runtime/layout.rs"]
 #[allow(dead_code, clippy::unreadable_literal)]
 mod layout;

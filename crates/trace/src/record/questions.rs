@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::rc::Rc;
 
 use iced_x86::{Instruction, InstructionInfoFactory};
 
+use super::analysis::Candidate;
 use super::layout::{ask, how, stop};
 use super::service::Service;
-use super::space::Space;
+use super::space::{Jump, Space};
 use super::stub::{self, MOST_BYTES, Parts};
 use super::{RecordError, layout, process, site};
 use crate::code::Operation;
@@ -33,9 +35,7 @@ impl Service<'_> {
             }
             ask::CODE => (answer[0], answer[1]) = self.room_for(thread, a[0], a[1]),
             ask::PATCH => answer[0] = self.patch(thread, a),
-            ask::PATCHED => {
-                site = self.space(thread).and_then(|space| space.patched.get(a[0] as usize).copied())
-            }
+            ask::PATCHED => answer[0] = self.patched(thread, a[0]),
             ask::FILE => answer[0] = self.file(process, a)?,
             ask::EXEC => {
                 if let Err(error) = process::watch_for_exec(tid) {
@@ -51,6 +51,9 @@ impl Service<'_> {
                 let reason = self.reason(thread, a);
                 self.stop(reason);
             }
+            ask::HOT => (answer[0], site) = self.hot(thread, a),
+            ask::HOT_TAIL => self.hot_tail(thread, a[0]),
+            ask::HOT_HEAD => self.hot_head(thread, a[0]),
             ask::REFUSED => {
                 let note = format!(
                     "system call {} was refused: what the kernel does of its own accord with buffers in a file \
@@ -96,12 +99,21 @@ impl Service<'_> {
             match near.and_then(|at| {
                 Some((
                     at,
-                    stub::assemble(&Parts { site: &site, instruction: &instruction, displaced: &[] }, at)?,
+                    stub::assemble(
+                        &Parts {
+                            site: &site,
+                            instruction: &instruction,
+                            displaced: &[],
+                            on: None,
+                            guarded: false,
+                        },
+                        at,
+                    )?,
                 ))
             }) {
                 Some((at, made)) if space.write(at, &made.code).is_ok() => {
-                    (site.run, site.borrowed) = (made.run, made.borrowed);
-                    space.add_origins(&made.origins);
+                    (site.run, site.after, site.borrowed) = (made.run, made.after, made.borrowed);
+                    space.add_copies(made.copies);
                 }
                 _ => site.how = how::NOT,
             }
@@ -112,13 +124,17 @@ impl Service<'_> {
 
     // A number for a site, under which it is told of once an event names it.
     fn number(&mut self, thread: u32, pc: u64, bytes: &[u8]) -> u32 {
+        let (module, address) = self.place(thread, pc);
+        self.add(Site { id: 0, module, address, bytes: bytes.to_vec() })
+    }
+
+    fn add(&mut self, site: Site) -> u32 {
         if self.sites.len() >= MOST_SITES {
             self.stop(format!("the program has more than {MOST_SITES} instructions that are to be recorded"));
             return 0;
         }
         let id = self.sites.len() as u32;
-        let (module, address) = self.place(thread, pc);
-        self.sites.push(Some(Site { id, module, address, bytes: bytes.to_vec() }));
+        self.sites.push(Some(Site { id, ..site }));
         id
     }
 
@@ -141,10 +157,10 @@ impl Service<'_> {
 
     // Where memory for the stubs of some code is to be.
     fn room_for(&mut self, thread: u32, start: u64, length: u64) -> (u64, u64) {
-        let candidates = self.candidates(thread, start, length);
+        let found = self.candidates(thread, start, length);
         let Some(space) = self.space(thread) else { return (0, 0) };
         space.forget(start, start + length);
-        let size = (candidates.len() as u64 * MOST_BYTES + SPARE).next_multiple_of(4096);
+        let size = (found.len() as u64 * MOST_BYTES + SPARE).next_multiple_of(4096);
         match space.gap(start, size) {
             Ok(Some(at)) => (at, size),
             _ => (0, 0),
@@ -152,7 +168,7 @@ impl Service<'_> {
     }
 
     // What is to be replaced in some code: where it is, and how.
-    fn candidates(&mut self, thread: u32, start: u64, length: u64) -> Vec<(u64, super::analysis::Candidate)> {
+    fn candidates(&mut self, thread: u32, start: u64, length: u64) -> Vec<Found> {
         let Some(space) = self.space(thread) else { return Vec::new() };
         let (process, mappings) = (space.process, space.mappings().unwrap_or_default());
         let loads = self.options.loads;
@@ -162,6 +178,7 @@ impl Service<'_> {
                 continue;
             }
             let analysis = self.analysis(process, mapping);
+            let module: Rc<str> = Rc::from(mapping.path.as_str());
             for candidate in &analysis.candidates {
                 let is_flush = matches!(Operation::of(&candidate.instruction), Some(Operation::Flush(_)));
                 let Some(offset) = analysis.offset(candidate.instruction.ip()) else { continue };
@@ -170,7 +187,7 @@ impl Service<'_> {
                 };
                 // Where loads are recorded, so are flushes, as they need the same right.
                 if at + 15 < mapping.end && !(is_flush && loads) {
-                    found.push((at, candidate.clone()));
+                    found.push(Found { pc: at, candidate: candidate.clone(), module: Rc::clone(&module) });
                 }
             }
         }
@@ -179,30 +196,46 @@ impl Service<'_> {
 
     fn patch(&mut self, thread: u32, a: [u64; 6]) -> u64 {
         let [start, length, at, size, ..] = a;
-        let candidates = self.candidates(thread, start, length);
+        let found = self.candidates(thread, start, length);
         if let Some(space) = self.space(thread) {
             space.add_arena(at, size);
             space.patched.clear();
         }
         let mut factory = InstructionInfoFactory::new();
-        for (pc, candidate) in candidates {
-            let bytes = &candidate.bytes;
+        for Found { pc, candidate, module } in found {
+            let (bytes, address) = (&candidate.bytes, candidate.instruction.ip());
             let Some(space) = self.space(thread) else { return 0 };
             // What stands there has to be what the file has.
             if space.code(pc, bytes.len()) != *bytes {
                 continue;
             }
-            let id = self.number(thread, pc, bytes);
+            let id = self.add(Site { id: 0, module: module.to_string(), address, bytes: bytes.clone() });
             let (instruction, mut site) = site::decode(bytes, pc, &mut factory);
             site.id = id;
-            let shift = |one: &Instruction| moved(one, pc.wrapping_sub(candidate.instruction.ip()));
-            let displaced: Vec<Instruction> = candidate.displaced.iter().map(shift).collect();
+            let by = pc.wrapping_sub(address);
+            let displaced: Vec<Instruction> = candidate.displaced.iter().map(|one| moved(one, by)).collect();
             let Some(space) = self.space(thread) else { return 0 };
-            if install(space, &mut site, &instruction, &displaced, candidate.can_jump).is_ok() {
+            let chained =
+                candidate.chained.map(|next| space.jumps.get(&next.wrapping_add(by)).map(|jump| jump.entry));
+            let room = match chained {
+                _ if !candidate.can_jump => None,
+                None => Some((displaced, None)),
+                Some(on) => on.map(|on| (displaced, Some(on))),
+            };
+            if install(space, &mut site, &instruction, room).is_ok() {
                 space.patched.push(site);
             }
         }
         self.space(thread).map_or(0, |space| space.patched.len() as u64)
+    }
+
+    // The sites that were patched, from one on, as many as are passed on at once.
+    fn patched(&mut self, thread: u32, from: u64) -> u64 {
+        let Some(space) = self.space(thread) else { return 0 };
+        let sites = space.patched.get(from as usize..).unwrap_or_default();
+        let sites = sites[..sites.len().min(layout::MOST_PASSED)].to_vec();
+        self.memory.pass(&sites);
+        sites.len() as u64
     }
 
     // Whether a descriptor is that of a file that is recorded: its number plus one.
@@ -308,28 +341,39 @@ fn moved(instruction: &Instruction, by: u64) -> Instruction {
     copy
 }
 
-// Writes the stub of a site, and replaces the instruction.
+// What is to be replaced: where it is, what, and in which file.
+struct Found {
+    pc: u64,
+    candidate: Candidate,
+    module: Rc<str>,
+}
+
+// Writes the stub of a site, and replaces the instruction: by a jump where there is room, with what is displaced by it
+// and where the stub goes on if not behind that.
 fn install(
     space: &mut Space,
     site: &mut layout::Site,
     instruction: &Instruction,
-    displaced: &[Instruction],
-    can_jump: bool,
+    room: Option<(Vec<Instruction>, Option<u64>)>,
 ) -> io::Result<()> {
     let full = || io::Error::other("no room for a stub");
     let at = space.room(site.pc, MOST_BYTES).ok_or_else(full)?;
-    let jumps = can_jump && site.how == how::STUB
-        || matches!(site.what, layout::what::SFENCE | layout::what::MFENCE) && can_jump;
-    let parts = Parts { site, instruction, displaced: if jumps { displaced } else { &[] } };
-    let made = stub::assemble(&parts, at).ok_or_else(full)?;
-    if made.code.len() as u64 > MOST_BYTES {
-        return Err(full());
-    }
+    let room = room.filter(|_| site.how == how::STUB);
+    let jumps = room.is_some();
+    let (displaced, on) = room.unwrap_or_default();
+    let parts = Parts { site, instruction, displaced: &displaced, on, guarded: false };
+    let made =
+        stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= MOST_BYTES).ok_or_else(full)?;
     space.write(at, &made.code)?;
-    space.add_origins(&made.origins);
-    (site.run, site.inner, site.borrowed) = (made.run, made.inner, made.borrowed);
-    let length = usize::from(site.length) + displaced.iter().map(Instruction::len).sum::<usize>();
-    let jump = jumps.then(|| stub::jump_bytes(site.pc, stub::entry(at), length)).flatten();
+    space.add_copies(made.copies);
+    (site.run, site.after) = (made.run, made.after);
+    (site.inner, site.borrowed) = (made.inner, made.borrowed);
+    let own = usize::from(site.length) + displaced.iter().map(Instruction::len).sum::<usize>();
+    let (entry, length) = (stub::entry(at), own.max(5));
+    let jump = jumps.then(|| stub::jump_bytes(site.pc, entry, length)).flatten();
     site.patched = if jump.is_some() { 1 } else { 2 };
+    if jump.is_some() {
+        space.jumps.insert(site.pc, Jump { entry, displaced, on, length });
+    }
     space.replace(site.pc, &jump.unwrap_or_else(|| vec![0xcc]))
 }

@@ -137,6 +137,14 @@ impl Memory {
         }
     }
 
+    /// Puts sites where a thread that asks for them looks.
+    pub(super) fn pass(&self, sites: &[Site]) {
+        assert!(sites.len() <= layout::MOST_PASSED, "they fit");
+        let place = self.at.cast::<u8>().wrapping_add(layout::PASSED as usize);
+        // SAFETY: within the shared memory, and the thread that asked waits.
+        unsafe { std::ptr::copy_nonoverlapping(sites.as_ptr(), place.cast(), sites.len()) };
+    }
+
     /// The bell's count, to be given to [`Memory::wait`].
     pub(super) fn bell(&self) -> u32 {
         self.shared().bell.load(Acquire)

@@ -23,10 +23,12 @@ pub(super) fn describe(instruction: &Instruction, info: &InstructionInfo) -> Sit
     let mut site = Site {
         pc: instruction.ip(),
         run: 0,
+        after: 0,
         inner: 0,
         displacement: 0,
         immediate: 0,
         id: 0,
+        hits: 0,
         size,
         length: instruction.len() as u8,
         what: what_of(instruction),

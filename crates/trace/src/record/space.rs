@@ -7,9 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use iced_x86::Instruction;
+
 use super::analysis::Analysis;
 use super::layout::Site;
 use super::process;
+use super::stub::Copied;
 
 /// A mapping, as `/proc/PID/maps` has it.
 #[derive(Debug, Clone)]
@@ -20,6 +23,19 @@ pub(super) struct Mapping {
     pub(super) offset: u64,
     pub(super) inode: u64,
     pub(super) path: String,
+}
+
+/// A jump to a stub.
+#[derive(Debug, Clone)]
+pub(super) struct Jump {
+    /// Where it leads.
+    pub(super) entry: u64,
+    /// Instructions behind it whose bytes it takes, too.
+    pub(super) displaced: Vec<Instruction>,
+    /// Where their stub goes on, if not behind them.
+    pub(super) on: Option<u64>,
+    /// Bytes.
+    pub(super) length: usize,
 }
 
 /// Memory for stubs.
@@ -34,10 +50,14 @@ pub(super) struct Space {
     pub(super) process: i32,
     memory: File,
     arenas: Vec<Arena>,
-    // Where copies of instructions lie in stubs, and where they come from.
-    origins: BTreeMap<u64, u64>,
+    // Copies of instructions in stubs, by their addresses.
+    copies: BTreeMap<u64, Copied>,
     /// The program's bytes below what was replaced.
     replaced: BTreeMap<u64, Vec<u8>>,
+    /// Jumps, by the addresses of the instructions that they stand for.
+    pub(super) jumps: BTreeMap<u64, Jump>,
+    /// The jump that is being put into the code.
+    pub(super) jump: Vec<u8>,
     /// The sites that a thread is told of next.
     pub(super) patched: Vec<Site>,
     /// Mappings with code when the process began.
@@ -53,8 +73,10 @@ impl Space {
             process,
             memory: process::memory(process)?,
             arenas: Vec::new(),
-            origins: BTreeMap::new(),
+            copies: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            jumps: BTreeMap::new(),
+            jump: Vec::new(),
             patched: Vec::new(),
             first_code: Vec::new(),
         })
@@ -66,8 +88,10 @@ impl Space {
             process,
             memory: process::memory(process)?,
             arenas: self.arenas.clone(),
-            origins: self.origins.clone(),
+            copies: self.copies.clone(),
             replaced: self.replaced.clone(),
+            jumps: self.jumps.clone(),
+            jump: Vec::new(),
             patched: self.patched.clone(),
             first_code: self.first_code.clone(),
         })
@@ -113,13 +137,28 @@ impl Space {
     pub(super) fn replace(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let old = self.code(at, bytes.len());
         self.write(at, bytes)?;
-        self.replaced.insert(at, old);
+        self.replaced.entry(at).or_insert(old);
         Ok(())
+    }
+
+    /// Replaces what is behind a byte that was replaced before.
+    pub(super) fn replace_more(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut old = self.code(at, bytes.len() + 1);
+        self.write(at + 1, bytes)?;
+        std::mem::swap(self.replaced.entry(at).or_default(), &mut old);
+        Ok(())
+    }
+
+    /// Whether any byte of a range was replaced, other than by what stands at its beginning.
+    pub(super) fn is_replaced(&self, at: u64, length: u64) -> bool {
+        let mut before = self.replaced.range(at.saturating_sub(32)..at + length);
+        before.any(|(from, old)| *from != at && from + old.len() as u64 > at)
     }
 
     /// Code of a range is there anew: what was replaced in it is gone.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         self.replaced.retain(|at, _| !(start..end).contains(at));
+        self.jumps.retain(|at, _| !(start..end).contains(at));
     }
 
     pub(super) fn add_arena(&mut self, start: u64, size: u64) {
@@ -165,13 +204,18 @@ impl Space {
         Ok(best)
     }
 
-    pub(super) fn add_origins(&mut self, origins: &[(u64, u64)]) {
-        self.origins.extend(origins.iter().copied());
+    pub(super) fn add_copies(&mut self, copies: Vec<Copied>) {
+        self.copies.extend(copies.into_iter().map(|one| (one.at, one)));
+    }
+
+    /// The copy of an instruction that lies at an address.
+    pub(super) fn copied(&self, at: u64) -> Option<&Copied> {
+        self.copies.get(&at)
     }
 
     /// Where an instruction comes from that may be a copy in a stub.
     pub(super) fn origin(&self, at: u64) -> u64 {
-        self.origins.get(&at).copied().unwrap_or(at)
+        self.copies.get(&at).map_or(at, |one| one.origin)
     }
 }
 

@@ -11,7 +11,7 @@ use iced_x86::{
     MemoryOperand, OpAccess, Register,
 };
 
-use super::layout::{Block, COUNTS, Site, how, register, what};
+use super::layout::{Block, COUNTS, Site, TABLE_SHIFTS, how, register, what};
 use super::site::number;
 
 /// A stub's bytes, and where its parts begin.
@@ -20,16 +20,30 @@ pub(super) struct Stub {
     pub(super) code: Vec<u8>,
     /// As [`Site::run`].
     pub(super) run: u64,
+    /// As [`Site::after`].
+    pub(super) after: u64,
     /// As [`Site::inner`].
     pub(super) inner: u64,
     /// As [`Site::borrowed`].
     pub(super) borrowed: u8,
-    /// Where copies of the program's instructions lie: their addresses, and those that they had.
-    pub(super) origins: Vec<(u64, u64)>,
+    /// Where copies of the program's instructions lie.
+    pub(super) copies: Vec<Copied>,
+}
+
+/// An instruction of the program in a stub.
+#[derive(Debug, Clone)]
+pub(super) struct Copied {
+    pub(super) at: u64,
+    /// Where the program has it.
+    pub(super) origin: u64,
+    /// What is copied behind it.
+    pub(super) rest: Vec<Instruction>,
+    /// Where the stub goes on behind that.
+    pub(super) on: u64,
 }
 
 /// Bytes of a stub at most.
-pub(super) const MOST_BYTES: u64 = 320;
+pub(super) const MOST_BYTES: u64 = 448;
 
 // A field of the thread's block.
 fn own(field: usize) -> MemoryOperand {
@@ -82,6 +96,62 @@ impl Assembler {
         self.encoder.set_buffer(all);
     }
 
+    // Leaves zero in `rcx` where what the instruction accesses is surely no file's, and, with `also`, it was zero before.
+    // Its own value is saved.
+    fn guard(&mut self, site: &Site, instruction: &Instruction, also: bool) -> Encoded {
+        let (rcx, rdx) = (Register::RCX, Register::RDX);
+        let [left, right] = TABLE_SHIFTS;
+        self.save(offset_of!(Block, spill3), rdx)?;
+        let mut operands = Vec::new();
+        if is_string(site) {
+            let both = [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)];
+            let registers = [Register::RDI, Register::RSI];
+            operands.extend(
+                registers
+                    .into_iter()
+                    .zip(both)
+                    .filter(|(_, is_used)| *is_used)
+                    .map(|(one, _)| MemoryOperand::with_base(one)),
+            );
+        } else {
+            operands.push(MemoryOperand::new(
+                instruction.memory_base(),
+                instruction.memory_index(),
+                instruction.memory_index_scale(),
+                instruction.memory_displacement64() as i64,
+                instruction.memory_displ_size(),
+                false,
+                Register::None,
+            ));
+        }
+        for (number, operand) in operands.into_iter().enumerate() {
+            // The second lookup adds to what the first has found.
+            let found = also || number > 0;
+            if found {
+                self.save(offset_of!(Block, spill), rcx)?;
+                self.load(rcx, offset_of!(Block, spill2))?;
+            }
+            self.put(&Instruction::with2(Code::Lea_r64_m, rcx, operand)?)?;
+            for (shift, code) in [(left, Code::VEX_Shlx_r64_rm64_r64), (right, Code::VEX_Shrx_r64_rm64_r64)] {
+                self.put(&Instruction::with2(Code::Mov_r32_imm32, Register::EDX, shift)?)?;
+                self.put(&Instruction::with3(code, rcx, rcx, rdx)?)?;
+            }
+            self.load(rdx, offset_of!(Block, table))?;
+            let entry = MemoryOperand::with_base_index(rdx, rcx);
+            self.put(&Instruction::with2(Code::Movzx_r32_rm8, Register::ECX, entry)?)?;
+            if found {
+                self.load(rdx, offset_of!(Block, spill))?;
+                self.put(&Instruction::with2(
+                    Code::Lea_r64_m,
+                    rcx,
+                    MemoryOperand::with_base_index(rcx, rdx),
+                )?)?;
+            }
+            self.load(rdx, offset_of!(Block, spill3))?;
+        }
+        Ok(())
+    }
+
     // Instructions as they are, at another place.
     fn moved(&mut self, instructions: &[Instruction]) -> Encoded {
         let block = InstructionBlock::new(instructions, self.at);
@@ -104,6 +174,10 @@ pub(super) struct Parts<'a> {
     pub(super) instruction: &'a Instruction,
     /// Instructions behind it whose bytes the jump takes, too.
     pub(super) displaced: &'a [Instruction],
+    /// Where it goes on, if not behind them.
+    pub(super) on: Option<u64>,
+    /// Whether it mostly accesses other memory than the files': the table of addresses decides first.
+    pub(super) guarded: bool,
 }
 
 /// Assembles the stub of a site, to lie at `start`.
@@ -137,6 +211,21 @@ pub(super) fn assemble(parts: &Parts<'_>, start: u64) -> Option<Stub> {
         .into_iter()
         .filter(|one| !used.contains(one) || is_only_address(parts.instruction, info, *one))
         .find_map(|borrowed| with(parts, start, Some(borrowed)).ok())
+}
+
+fn is_string(site: &Site) -> bool {
+    (how::MOVS..=how::SCAS).contains(&site.how)
+}
+
+/// Whether the table of addresses can say that an instruction does not access the files.
+pub(super) fn can_be_guarded(site: &Site, instruction: &Instruction) -> bool {
+    let explicit = has_explicit_memory(instruction) && !instruction.is_ip_rel_memory_operand();
+    let plain = site.narrow == 0
+        && site.segment == 0
+        && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED);
+    let both = is_string(site) || explicit && site.how == how::STUB;
+    // Shifts that change no flags.
+    plain && both && std::arch::is_x86_feature_detected!("bmi2")
 }
 
 fn has_explicit_memory(instruction: &Instruction) -> bool {
@@ -179,52 +268,55 @@ fn is_implicit(instruction: &Instruction, register: Register) -> bool {
 fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<Stub> {
     let (site, instruction) = (parts.site, parts.instruction);
     let mut code = Assembler::new(start);
-    let mut origins = Vec::new();
+    let mut copies = Vec::new();
     let next = site.pc + u64::from(site.length);
     let behind = parts.displaced.last().map_or(next, Instruction::next_ip);
     code.bytes(&site.pc.to_le_bytes());
     let mut inner = 0;
-    let tail = |code: &mut Assembler, origins: &mut Vec<(u64, u64)>| -> Encoded {
+    let on = parts.on.unwrap_or(behind);
+    let tail = |code: &mut Assembler, copies: &mut Vec<Copied>| -> Encoded {
         if !parts.displaced.is_empty() {
             // Whoever fails there fails at the place that it comes from.
             let mut at = code.at;
-            for one in parts.displaced {
-                origins.push((at, one.ip()));
+            for (number, one) in parts.displaced.iter().enumerate() {
+                let rest = parts.displaced[number + 1..].to_vec();
+                copies.push(Copied { at, origin: one.ip(), rest, on });
                 at += one.len() as u64;
             }
             code.moved(parts.displaced)?;
         }
-        code.jump(behind)
+        code.jump(on)
     };
-    // Where a jump leads to: the first byte behind the literal.
-    if site.what == what::LOCKED && site.id != 0 {
-        let count = (COUNTS + 8 * u64::from(site.id)) as usize;
-        let rcx = Register::RCX;
+    // Where a jump leads to: the first byte behind the literal. Most executions have nothing to do with the files,
+    // and go on at once. No flag may change on the way.
+    let rcx = Register::RCX;
+    let is_counted = site.what == what::LOCKED && site.id != 0;
+    if is_counted || parts.guarded {
         code.save(offset_of!(Block, spill2), rcx)?;
-        code.load(rcx, count)?;
-        code.put(&Instruction::with2(Code::Lea_r64_m, rcx, MemoryOperand::with_base_displ(rcx, 1))?)?;
-        code.save(count, rcx)?;
-        code.load(rcx, offset_of!(Block, pending))?;
-        // Over the load and the jump behind it.
-        let over = Instruction::with_branch(Code::Jrcxz_rel8_64, code.at + 2 + 9 + 2)?;
-        code.put(&over)?;
-        let quick = code.at + 9 + 2;
+        if is_counted {
+            let count = (COUNTS + 8 * u64::from(site.id)) as usize;
+            code.load(rcx, count)?;
+            code.put(&Instruction::with2(Code::Lea_r64_m, rcx, MemoryOperand::with_base_displ(rcx, 1))?)?;
+            code.save(count, rcx)?;
+            code.load(rcx, offset_of!(Block, pending))?;
+        }
+        if parts.guarded {
+            code.guard(site, instruction, is_counted)?;
+        }
+        // Over the load, of nine bytes, and the jump behind it.
+        code.put(&Instruction::with_branch(Code::Jrcxz_rel8_64, code.at + 2 + 9 + 2)?)?;
         code.load(rcx, offset_of!(Block, spill2))?;
-        debug_assert_eq!(code.at + 2, quick, "the load has nine bytes");
         let jump_at = code.at;
         code.bytes(&[0xeb, 0]);
         code.load(rcx, offset_of!(Block, spill2))?;
         inner = code.at;
-        origins.push((inner, site.pc));
+        copies.push(Copied { at: inner, origin: site.pc, rest: parts.displaced.to_vec(), on });
         code.moved(std::slice::from_ref(instruction))?;
-        tail(&mut code, &mut origins)?;
+        tail(&mut code, &mut copies)?;
         let distance = code.at - (jump_at + 2);
         let mut all = code.encoder.take_buffer();
-        all[(jump_at + 1 - code.start) as usize] = u8::try_from(distance).expect("a stub is short");
+        all[(jump_at + 1 - code.start) as usize] = i8::try_from(distance).map_err(|_| iced_error())? as u8;
         code.encoder.set_buffer(all);
-        if distance > 127 {
-            return Err(iced_error());
-        }
     }
     code.call_runtime(offset_of!(Block, enter), start)?;
     let run = code.at;
@@ -236,18 +328,18 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
     } else {
         code.moved(std::slice::from_ref(instruction))?;
     }
-    let is_string = (how::MOVS..=how::SCAS).contains(&site.how);
+    let is_string = is_string(site);
     if is_string || site.writes != 0 && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED)
     {
         code.call_runtime(offset_of!(Block, leave), start)?;
     }
     if is_string {
         code.put(&Instruction::with1(Code::Jmp_rm64, own(offset_of!(Block, target)))?)?;
-    } else {
-        tail(&mut code, &mut origins)?;
     }
+    let after = code.at;
+    tail(&mut code, &mut copies)?;
     let borrowed = borrowed.map_or(register::NONE, number);
-    Ok(Stub { code: code.encoder.take_buffer(), run, inner, borrowed, origins })
+    Ok(Stub { code: code.encoder.take_buffer(), run, after, inner, borrowed, copies })
 }
 
 // iced's errors cannot be made: that of an instruction that does not exist is as good.
