@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::path::PathBuf::from(arguments.next().ok_or("a folder")?);
     let file = arguments.next().ok_or("a file")?.into();
     let loads = arguments.next().ok_or("loads")? == "loads";
-    let options = Options { command: arguments.collect(), files: vec![file], loads };
+    let options = Options { command: arguments.collect(), files: vec![file], copies: None, loads };
     let mut writer = Writer::create(&folder, About::default())?;
     let outcome = record(options, &mut writer)?;
     println!("{outcome:?}");

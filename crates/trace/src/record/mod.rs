@@ -9,6 +9,7 @@
 //! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
 
 mod analysis;
+mod copy;
 mod hot;
 #[path = "../../runtime/layout.rs"]
 #[allow(dead_code, clippy::unreadable_literal)]
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+pub use copy::{may_mount, with_own_users};
 pub use service::record;
 
 use crate::events::Ended;
@@ -37,6 +39,9 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Files, or folders of which every file is meant. They need not exist yet.
     pub files: Vec<PathBuf>,
+    /// Where copies of the files are to lie while the program uses them in the files' places; `None` has it use the
+    /// files themselves. What is not there yet is made anew in either case.
+    pub copies: Option<PathBuf>,
     /// Whether loads are recorded, too, which makes each of them as slow as a store.
     pub loads: bool,
 }
@@ -60,6 +65,14 @@ pub enum RecordError {
     Start {
         /// The program.
         command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A copy could not be made.
+    #[error("the files could not be copied to {}: {source}", folder.display())]
+    Copy {
+        /// Where to.
+        folder: PathBuf,
         /// Why.
         source: io::Error,
     },

@@ -9,6 +9,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::Arc;
+
+use super::copy::Copies;
 
 /// What became of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,7 @@ fn ptrace(request: libc::c_uint, process: i32, address: usize, data: usize) -> i
 }
 
 /// Starts a command that stops before its program's first instruction. Its orphans become our children.
-pub(super) fn start(command: &[OsString]) -> io::Result<Child> {
+pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Child> {
     // SAFETY: it changes an attribute of this process alone.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     let mut process = Command::new(&command[0]);
@@ -49,6 +52,7 @@ pub(super) fn start(command: &[OsString]) -> io::Result<Child> {
             if libc::getppid() as u32 != recorder {
                 libc::_exit(127);
             }
+            copies.put_in_place()?;
             ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)
         });
     }
@@ -109,6 +113,12 @@ pub(super) fn go_on(process: i32, signal: i32) -> io::Result<()> {
 /// Lets a stopped process go on, and watches it no more.
 pub(super) fn let_go(process: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, process, 0, 0).map(drop)
+}
+
+/// The system's number of the calling thread.
+pub(super) fn this_thread() -> i32 {
+    // SAFETY: it cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// Ends a process.

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use super::copy::Copies;
 use super::layout::{BLOCK, Head, MOST_THREADS, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind};
 use super::process::{self, Change, Registers};
 use super::shared::Memory;
@@ -56,7 +58,15 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
     let memory = Memory::new(options.loads).map_err(prepared)?;
     let _interrupts = process::Unimpressed::new();
     let command = options.command[0].to_string_lossy().into_owned();
-    let child = process::start(&options.command).map_err(|source| RecordError::Start { command, source })?;
+    let copies = match &options.copies {
+        Some(folder) => Copies::of(&options.files, folder)
+            .map_err(|source| RecordError::Copy { folder: folder.clone(), source })?,
+        None => Copies::default(),
+    };
+    let copies = Arc::new(copies);
+    let child = process::start(&options.command, Arc::clone(&copies))
+        .map_err(|source| RecordError::Start { command, source })?;
+    super::copy::give_up_rights();
     let main = child.id() as i32;
     let mut service = Service {
         memory,
@@ -181,7 +191,13 @@ impl Service<'_> {
         let name = registers.rsp - 1024;
         let call = |number, arguments| process::call(process, space.memory(), number, arguments);
         let open = |file: &std::fs::File| {
-            let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+            // This thread's: others may have rights that the process lacks.
+            let path = format!(
+                "/proc/{}/task/{}/fd/{}\0",
+                std::process::id(),
+                process::this_thread(),
+                file.as_raw_fd()
+            );
             space.write(name, path.as_bytes())?;
             call(libc::SYS_open, [name, libc::O_RDWR as u64, 0, 0, 0, 0])
         };
