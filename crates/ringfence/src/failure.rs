@@ -111,12 +111,15 @@ pub enum Failure {
     Verdict(Exit),
     /// It failed, or was interrupted.
     Failed(String),
+    /// A command that was run ended with this exit code, and has said why itself.
+    Command(u8),
 }
 
 impl Failure {
     /// The exit code.
     pub fn code(&self) -> ExitCode {
         let exit = match self {
+            Failure::Command(code) => return ExitCode::from(*code),
             Failure::Failed(_) => Exit::Failed,
             Failure::Usage(_) => Exit::Usage,
             Failure::Verdict(exit) => *exit,
@@ -140,6 +143,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
             Failure::Verdict(exit) => f.write_str(exit.meaning()),
+            Failure::Command(code) => write!(f, "the command ended with exit code {code}"),
         }
     }
 }

@@ -39,6 +39,7 @@ fn verb_of_the_command_line() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure @ failure::Failure::Command(_)) => failure.code(),
         Err(failure) => {
             // Where nobody reads it, the exit code still says so; `eprintln!` would panic.
             let text = failure.to_string();

@@ -1,5 +1,6 @@
 //! The verbs that look at programs.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -40,4 +41,47 @@ pub struct Census {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `trace`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The command works on a copy of the files; nothing of it reaches them.
+  ringfence trace --file /mnt/pmem/pool -- ./my-program /mnt/pmem/pool
+  ringfence census ringfence-trace")]
+#[command(after_long_help = "\
+Records every store to the mapped files with its bytes, every flush of them, and every fence and locked instruction \
+that follows, with its place in the code, thread and order: of the command, its libraries, threads, children and what \
+they execute, linked statically or not. Nothing has to be compiled anew. What does not touch the files runs at its \
+own speed. The exit code is the command's own, or 128 and the number of the signal that ended it.
+
+A trace holds the program's data: only its owner can read it.
+
+Examples:
+  ringfence trace --file /mnt/pmem/pool -- ./my-program /mnt/pmem/pool
+  ringfence trace --file stores/ --loads --out with-loads -- ./my-tests
+  ringfence trace --import pmemcheck.log --out from-pmemcheck
+  ringfence census ringfence-trace")]
+pub struct Trace {
+    /// A file that the command maps, or a folder of such; may be repeated. It need not exist yet
+    #[arg(long, value_name = "PATH", required_unless_present = "import")]
+    pub file: Vec<PathBuf>,
+    /// A new folder for the trace
+    #[arg(long, value_name = "FOLDER", default_value = "ringfence-trace")]
+    pub out: PathBuf,
+    /// Record loads, too: each then costs as much as a store
+    #[arg(long)]
+    pub loads: bool,
+    /// Let the command change the files themselves
+    ///
+    /// Otherwise it finds copies in their places, which are removed in the end; this needs a mount that is the command's
+    /// own, for which it is put into a mount namespace (and, without privileges, a user namespace).
+    #[arg(long)]
+    pub in_place: bool,
+    /// Make a trace of what 'valgrind --tool=pmemcheck --log-stores=yes' wrote
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["file", "loads", "in_place", "command"])]
+    pub import: Option<PathBuf>,
+    /// The command, behind '--'
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "import")]
+    pub command: Vec<OsString>,
 }

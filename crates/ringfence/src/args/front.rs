@@ -13,7 +13,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
     ("Look at results", &["show", "report", "compare"]),
-    ("Look at this machine, and at programs", &["doctor", "topology", "resctrl", "restore", "census"]),
+    (
+        "Look at this machine, and at programs",
+        &["doctor", "topology", "resctrl", "restore", "census", "trace"],
+    ),
     ("Set up", &["completions", "man"]),
 ];
 

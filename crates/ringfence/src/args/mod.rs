@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
-pub use code::Census;
+pub use code::{Census, Trace};
 pub use common::{Measuring, Output, Placement};
 pub use datasets::{Compare, Report, Show};
 pub use front::{command, parse};
@@ -78,6 +78,10 @@ pub enum Verb {
     /// Reads program files, libraries, object files and archives, and counts every flush, fence, non-temporal store and
     /// locked instruction in them, by function. Nothing is run.
     Census(Census),
+    /// Record a program's stores, flushes and fences to files
+    ///
+    /// Runs a command and records what it does to files that it maps: every store, flush and fence, with its place.
+    Trace(Trace),
     /// Run an experiment file, or resume a run that was cut short
     Run(Box<Run>),
     /// Repeat published experiments, and compare the figures

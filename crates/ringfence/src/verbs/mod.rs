@@ -20,6 +20,7 @@ mod run;
 mod sensitivity;
 mod show;
 mod survey;
+mod trace;
 mod tune;
 mod write;
 
@@ -43,6 +44,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Pair(pair) => pair::run(&pair),
         Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),
         Verb::Census(census) => census::run(&census),
+        Verb::Trace(trace) => trace::run(&trace),
         Verb::Run(run) => run::run(&run),
         Verb::Aa(aa) => aa::run(&aa),
         Verb::Show(show) => show::run(&show),

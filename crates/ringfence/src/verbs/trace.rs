@@ -1,0 +1,131 @@
+//! `trace`: what a program does to the files that it maps.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfence_machine::text::printable;
+use ringfence_trace::events::Ended;
+use ringfence_trace::record::{Options, Outcome, RecordError, may_mount, record, with_own_users};
+use ringfence_trace::recording::{About, RecordingError, Writer};
+
+use crate::args::Trace;
+use crate::failure::Failure;
+use crate::shared::command::command;
+
+pub fn run(asked: &Trace) -> Result<(), Failure> {
+    if let Some(log) = &asked.import {
+        return import(log, &asked.out);
+    }
+    if !asked.in_place && !may_mount() && std::env::var_os(INSIDE).is_none() {
+        return inside();
+    }
+    let mut writer = Writer::create(&asked.out, about(asked)).map_err(failure)?;
+    let options = Options {
+        command: asked.command.clone(),
+        files: asked.file.iter().map(|file| whole(file)).collect(),
+        copies: (!asked.in_place).then(|| asked.out.join("copies")),
+        loads: asked.loads,
+    };
+    let outcome = match record(options, &mut writer) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // What is there of it can be read.
+            let kept = writer.finish(Ended::Stopped(error.to_string()));
+            if matches!(error, RecordError::Start { .. } | RecordError::Copy { .. }) {
+                // Nothing is.
+                let _ = fs::remove_dir_all(&asked.out);
+            }
+            return kept.map_err(failure).and(Err(refused(error)));
+        }
+    };
+    writer.finish(outcome.ended.clone()).map_err(failure)?;
+    tell(asked, &outcome);
+    match outcome.ended {
+        Ended::Exited(0) => Ok(()),
+        Ended::Exited(code) => Err(Failure::Command(code as u8)),
+        Ended::Signal(signal) => Err(Failure::Command(128 + signal as u8)),
+        Ended::Stopped(reason) => Err(Failure::Failed(format!("recording stopped: {reason}"))),
+    }
+}
+
+// Says that this process has a user namespace of its own.
+const INSIDE: &str = "RINGFENCE_TRACE_INSIDE";
+
+// The same again, where it may mount.
+fn inside() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let what = "the command cannot be given copies in place of the files";
+        let remedy =
+            "this system keeps users from mounts of their own; copy the files yourself and use --in-place";
+        Failure::Usage(format!("{what}: {error}; {remedy}"))
+    };
+    let this = std::env::current_exe().map_err(failed)?;
+    let mut again = std::process::Command::new(this);
+    again.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    with_own_users(&mut again);
+    let status = again.status().map_err(failed)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::Command(code as u8)),
+        None => Err(Failure::Failed("the recorder was killed".to_owned())),
+    }
+}
+
+fn about(asked: &Trace) -> About {
+    About {
+        recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
+        command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        loads: asked.loads,
+    }
+}
+
+// As the system names it, as far as it is there.
+fn whole(file: &Path) -> PathBuf {
+    let parent = || {
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(fs::canonicalize(parent).ok()?.join(file.file_name()?))
+    };
+    fs::canonicalize(file).ok().or_else(parent).unwrap_or_else(|| file.to_owned())
+}
+
+// To standard error: standard output is the command's.
+fn tell(asked: &Trace, outcome: &Outcome) {
+    let out = printable(&asked.out.to_string_lossy()).into_owned();
+    for note in &outcome.notes {
+        eprintln!("ringfence: {note}");
+    }
+    if outcome.events == 0 {
+        eprintln!("ringfence: nothing was recorded: the command has not mapped {} for sharing", names(asked));
+        return;
+    }
+    let ended = match &outcome.ended {
+        Ended::Exited(0) => String::new(),
+        Ended::Exited(code) => format!(" The command ended with exit code {code}."),
+        Ended::Signal(signal) => format!(" Signal {signal} ended the command."),
+        Ended::Stopped(_) => " What came before is kept.".to_owned(),
+    };
+    let next = command(&["census"], &asked.out);
+    eprintln!("ringfence: {} events in {out}.{ended} Next: {next}", outcome.events);
+}
+
+fn names(asked: &Trace) -> String {
+    let names: Vec<String> =
+        asked.file.iter().map(|file| printable(&file.to_string_lossy()).into_owned()).collect();
+    names.join(" or ")
+}
+
+fn import(log: &Path, out: &Path) -> Result<(), Failure> {
+    let _ = (log, out);
+    Err(Failure::Usage("--import: not built yet".to_owned()))
+}
+
+fn failure(error: RecordingError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn refused(error: RecordError) -> Failure {
+    match error {
+        RecordError::Start { .. } | RecordError::Copy { .. } => Failure::Usage(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
+}
