@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::estimate::{self, Estimate, Interval, Window};
 use crate::results;
+use crate::windows::Lost;
 
 /// All ways of writing of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -217,7 +218,9 @@ fn rates(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<(u32, Window)>>
         .collect();
     // Instances run side by side: their bytes add up, their time does not.
     let mut bytes: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+    let lost = Lost::of(plan, samples);
+    let counted = |sample: &&Sample| sample.case == sample.step_case && !lost.holds(sample);
+    for sample in samples.iter().filter(counted) {
         let case = sample.case as usize;
         let Some(role) = roles.get(&*sample.role) else { continue };
         let Some(count) = counts.get(case).and_then(|of| of.get(role)) else { continue };

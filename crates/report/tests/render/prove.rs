@@ -1,6 +1,7 @@
 //! What `prove` says, on a terminal and on its page.
 
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
+use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
@@ -69,6 +70,7 @@ fn proof() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        too_long: TooLong::default(),
     }
 }
 
@@ -120,6 +122,7 @@ fn of_programs() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        too_long: TooLong::default(),
     }
 }
 
@@ -255,4 +258,30 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         ("prove-too-short", Record { control: Some(short), ..record.clone() }),
         ("prove-nothing-happened", Record { worked, ..record.clone() }),
     ]
+}
+
+#[test]
+fn windows_that_lasted_too_long_are_told() {
+    let too_long = TooLong { steps: 3, of: 48 };
+    let proof = Proof {
+        beside: Err(NotEstimable::TooLong { steps: 3, of: 48 }),
+        tried: Vec::new(),
+        confirmations: Vec::new(),
+        verdict: Verdict::Undecided,
+        too_long,
+        ..proof()
+    };
+    let page = spaced(&html::proof(&proof, &[]));
+    let text =
+        ringfence_report::prove(&proof, &Style::plain(80)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [text, page] {
+        assert!(
+            told.contains("Left out: 3 of 48 steps hold a window of more than 3 times the length"),
+            "{told}"
+        );
+        assert!(
+            told.contains("the victim's slowdown is not known: this program was kept from running"),
+            "{told}"
+        );
+    }
 }
