@@ -123,7 +123,7 @@ impl<'a> HostEngine<'a> {
         let name = self.name(worker);
         if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
             let text = format!("{name}: {}", failure.text);
-            return if failure.usage { EngineError::Usage(failure.text) } else { EngineError::Failed(text) };
+            return if failure.usage { EngineError::Usage(text) } else { EngineError::Failed(text) };
         }
         match self.ended(worker, Duration::from_millis(50)) {
             Err(error) => error,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ringfence_experiment::task::Command;
 
+use super::error::ProgramError;
 use super::files::in_memory;
 use super::meter::Meter;
 use crate::before_exec;
@@ -31,10 +32,11 @@ impl Launcher {
     /// what it launches does not.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, String> {
-        let stderr =
-            in_memory("stderr").map_err(|error| format!("making a file for its messages failed: {error}"))?;
+    /// Where there is no memory for its messages.
+    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, ProgramError> {
+        let stderr = in_memory("stderr").map_err(|error| {
+            ProgramError::Failed(format!("making a file for its messages failed: {error}"))
+        })?;
         Ok(Self {
             argv: command.argv().unwrap_or_default(),
             shown: command.run.clone(),
@@ -48,10 +50,10 @@ impl Launcher {
     /// Starts it.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, String> {
+    /// Where it cannot be started.
+    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, ProgramError> {
         let program = &self.argv[0];
-        let stderr = self.stderr.try_clone().map_err(|error| error.to_string())?;
+        let stderr = self.stderr.try_clone().map_err(|error| ProgramError::Failed(error.to_string()))?;
         let mut spawn = Spawn::new(program);
         spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
         spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
@@ -63,7 +65,9 @@ impl Launcher {
             before_exec::enter_group(&mut spawn, procs);
         }
         let mut child = spawn.spawn().map_err(|error| {
-            format!("'{program}' cannot be started: {error}; check the name and the path")
+            ProgramError::Unusable(format!(
+                "'{program}' cannot be started: {error}; check the name and the path"
+            ))
         })?;
         meter.started(&mut child);
         Ok(child)
