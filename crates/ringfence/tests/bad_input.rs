@@ -350,8 +350,8 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         (vec!["--target", "tmpfs:/nowhere"], "/nowhere: No such file"),
         (vec!["--target", "tmpfs:/proc"], "this is not a tmpfs"),
         (vec!["--target", &mine], "exists already"),
-        (vec!["--target", &file, "--size", "1TiB"], "bytes free"),
-        (vec!["--size", "64TiB"], "bytes free"),
+        (vec!["--target", &file, "--size", "1TiB"], "free, 1TiB are needed"),
+        (vec!["--size", "64TiB"], "free, 64TiB are needed"),
         (vec!["--target", "devdax:/dev/dax9.9"], "/dev/dax9.9"),
         (vec!["--target", "devdax:/dev/null"], "/dev/null"),
         (vec!["--target", "node:1023"], "NUMA node 1023"),
@@ -379,8 +379,8 @@ fn targets_and_programs_that_this_machine_does_not_have() {
     for (aggressor, part) in [
         ("ring target=tmpfs:/proc", "this is not a tmpfs"),
         ("ring target=file:/nowhere/x", "/nowhere/x: no file can be made there"),
-        ("ring size=64TiB", "bytes free"),
-        ("ring size=64TiB", "aggressor 0 on CPU"),
+        ("ring size=64TiB", "free, 64TiB are needed"),
+        ("stream size=64TiB", "aggressor: workload stream: "),
         ("no-such-program-xyz", "'no-such-program-xyz' cannot be started"),
         ("/etc/passwd", "'/etc/passwd' cannot be started"),
     ] {
@@ -435,4 +435,19 @@ fn places_that_cannot_be_written() {
     }
     assert_eq!(fs::read_to_string(files.path().join("file")).unwrap(), "mine");
     assert_eq!(fs::read_dir(files.path().join("full")).unwrap().count(), 1);
+}
+
+// Before anything is started or said of what can be known.
+#[test]
+fn tasks_that_memory_does_not_hold() {
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let folder = Folder::new();
+    let verbs = [vec!["prove", "--budget", "2%"], vec!["neighbours"]];
+    for verb in verbs {
+        let roles = ["--victim", "chase footprint=64TiB", "--aggressor", "write"];
+        refused_in_a_line(&folder, &[&verb[..], &roles].concat(), "victim: workload chase: ");
+        refused_in_a_line(&folder, &[&verb[..], &roles].concat(), " free, 64TiB are needed");
+    }
 }
