@@ -142,6 +142,11 @@ fn a_proof_goes_on_where_it_was_killed() {
         "{}",
         shown.stdout
     );
+    ringfence_in(folder.path(), &["report", "proof"]).ok();
+    let page = fs::read_to_string(folder.path().join("proof/report.html")).unwrap();
+    assert!(page.contains(
+        "This is not the last word: it was cut short; continue with: ringfence prove --resume proof."
+    ));
     let wrong = ringfence_in(folder.path(), &["run", "--resume", "proof"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("ringfence prove --resume proof"), "{}", wrong.stderr);

@@ -51,8 +51,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         return Ok(html::survey(&survey, &digests));
     }
     let kind = folder::kind(dir);
-    let proof =
-        (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?.map(|(proof, _)| proof);
+    let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     // A proof that its control has refused has no dataset.
     let folders = match &proof {
@@ -64,7 +63,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         digests.push(Digest::new(&Dataset::open(&folder)?));
     }
     Ok(match (proof, pairs) {
-        (Some(proof), _) => html::proof(&proof, &digests),
+        (Some((proof, cut_short)), _) => html::proof(&proof, cut_short.as_deref(), &digests),
         (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
         (None, None) => html::datasets(&digests),
     })
