@@ -68,7 +68,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
         text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;
     }
-    page::beside(dir, args.output.json)?;
+    page::beside(dir, args.output.json, done.ended_early.is_some())?;
     if let Some(Err(error)) = kept {
         return Err(error.into());
     }

@@ -109,8 +109,12 @@ pub fn measure(
         }
     }
     let (scale, starts) = (recording.scale, recording.starts.clone());
-    let finished = recording.finish(&ended);
-    finished.map_err(StudyError::Failed)?;
+    let ended = finished(recording.finish(&ended), ended);
+    if let Ended::Failed(why) = &ended
+        && !ringfence_dataset::is_dataset(dir)
+    {
+        return Err(StudyError::Failed(why.clone()));
+    }
     Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
 }
 
@@ -131,6 +135,16 @@ pub(crate) fn with_engine<T>(
     let done = with(&plan, engine.as_mut());
     engine.end()?;
     Ok(done?)
+}
+
+// Why measuring ended, when its dataset was brought to an end, or not: then all that was measured is in its journal,
+// and measuring can go on from there.
+fn finished(end: Result<(), String>, ended: Ended) -> Ended {
+    match (end, ended) {
+        (Err(_), Ended::Failed(why)) => Ended::Failed(why),
+        (Err(why), _) => Ended::Failed(why),
+        (Ok(()), ended) => ended,
+    }
 }
 
 fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
