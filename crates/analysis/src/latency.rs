@@ -10,6 +10,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::estimate::t_two_sided;
+use crate::windows::Lost;
 
 /// What one role counted in all windows of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,11 +52,13 @@ pub struct MissShare {
 }
 
 /// The latencies of each case and role that counted any, in order, intervals at `level`. A case's windows as
-/// others' baseline count as well.
+/// others' baseline count as well; those of steps with a window that lasted too long do not.
 pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64) -> Vec<CaseLatencies> {
     let from_ns = scale.and_then(Scale::threshold_ns);
     let mut counted: BTreeMap<(usize, usize), Vec<&Sample>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.latencies.is_some()) {
+    let lost = Lost::of(plan, samples);
+    let counted_in = |sample: &&Sample| sample.latencies.is_some() && !lost.holds(sample);
+    for sample in samples.iter().filter(counted_in) {
         let role = plan.experiment.roles.iter().position(|role| *role.name == *sample.role);
         let Some(role) = role.filter(|_| (sample.case as usize) < plan.cases.len()) else { continue };
         counted.entry((sample.case as usize, role)).or_default().push(sample);
@@ -189,6 +192,15 @@ mod tests {
         // Two trials: t = 12.7, half the distance of 0.2 is 0.1.
         assert_eq!((misses.low, misses.high), (Some(0.0), Some(1.0)));
         assert_eq!(noisy.counted_misses, Some(0.05));
+    }
+
+    #[test]
+    fn steps_with_a_window_that_lasted_too_long_do_not_count() {
+        let late = Sample { late_ns: Some(60_000_000_000), ..sample(1, 1, &[(112, 1000)]) };
+        let samples = [sample(0, 0, &[(24, 100)]), sample(0, 1, &[(24, 60)]), sample(1, 0, &[(24, 7)]), late];
+        let found = cases(&plan(), &samples, Some(&SCALE), 0.95);
+        assert_eq!(found[0].histogram.buckets(), [(24, 100)]);
+        assert_eq!(found[1].histogram.buckets(), [(24, 60)]);
     }
 
     #[test]

@@ -8,3 +8,4 @@ pub mod latency;
 pub mod quantile;
 pub mod results;
 pub mod timeline;
+pub mod windows;

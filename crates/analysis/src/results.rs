@@ -8,6 +8,7 @@ use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
 use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
+use crate::windows::{Lost, TooLong, Windows};
 
 /// What is known of one case.
 #[derive(Debug, Clone, Serialize)]
@@ -31,6 +32,8 @@ pub struct CaseResult {
     pub co_runners: Vec<CoRunner>,
     /// Windows by class.
     pub classes: BTreeMap<Class, usize>,
+    /// Steps that are in none of these, since a window of theirs lasted too long.
+    pub too_long: TooLong,
 }
 
 /// A case against its baseline.
@@ -57,17 +60,6 @@ pub struct CoRunner {
     pub bytes_per_s: Option<f64>,
 }
 
-// The metric's work in one window, its instances together.
-#[derive(Debug, Clone)]
-struct MetricWindow {
-    trial: u32,
-    // The round and the step in it.
-    step: (u32, u32),
-    class: Class,
-    case: usize,
-    window: Window,
-}
-
 /// The level of each interval of a measurement, such that all its looks together have the experiment's
 /// confidence; that of the look which was the last one, or at which it stands.
 pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
@@ -78,18 +70,24 @@ pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
 
 /// All measured cases, in order, every interval at `level`.
 pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
-    let windows = metric_windows(plan, samples);
-    let work = work(plan, samples);
+    let lost = Lost::of(plan, samples);
+    let windows = Windows::of(plan, samples, &lost);
+    let work = work(plan, samples, &lost);
     let mut all = Vec::new();
     for number in plan.measured() {
         let case = &plan.cases[number];
         let mut classes = BTreeMap::new();
-        for window in &windows[number] {
-            *classes.entry(window.class).or_default() += 1;
+        for class in windows.classes(number) {
+            *classes.entry(class).or_default() += 1;
         }
+        let too_long = windows.too_long(number);
         let effect = case.baseline.map(|_| {
-            let pairs = pairs(&windows, number);
-            let by_class = estimate::by_class(&pairs, level);
+            let pairs = windows.pairs(number);
+            let mut by_class = estimate::by_class(&pairs, level);
+            if let Err(reason) = too_long.bearable() {
+                let of_classes = by_class.classes.values_mut();
+                of_classes.chain([&mut by_class.all]).for_each(|some| some.slowdown = Err(reason));
+            }
             let finding = Finding::new(&by_class.all.slowdown, plan.experiment.measure.margin.0);
             Effect { finding, by_class, diagnostics: estimate::diagnostics(&pairs) }
         });
@@ -99,28 +97,33 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
             label: case.label.clone(),
             params: case.params.clone(),
             unit: plan.metric_task(number).unit(),
-            ns_per_unit: rate(&windows, number, level),
+            ns_per_unit: windows.rate(number, level),
             effect,
             co_runners: co_runners(plan, &work, number),
             classes,
+            too_long,
         });
     }
     all
 }
 
 /// The pairs of windows of each measured case that has a baseline, by the case's number.
-pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<Pair>> {
-    let windows = metric_windows(plan, samples);
+///
+/// # Errors
+/// [`NotEstimable::TooLong`] where too many are missing of one.
+pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> Result<BTreeMap<usize, Vec<Pair>>, NotEstimable> {
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     let compared = plan.measured().into_iter().filter(|case| plan.cases[*case].baseline.is_some());
-    compared.map(|case| (case, pairs(&windows, case))).collect()
+    let pairs = |case: usize| windows.too_long(case).bearable().map(|()| (case, windows.pairs(case)));
+    compared.map(pairs).collect()
 }
 
 /// The main figure of each measured case: the slowdown where it has a baseline, else the cost.
 pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estimate> {
-    let windows = metric_windows(plan, samples);
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     let estimate = |case: usize| match plan.cases[case].baseline {
-        Some(_) => estimate::slowdown(&pairs(&windows, case), level),
-        None => rate(&windows, case, level),
+        Some(_) => windows.slowdown(case, level),
+        None => windows.rate(case, level),
     };
     plan.measured().into_iter().map(estimate).collect()
 }
@@ -135,8 +138,13 @@ pub fn co_runners_slowdown(
     level: f64,
 ) -> Estimate {
     let metric = plan.experiment.metric.as_str();
+    let lost = Lost::of(plan, samples);
+    let windows = Windows::of(plan, samples, &lost);
+    [case, than].into_iter().try_for_each(|case| windows.too_long(case).bearable())?;
     let mut trials: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| *sample.role != *metric && sample.case == sample.step_case) {
+    let counts =
+        |sample: &&Sample| *sample.role != *metric && sample.case == sample.step_case && !lost.holds(sample);
+    for sample in samples.iter().filter(counts) {
         let side = match sample.case as usize {
             number if number == than => 0,
             number if number == case => 1,
@@ -156,10 +164,13 @@ pub fn co_runners_slowdown(
 
 /// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's figure.
 pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
-    let windows = metric_windows(plan, samples);
-    let logs = |case: usize| match plan.cases[case].baseline {
-        Some(_) => estimate::slowdown_logs(&pairs(&windows, case)),
-        None => estimate::rate_logs(&own(&windows, case)),
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+    let logs = |case: usize| {
+        windows.too_long(case).bearable()?;
+        match plan.cases[case].baseline {
+            Some(_) => estimate::slowdown_logs(&windows.pairs(case)),
+            None => estimate::rate_logs(&windows.own(case)),
+        }
     };
     plan.measured().into_iter().map(|case| (case, logs(case))).collect()
 }
@@ -168,10 +179,11 @@ pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64
 /// ratio of both costs, trial by trial, over the trials that have both. Where both move bytes it is the time
 /// per byte, for units of several sizes.
 pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
-    let windows = metric_windows(plan, samples);
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+    [case, against].into_iter().try_for_each(|case| windows.too_long(case).bearable())?;
     let per_unit = match plan.cases[case].baseline {
-        Some(baseline) if baseline == against => estimate::slowdown(&pairs(&windows, case), level),
-        _ => estimate::rate_ratio(&own(&windows, case), &own(&windows, against), level),
+        Some(baseline) if baseline == against => windows.slowdown(case, level),
+        _ => estimate::rate_ratio(&windows.own(case), &windows.own(against), level),
     };
     let bytes = [case, against].map(|case| plan.metric_task(case).bytes_per_unit());
     match bytes {
@@ -186,11 +198,12 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
 pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
     let trials = plan.experiment.aa?;
     let level = plan.experiment.measure.confidence.0;
-    let windows = metric_windows(plan, samples);
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     let mut estimates = Vec::new();
     for case in plan.measured() {
+        let bearable = windows.too_long(case).bearable();
         let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
-        for pair in pairs(&windows, case) {
+        for pair in windows.pairs(case) {
             experiments.entry(pair.trial / trials).or_default().push(pair);
         }
         // An experiment cut short by an interruption has fewer trials and is left out.
@@ -198,62 +211,18 @@ pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
             pairs.iter().map(|pair| pair.trial).collect::<std::collections::BTreeSet<_>>().len()
                 == trials as usize
         };
-        estimates.extend(experiments.values().filter(whole).map(|pairs| estimate::slowdown(pairs, level)));
+        let slowdown = |pairs: &Vec<Pair>| bearable.and_then(|()| estimate::slowdown(pairs, level));
+        estimates.extend(experiments.values().filter(whole).map(slowdown));
     }
     Some(estimates)
 }
 
-// Windows by the case that their step measures, in the order of measurement. Samples lie in that order
-// already; only references are kept, since there may be millions.
-fn metric_windows(plan: &Plan, samples: &[Sample]) -> Vec<Vec<MetricWindow>> {
-    let metric = plan.experiment.metric.as_str();
-    let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
-    let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
-    if !own.is_sorted_by_key(place) {
-        own.sort_by_key(place);
-    }
-    let mut by_case = vec![Vec::new(); plan.cases.len()];
-    for together in own.chunk_by(|a, b| place(a) == place(b)) {
-        let first = together[0];
-        let units: u64 = together.iter().map(|sample| sample.units).sum();
-        let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
-        by_case[first.step_case as usize].push(MetricWindow {
-            trial: first.trial,
-            step: (first.round, first.step),
-            class: first.class,
-            case: first.case as usize,
-            window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
-        });
-    }
-    by_case
-}
-
-// Complete pairs of a case: an interrupted step has only one window and is left out.
-fn pairs(windows: &[Vec<MetricWindow>], case: usize) -> Vec<Pair> {
-    windows[case]
-        .chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step))
-        .filter_map(|step| {
-            let [a, b] = step else { return None };
-            let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
-            Some(Pair { trial: arm.trial, class: arm.class, baseline: baseline.window, arm: arm.window })
-        })
-        .collect()
-}
-
-fn rate(windows: &[Vec<MetricWindow>], case: usize, level: f64) -> Estimate {
-    estimate::rate(&own(windows, case), level)
-}
-
-fn own(windows: &[Vec<MetricWindow>], case: usize) -> Vec<(u32, Window)> {
-    let own = windows[case].iter().filter(|window| window.case == case);
-    own.map(|window| (window.trial, window.window)).collect()
-}
-
 // What every role but the metric did, by case and role, in one pass.
-fn work(plan: &Plan, samples: &[Sample]) -> BTreeMap<(usize, usize), (u64, u64)> {
+fn work(plan: &Plan, samples: &[Sample], lost: &Lost) -> BTreeMap<(usize, usize), (u64, u64)> {
     let roles = &plan.experiment.roles;
     let mut work = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+    let counts = |sample: &&Sample| sample.case == sample.step_case && !lost.holds(sample);
+    for sample in samples.iter().filter(counts) {
         let Some(role) = roles.iter().position(|role| *role.name == *sample.role) else { continue };
         let (units, ns) = work.entry((sample.case as usize, role)).or_insert((0, 0));
         *units += sample.units;

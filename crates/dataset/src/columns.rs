@@ -100,6 +100,7 @@ pub const COLUMNS: &[Column] = &[
     column!(OptU64, cycles),
     column!(OptU64, instructions),
     column!(OptU64, llc_misses),
+    column!(OptU64, late_ns, since 4),
 ];
 
 /// The newest version of the format: that of the newest column, or `layout`, since which the files are laid

@@ -52,6 +52,12 @@ impl Date {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
     }
 
+    /// The day alone: `2026-05-09`.
+    pub fn day(&self) -> String {
+        let Self { year, month, day, .. } = self;
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
     /// For a folder's name: `20260509-072933`.
     pub fn compact(&self) -> String {
         let Self { year, month, day, hour, minute, second, .. } = self;

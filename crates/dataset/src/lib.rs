@@ -43,6 +43,7 @@ mod stored_manifest;
 pub mod text_file;
 mod version;
 
+pub use date::Date;
 pub use error::DatasetError;
 pub use folder::{default_dir, is_dataset, list};
 pub use lock::Lock;

@@ -35,3 +35,10 @@ pub fn enter_group(command: &mut Command, procs: CString) {
     // SAFETY: it opens, writes and closes a file by system calls alone, and allocates nothing.
     unsafe { command.pre_exec(move || cgroup::enter(&procs).map_err(io::Error::from)) };
 }
+
+/// What is started runs with this priority.
+pub fn take_priority(command: &mut Command, priority: i32) {
+    let take = move || rustix::process::setpriority_process(None, priority).map_err(io::Error::from);
+    // SAFETY: `take` makes a system call, and nothing else.
+    unsafe { command.pre_exec(take) };
+}

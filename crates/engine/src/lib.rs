@@ -9,6 +9,7 @@ mod crew;
 pub mod guardian;
 pub mod host;
 pub mod isolation;
+mod priority;
 mod process;
 pub mod program;
 pub mod runner;

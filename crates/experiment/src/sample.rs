@@ -1,11 +1,23 @@
 //! One measured window of one task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::histogram::Histogram;
+
+/// A window that lasted longer than so many times what was asked for is in no figure.
+///
+/// A slowdown compares two windows that lie side by side and are about as long as each other: what drifts then hits
+/// both alike, and each counts for as much as any other in its trial's sum. A window of three times the length counts
+/// for three, and its pair spans four windows in place of two; that much the estimates bear.
+pub const LONGEST_WINDOW: u32 = 3;
+
+/// A window that is late by no more than this stands however short it was meant to be: a few turns of a busy
+/// scheduler, and far less than the seconds in which machines drift.
+pub const SLIGHTLY_LATE: Duration = Duration::from_millis(20);
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
 /// `trial`, `round`, `step` and `position`.
@@ -52,6 +64,10 @@ pub struct Sample {
     pub instructions: Option<u64>,
     /// Last-level cache misses, where there are counters.
     pub llc_misses: Option<u64>,
+    /// How much longer than asked for the window was open because its ends came late, ns: the program that measures
+    /// was kept from running. Time in which a window is held open for a task that has reported nothing is not late.
+    /// The same for all tasks of a window; absent where a run's own length is the window's, and in older datasets.
+    pub late_ns: Option<u64>,
     /// Latencies of single units, where the task counts them and there were any: as many as `units`. In
     /// a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,8 +81,47 @@ pub fn steps(samples: &[Sample]) -> impl Iterator<Item = &[Sample]> {
 }
 
 impl Sample {
+    /// Whether its window, meant to be of a length, was open for longer than [`LONGEST_WINDOW`] allows.
+    pub fn lasted_too_long(&self, window: Duration) -> bool {
+        let allowed = (window * (LONGEST_WINDOW - 1)).max(SLIGHTLY_LATE);
+        self.late_ns.is_some_and(|late| u128::from(late) > allowed.as_nanos())
+    }
+
     /// Units per ns of work; `None` for an empty window.
     pub fn rate(&self) -> Option<f64> {
         (self.busy_ns > 0).then(|| self.units as f64 / self.busy_ns as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(ms: u64) -> Sample {
+        Sample { late_ns: Some(ms * 1_000_000), ..Sample::default() }
+    }
+
+    #[test]
+    fn a_window_of_more_than_three_times_its_length_lasted_too_long() {
+        let window = Duration::from_millis(100);
+        for (ms, expected) in [(0, false), (200, false), (201, true), (60_000, true)] {
+            assert_eq!(late(ms).lasted_too_long(window), expected, "{ms} ms late");
+        }
+    }
+
+    #[test]
+    fn a_few_turns_of_the_scheduler_are_not_too_long_for_a_short_window() {
+        let window = Duration::from_millis(2);
+        assert!(!late(20).lasted_too_long(window));
+        assert!(late(21).lasted_too_long(window));
+    }
+
+    // A task with long units may hold a window open for seconds: that is its own pace.
+    #[test]
+    fn length_alone_is_not_too_long() {
+        let held_open = Sample { length_ns: 2_000_000_000, ..late(1) };
+        assert!(!held_open.lasted_too_long(Duration::from_millis(20)));
+        let older = Sample { length_ns: 2_000_000_000, ..Sample::default() };
+        assert!(!older.lasted_too_long(Duration::from_millis(20)));
     }
 }

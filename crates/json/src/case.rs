@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_analysis::estimate::{ByClass, Diagnostics, Estimate, Finding, serialize_estimate};
 use ringfence_analysis::results::{self, CaseResult, CoRunner};
+use ringfence_analysis::windows::TooLong;
 use ringfence_experiment::class::Class;
 use serde::Serialize;
 
@@ -21,6 +22,7 @@ pub(super) struct Case<'a> {
     effect: Option<Effect<'a>>,
     co_runners: &'a [CoRunner],
     classes: &'a BTreeMap<Class, usize>,
+    too_long: TooLong,
 }
 
 #[derive(Serialize)]
@@ -43,6 +45,7 @@ impl<'a> From<&'a CaseResult> for Case<'a> {
             effect: result.effect.as_ref().map(Effect::from),
             co_runners: &result.co_runners,
             classes: &result.classes,
+            too_long: result.too_long,
         }
     }
 }

@@ -33,7 +33,9 @@ pub use isa::{Flush, LINE, Width};
 pub use mapped::Mapped;
 pub use memory::Memory;
 pub use methods::Methods;
-pub use region::{Domain, Durability, Explanation, Medium, Pages, Region, RegionError, Request};
+pub use region::{
+    Domain, Durability, Explanation, Medium, Pages, Region, RegionError, Request, room_in_memory,
+};
 pub use ring::Ring;
 pub use stores::{Durable, Lost, Stores};
 

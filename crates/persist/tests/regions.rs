@@ -201,14 +201,14 @@ fn lengths_that_cannot_be() {
         refused(Region::memfd(len, Durability::Volatile), wanted);
         refused(Region::anonymous(len, Durability::Volatile), wanted);
     }
-    refused(Region::create(&path, 1 << 60, Durability::Volatile), "bytes free");
-    refused(Region::memfd(1 << 60, Durability::Volatile), "bytes free");
-    refused(Region::anonymous(1 << 60, Durability::Volatile), "bytes free");
+    refused(Region::create(&path, 1 << 60, Durability::Volatile), "free, ");
+    refused(Region::memfd(1 << 60, Durability::Volatile), "free, ");
+    refused(Region::anonymous(1 << 60, Durability::Volatile), "free, ");
     assert_eq!(folder.entries(), 0);
     // More than the file system has, and less than a file may have.
     let sparse = folder.file("sparse");
     File::create(&sparse).unwrap().set_len(1 << 43).unwrap();
-    refused(Region::open(&sparse, Durability::Volatile), "bytes free");
+    refused(Region::open(&sparse, Durability::Volatile), "free, ");
     assert_eq!(fs::metadata(&sparse).unwrap().blocks(), 0);
 }
 
@@ -409,11 +409,11 @@ impl Drop for Mounted {
 fn a_full_file_system() {
     let Some(mounted) = Mounted::new("size=1m") else { return };
     let (folder, volatile) = (&mounted.0, Durability::Volatile);
-    refused(Region::create(folder.file("big"), 2 << 20, volatile), "1048576 bytes free, 2097152 are needed");
+    refused(Region::create(folder.file("big"), 2 << 20, volatile), "1MiB free, 2MiB are needed");
     let half = Region::create(folder.file("half"), 512 << 10, volatile).unwrap();
-    refused(Region::create(folder.file("rest"), 513 << 10, volatile), "524288 bytes free");
+    refused(Region::create(folder.file("rest"), 513 << 10, volatile), "512KiB free");
     File::create(folder.file("sparse")).unwrap().set_len(513 << 10).unwrap();
-    refused(Region::open(folder.file("sparse"), volatile), "524288 bytes free");
+    refused(Region::open(folder.file("sparse"), volatile), "512KiB free");
     let rest = Region::create(folder.file("exact"), 512 << 10, volatile).unwrap();
     assert_eq!(folder.entries(), 3);
     // Full to the last byte, and every byte of both can be stored to.
@@ -421,7 +421,7 @@ fn a_full_file_system() {
         (0..region.len()).for_each(|at| store(region, at, 1));
         region.msync(0..region.len()).unwrap();
     }
-    refused(Region::create(folder.file("one"), 1, volatile), "0 bytes free");
+    refused(Region::create(folder.file("one"), 1, volatile), "0B free");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use ringfence_studies::prove::{
 };
 
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
+use crate::sentence::too_long;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
@@ -250,7 +251,7 @@ pub(crate) fn checks(proof: &Proof) -> Vec<String> {
         }
         Some(text + ".")
     });
-    control.into_iter().chain(worked).collect()
+    control.into_iter().chain(worked).chain(too_long(proof.too_long)).collect()
 }
 
 fn two_digits(value: f64) -> String {

@@ -117,6 +117,15 @@ fn bash_completes_verbs_flags_and_values() {
         (&["ringfence", "neighbours", "--placement", "re"], "remote"),
         (&["ringfence", "write", "--instruction", "clflush"], "clflush clflushopt"),
         (&["ringfence", "prove", "--levers", "pl"], "placement"),
+        (&["ringfence", "prove", "--victim-progress", ""], "instructions lines counter runs"),
+        (&["ringfence", "prove", "--aggressor-progress", "c"], "counter cpu-time"),
+        // Nothing of ours: bash completes files then.
+        (&["ringfence", "show", ""], ""),
+        (&["ringfence", "show", "--json", ""], ""),
+        (&["ringfence", "compare", "before", ""], ""),
+        (&["ringfence", "run", ""], ""),
+        (&["ringfence", "show", "--j"], "--json"),
+        (&["ringfence", "lock", "list", ""], "-h --folder --root --json --help"),
     ] {
         let Some(found) = bash(script, words) else { return skip("there is no bash") };
         let sorted = |text: &str| {
@@ -218,4 +227,25 @@ fn manual_pages_replace_their_own_kind_alone() {
     }
     assert_eq!(fs::read_to_string(mine).unwrap(), "mine");
     assert!(!folder.path().join("pages/ringfence.1").exists());
+}
+
+#[test]
+fn what_a_victim_is_refused_is_not_offered_to_it() {
+    let long = help("100", &["prove", "--help"]);
+    let (_, from) = long.split_once("--victim-progress <HOW>").expect("the flag");
+    let (victim, aggressor) = from.split_once("--aggressor-progress <HOW>").expect("the next one");
+    assert!(victim.contains("lines") && !victim.contains("cpu-time"), "{victim}");
+    assert!(aggressor.contains("- cpu-time:"), "{aggressor}");
+}
+
+// Title, section, date, source: without a date man takes the source for one.
+#[test]
+fn manual_pages_have_a_date() {
+    let folder = Folder::new();
+    ringfence_in(folder.path(), &["man", "pages"]).ok();
+    let page = fs::read_to_string(folder.path().join("pages/ringfence-prove.1")).unwrap();
+    let title = page.lines().find(|line| line.starts_with(".TH ")).expect("a title");
+    let words: Vec<&str> = title.split_whitespace().collect();
+    let is_date = |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_digit() || c == '-');
+    assert!(is_date(words[3]) && words[4] == "\"ringfence", "{title}");
 }

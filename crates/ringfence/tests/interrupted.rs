@@ -2,11 +2,13 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::sample::Sample;
 
 use support::{Folder, Output, Running, cpus, kill, marked, ringfence_in, skip, wait_for, wait_for_steps};
 
@@ -158,4 +160,53 @@ fn a_killed_worker_ends_the_run_and_is_named() {
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
     assert!(matches!(&dataset.manifest.ended, Some(Ended::Failed(why)) if said.contains(why.as_str())));
     assert_whole_pairs(&dataset);
+}
+
+// Stopped, the program cannot end a window; its tasks run on.
+#[test]
+fn windows_in_which_the_program_did_not_run_are_left_out_and_told() {
+    let folder = Folder::new();
+    let run = Running::start(
+        folder.path(),
+        &[
+            "write",
+            "--instruction",
+            "none",
+            "--block",
+            "4KiB",
+            "--size",
+            "64KiB",
+            "--trials",
+            "4",
+            "--rounds",
+            "8",
+            "--window",
+            "100ms",
+            "--probe",
+            "0s",
+            "--quiet",
+            "--out",
+            "data",
+        ],
+    );
+    wait_for_steps(&folder.path().join("data"), 2);
+    for _ in 0..4 {
+        run.signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(400));
+        run.signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    let output = run.wait();
+    let dataset = Dataset::open(&folder.path().join("data")).unwrap();
+    let late = |sample: &&Sample| sample.lasted_too_long(Duration::from_millis(100));
+    let steps: BTreeSet<_> =
+        dataset.samples.iter().filter(late).map(|sample| (sample.trial, sample.round, sample.step)).collect();
+    assert!(
+        !steps.is_empty(),
+        "{:?}",
+        dataset.samples.iter().map(|sample| sample.late_ns).collect::<Vec<_>>()
+    );
+    assert!(dataset.samples.iter().filter(late).all(|sample| sample.length_ns > 300_000_000));
+    let said = format!("Left out: {} of ", steps.len());
+    assert!(output.stdout.contains(&said), "{said}: {}", output.stdout);
 }

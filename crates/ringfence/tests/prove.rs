@@ -142,6 +142,11 @@ fn a_proof_goes_on_where_it_was_killed() {
         "{}",
         shown.stdout
     );
+    ringfence_in(folder.path(), &["report", "proof"]).ok();
+    let page = fs::read_to_string(folder.path().join("proof/report.html")).unwrap();
+    assert!(page.contains(
+        "This is not the last word: it was cut short; continue with: ringfence prove --resume proof."
+    ));
     let wrong = ringfence_in(folder.path(), &["run", "--resume", "proof"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("ringfence prove --resume proof"), "{}", wrong.stderr);
@@ -394,4 +399,38 @@ fn a_time_that_is_too_short_is_refused_with_the_least() {
     let long_run = ["--victim-run=sleep 100", "--aggressor=alu", "--time=2s"];
     let (folder, _) = ends_with(&long_run, 2, &["--time 2s is too short", "one run of the victim"]);
     assert!(folder.entries().is_empty());
+}
+
+// At its start or later, of one role or the other: the same code, and the role by its name.
+#[test]
+fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
+    if cpus().len() < 2 {
+        return skip("a victim and an aggressor need two CPUs");
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let fine = "sh -c 'while :; do echo; done'";
+    let at_once = ["sh -c 'echo why >&2; exit 3'", "sh -c 'echo why >&2; kill -SEGV $$'"];
+    let later = "sh -c 'sleep 0.5; echo why >&2; exit 3'";
+    let cases = [
+        ("victim", "--victim", at_once[0], fine),
+        ("victim", "--victim", later, fine),
+        ("victim", "--victim-run", at_once[1], fine),
+        ("aggressor", "--victim", fine, at_once[0]),
+        ("aggressor", "--victim", fine, at_once[1]),
+        ("aggressor", "--victim", fine, later),
+    ];
+    for (number, (role, flag, victim, aggressor)) in cases.into_iter().enumerate() {
+        let out = format!("--out=proof{number}");
+        let mut args =
+            vec!["prove", flag, victim, "--aggressor", aggressor, "--quiet", "--trials", "4", &out];
+        if flag == "--victim" {
+            args.extend(["--victim-progress", "lines"]);
+        }
+        let output = ringfence_in(folder.path(), &args);
+        assert_eq!(output.code(), Some(1), "{role} {victim} {aggressor}: {}", output.stderr);
+        let said = joined(&output.stderr);
+        assert!(said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"), "{said}");
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    }
 }

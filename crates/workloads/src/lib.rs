@@ -8,6 +8,7 @@ mod pricer;
 pub mod read;
 pub mod record;
 pub mod ring;
+pub mod room;
 pub mod scale;
 mod stream;
 mod workload;

@@ -1,5 +1,6 @@
 //! Student's t over trials on the log scale, and the reasons for which there is none.
 
+use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -86,6 +87,19 @@ pub enum NotEstimable {
     InvalidWindow {
         /// The first such trial.
         trial: u32,
+    },
+    /// Too many windows lasted too long, so that those which are left are no fair choice.
+    #[error(
+        "this program was kept from running, so that {steps} of {of} steps hold a window of more than {} times the length asked \
+         for; with so many left out, the others may mislead; leave it a CPU that no task uses, or let it run with a higher \
+         priority (as root, or with CAP_SYS_NICE)",
+        LONGEST_WINDOW
+    )]
+    TooLong {
+        /// Steps that are left out.
+        steps: u32,
+        /// All steps that were measured.
+        of: u32,
     },
     /// The figure or a bound of it exceeds what a 64-bit number holds.
     #[error("the trials differ too much for the interval to be expressed")]

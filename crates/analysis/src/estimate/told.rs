@@ -69,6 +69,7 @@ impl NotEstimable {
             Self::TooWide { .. } | Self::OutOfRange => "not known",
             Self::Stalled { baseline: 0, .. } => "stands still",
             Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
+            Self::TooLong { .. } => "windows too long",
             Self::InvalidWindow { .. } | Self::InvalidLevel => "no figure",
         }
     }

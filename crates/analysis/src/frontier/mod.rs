@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::estimate::{self, Estimate, Interval, Window};
 use crate::results;
+use crate::windows::Lost;
 
 /// All ways of writing of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,7 +83,8 @@ pub enum Standing {
     Efficient,
     /// Some way writes more, and the intervals do not bear out that this one is gentler.
     Close,
-    /// Some way writes more and disturbs less, one of the two beyond both intervals.
+    /// Some way writes more and disturbs less, one of the two beyond both intervals; [`Frontier::beaten_in`] says
+    /// which.
     Beaten,
     /// Nothing is promised when it goes on: compared with nobody.
     Unfenced,
@@ -112,8 +114,29 @@ impl Point {
         self.writers.iter().any(|writer| writer.write.pace.is_some())
     }
 
-    fn figures(&self) -> Option<(Interval, Interval)> {
+    fn figures(&self) -> Option<Figures> {
         Some((self.bytes_per_s.ok()?, self.slowdown?.ok()?))
+    }
+}
+
+/// In what one way is known to be better than another: the intervals bear it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Better {
+    /// In gentleness alone.
+    Gentler,
+    /// In bytes a second alone.
+    Faster,
+    /// In both.
+    Both,
+}
+
+impl Frontier {
+    /// In what a way is beaten by another one, as far as the intervals tell; the most that any of the others shows.
+    /// None where it is not beaten.
+    pub fn beaten_in(&self, point: &Point) -> Option<Better> {
+        let own = point.figures().filter(|_| point.standing == Standing::Beaten)?;
+        let others = self.points.iter().filter(|other| other.fenced()).filter_map(Point::figures);
+        others.filter(|other| more(*other, own)).filter_map(|other| better(other, own)).max()
     }
 }
 
@@ -159,7 +182,7 @@ pub fn merged(several: &[&Frontier]) -> Option<Frontier> {
 /// Says of each point where it stands among all given; they may come from several experiments that
 /// measured the same victim.
 pub fn judge(points: &mut [Point]) {
-    let fenced: Vec<(Interval, Interval)> =
+    let fenced: Vec<Figures> =
         points.iter().filter(|point| point.fenced()).filter_map(Point::figures).collect();
     for point in points {
         point.standing = match point.figures() {
@@ -170,17 +193,29 @@ pub fn judge(points: &mut [Point]) {
     }
 }
 
-fn standing((rate, slowdown): (Interval, Interval), all: &[(Interval, Interval)]) -> Standing {
-    let more = |r: &Interval, s: &Interval| {
-        r.value > rate.value || (r.value == rate.value && s.value < slowdown.value)
-    };
-    let faster: Vec<&(Interval, Interval)> = all.iter().filter(|(r, s)| more(r, s)).collect();
-    let beats = |(r, s): &&&(Interval, Interval)| {
-        s.value <= slowdown.value && (r.low > rate.high || s.high < slowdown.low)
-    };
-    if faster.iter().any(|other| beats(&other)) {
+// Bytes a second, and the slowdown.
+type Figures = (Interval, Interval);
+
+fn more((rate, slowdown): Figures, than: Figures) -> bool {
+    rate.value > than.0.value || (rate.value == than.0.value && slowdown.value < than.1.value)
+}
+
+// Of two of which the first writes more.
+fn better((rate, slowdown): Figures, than: Figures) -> Option<Better> {
+    match (rate.low > than.0.high, slowdown.high < than.1.low) {
+        _ if slowdown.value > than.1.value => None,
+        (true, true) => Some(Better::Both),
+        (true, false) => Some(Better::Faster),
+        (false, true) => Some(Better::Gentler),
+        (false, false) => None,
+    }
+}
+
+fn standing(own: Figures, all: &[Figures]) -> Standing {
+    let faster: Vec<Figures> = all.iter().copied().filter(|other| more(*other, own)).collect();
+    if faster.iter().any(|other| better(*other, own).is_some()) {
         Standing::Beaten
-    } else if faster.iter().all(|(_, s)| slowdown.high < s.low) {
+    } else if faster.iter().all(|(_, slowdown)| own.1.high < slowdown.low) {
         Standing::Efficient
     } else {
         Standing::Close
@@ -217,7 +252,9 @@ fn rates(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<(u32, Window)>>
         .collect();
     // Instances run side by side: their bytes add up, their time does not.
     let mut bytes: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.case == sample.step_case) {
+    let lost = Lost::of(plan, samples);
+    let counted = |sample: &&Sample| sample.case == sample.step_case && !lost.holds(sample);
+    for sample in samples.iter().filter(counted) {
         let case = sample.case as usize;
         let Some(role) = roles.get(&*sample.role) else { continue };
         let Some(count) = counts.get(case).and_then(|of| of.get(role)) else { continue };

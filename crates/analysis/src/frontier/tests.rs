@@ -118,6 +118,24 @@ fn what_intervals_leave_open_is_close_not_beaten() {
     assert!((rate.value - (3.2e9f64 * 6.4e9).sqrt()).abs() < 1.0 && rate.low < 3.2e9 && rate.high > 6.4e9);
 }
 
+// By the figures alone the second is always both faster and gentler.
+#[test]
+fn what_a_way_is_beaten_in_is_what_intervals_tell() {
+    let plan = plan(BESIDE);
+    let beaten = |first: ([u64; 2], [u64; 2]), second: ([u64; 2], [u64; 2])| {
+        let samples = [measure(1, first.0, first.1), measure(2, second.0, second.1)].concat();
+        let found = frontier(&plan, &samples, 0.95);
+        (found.beaten_in(&found.points[0]), found.beaten_in(&found.points[1]))
+    };
+    let (gentle, harsh, unclear) = ([100, 100], [50, 50], [100, 40]);
+    let (fast, slow, either) = ([50, 50], [25, 25], [25, 90]);
+    assert_eq!(beaten((harsh, slow), (gentle, fast)), (Some(Better::Both), None));
+    assert_eq!(beaten((unclear, slow), (gentle, fast)), (Some(Better::Faster), None));
+    assert_eq!(beaten((gentle, slow), (gentle, fast)), (Some(Better::Faster), None));
+    assert_eq!(beaten((harsh, either), (gentle, fast)), (Some(Better::Gentler), None));
+    assert_eq!(beaten((unclear, either), (gentle, fast)), (None, None));
+}
+
 #[test]
 fn a_slower_way_is_efficient_where_it_is_gentler() {
     let plan = plan(BESIDE);

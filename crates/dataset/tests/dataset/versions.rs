@@ -16,7 +16,7 @@ use ringfence_experiment::start::Start;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 3] = [1, 2, 3];
+const VERSIONS: [u32; 4] = [1, 2, 3, 4];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
@@ -26,19 +26,20 @@ fn starts() -> [Start; 2] {
     [0, 1].map(|trial| Start { trial, instance: 0, variant: 0, ns: 3.5 + f64::from(trial) })
 }
 
-// All classes, and instructions in some.
-fn rows_of(number: u32) -> Vec<Sample> {
+// All classes, instructions in some, and what the version has besides.
+fn rows_of(version: u32, number: u32) -> Vec<Sample> {
     let classes = [Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed];
     let mut rows = step(number);
     for sample in &mut rows {
         sample.class = classes[number as usize % 5];
         sample.instructions = number.is_multiple_of(2).then_some(1_000_000 + u64::from(number));
+        sample.late_ns = (version >= 4).then_some(60_000 + u64::from(number));
     }
     rows
 }
 
-fn rows() -> Vec<Sample> {
-    (0..STEPS).flat_map(rows_of).collect()
+fn rows(version: u32) -> Vec<Sample> {
+    (0..STEPS).flat_map(|number| rows_of(version, number)).collect()
 }
 
 fn without_latencies(samples: Vec<Sample>) -> Vec<Sample> {
@@ -82,13 +83,13 @@ fn write_those_of_this_version() {
     let (mut recorder, dir) = begin("finished");
     recorder.note_scale(SCALE).unwrap();
     recorder.note_starts(&starts()).unwrap();
-    (0..STEPS).for_each(|number| recorder.append(&rows_of(number)).unwrap());
+    (0..STEPS).for_each(|number| recorder.append(&rows_of(SCHEMA, number)).unwrap());
     recorder.finish(&Ended::Complete).unwrap();
     fix_time(&dir);
 
     let (mut recorder, dir) = begin("killed");
     recorder.note_scale(SCALE).unwrap();
-    (0..=STEPS).for_each(|number| recorder.append(&rows_of(number)).unwrap());
+    (0..=STEPS).for_each(|number| recorder.append(&rows_of(SCHEMA, number)).unwrap());
     drop(recorder);
     let journal = dir.join("samples.journal");
     let whole = fs::read(&journal).unwrap();
@@ -96,7 +97,7 @@ fn write_those_of_this_version() {
     fix_time(&dir);
 
     let (mut recorder, dir) = begin("finished-without-latencies");
-    (0..STEPS).for_each(|number| recorder.append(&without_latencies(rows_of(number))).unwrap());
+    (0..STEPS).for_each(|number| recorder.append(&without_latencies(rows_of(SCHEMA, number))).unwrap());
     recorder.finish(&Ended::Interrupted).unwrap();
     fix_time(&dir);
 }
@@ -111,18 +112,18 @@ fn every_version_has_its_values() {
             dataset
         };
         let finished = open("finished");
-        assert_eq!(finished.samples, rows());
+        assert_eq!(finished.samples, rows(version));
         assert_eq!(finished.manifest.ended, Some(Ended::Complete));
         assert_eq!(finished.manifest.scale, Some(SCALE));
         assert_eq!(finished.manifest.starts, starts());
 
         let killed = open("killed");
         assert!(killed.unfinished());
-        assert_eq!(killed.samples, rows());
+        assert_eq!(killed.samples, rows(version));
         assert_eq!((killed.manifest.ended, killed.manifest.scale), (None, Some(SCALE)));
 
         let without = open("finished-without-latencies");
-        assert_eq!(without.samples, without_latencies(rows()));
+        assert_eq!(without.samples, without_latencies(rows(version)));
         assert_eq!(without.manifest.ended, Some(Ended::Interrupted));
         assert_eq!((without.manifest.latencies, without.manifest.scale), (None, None));
     }
@@ -155,6 +156,7 @@ fn every_version_has_these_rows() {
                 cycles: Some(18_446_744_073_709_551_615),
                 instructions: Some(1_000_000),
                 llc_misses: Some(0),
+                late_ns: (version >= 4).then_some(60_000),
                 ..Sample::default()
             };
             let counted = Sample {
@@ -171,6 +173,7 @@ fn every_version_has_these_rows() {
                 cycles: Some(18_446_744_073_709_551_604),
                 instructions: None,
                 llc_misses: Some(11),
+                late_ns: (version >= 4).then_some(60_011),
                 latencies: Some(vec![(24, 1011), (96, 2)].into()),
                 ..first.clone()
             };
@@ -200,9 +203,9 @@ fn one_of_every_version_that_was_cut_short_goes_on() {
             continue;
         }
         let mut recorder = resumed.unwrap();
-        recorder.append(&rows_of(STEPS)).unwrap();
+        recorder.append(&rows_of(SCHEMA, STEPS)).unwrap();
         drop(recorder);
-        let expected = [rows(), rows_of(STEPS)].concat();
+        let expected = [rows(version), rows_of(SCHEMA, STEPS)].concat();
         let killed_again = Dataset::open(dir.path()).unwrap();
         assert_eq!((killed_again.manifest.state, &killed_again.samples), (State::Unfinished, &expected));
         let lock = Lock::take(dir.path()).unwrap();
@@ -217,16 +220,16 @@ fn one_of_every_version_that_was_cut_short_goes_on() {
 fn a_finished_one_of_every_version_goes_on() {
     for version in VERSIONS {
         for (name, before) in
-            [("finished", rows()), ("finished-without-latencies", without_latencies(rows()))]
+            [("finished", rows(version)), ("finished-without-latencies", without_latencies(rows(version)))]
         {
             let dir = copy(version, name);
             let lock = Lock::take(dir.path()).unwrap();
             let mut recorder =
                 Recorder::resume(&Dataset::open(dir.path()).unwrap(), 1_000_000_000, lock).unwrap();
-            recorder.append(&rows_of(STEPS)).unwrap();
+            recorder.append(&rows_of(SCHEMA, STEPS)).unwrap();
             recorder.finish(&Ended::Complete).unwrap();
             let finished = Dataset::open(dir.path()).unwrap();
-            assert_eq!(finished.samples, [before, rows_of(STEPS)].concat());
+            assert_eq!(finished.samples, [before, rows_of(SCHEMA, STEPS)].concat());
             assert_eq!(finished.manifest.schema, SCHEMA);
         }
     }

@@ -21,6 +21,7 @@ use ringfence_machine::topology::Topology;
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
 use super::isolation::{self, Isolation, Tasks};
+use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
 use super::{Engine, EngineError, Measured, Used, process};
@@ -53,6 +54,7 @@ pub struct HostEngine<'a> {
     starts: Vec<Start>,
     // What was found and put back of earlier programs, one sentence each.
     earlier: Vec<String>,
+    _first: First,
 }
 
 impl<'a> HostEngine<'a> {
@@ -96,6 +98,8 @@ impl<'a> HostEngine<'a> {
             drifting: false,
             starts: Vec::new(),
             earlier,
+            // After the guardian was started, which would have it from here.
+            _first: First::now(),
         })
     }
 
@@ -119,7 +123,7 @@ impl<'a> HostEngine<'a> {
         let name = self.name(worker);
         if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
             let text = format!("{name}: {}", failure.text);
-            return if failure.usage { EngineError::Usage(failure.text) } else { EngineError::Failed(text) };
+            return if failure.usage { EngineError::Usage(text) } else { EngineError::Failed(text) };
         }
         match self.ended(worker, Duration::from_millis(50)) {
             Err(error) => error,

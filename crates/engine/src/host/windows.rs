@@ -15,6 +15,8 @@ use super::{LOOK, SWITCH_LIMIT};
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
+// How long it is held open until it is looked at again.
+const HOLD: Duration = Duration::from_millis(1);
 // A task that asks for longer to settle is measured unsettled: the window shows what it does then.
 const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 // How often a run is looked after; its end is timed by the worker.
@@ -43,25 +45,32 @@ impl HostEngine<'_> {
         let (used, since) = (self.uses(&running), Instant::now());
         let halved = self.begin_halving();
         let counts_before = self.counts(&running);
+        let (length, opening) = (self.plan.experiment.measure.window.0, Instant::now());
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
-        std::thread::sleep(self.plan.experiment.measure.window.0);
-        let opened = Instant::now();
+        std::thread::sleep(length);
+        let (due, mut held) = (Instant::now(), Duration::ZERO);
         let mut ended = self.reports(&running)?;
         while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
-            && opened.elapsed() < STALL_LIMIT
+            && due.elapsed() < STALL_LIMIT
         {
-            std::thread::sleep(Duration::from_millis(1));
+            let looked = Instant::now();
+            std::thread::sleep(HOLD);
             self.all_live(&running)?;
             ended = self.reports(&running)?;
+            // A look that takes longer than a window was not held, but kept from running.
+            held += looked.elapsed().min(length.max(HOLD));
         }
         let ended_at = self.clock.now();
+        let late = opening.elapsed().saturating_sub(length + held);
         let counts_after = self.counts(&running);
         drop(halved);
         self.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
-        Ok(self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts))
+        let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
+        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        Ok(all)
     }
 
     /// A window from the start to the end of a run of the metric's role, with everybody else under way

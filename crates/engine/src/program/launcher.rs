@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use ringfence_experiment::task::Command;
 
+use super::error::ProgramError;
 use super::files::in_memory;
 use super::meter::Meter;
 use crate::before_exec;
 use crate::isolation::cgroup::Group;
+use crate::priority::First;
 
 /// Starts a program, any number of times.
 pub struct Launcher {
@@ -22,21 +24,25 @@ pub struct Launcher {
     env: Vec<(String, String)>,
     stderr: File,
     procs: Option<CString>,
+    first: First,
 }
 
 impl Launcher {
-    /// Of a command that runs in a control group, where there is one.
+    /// Of a command that runs in a control group, where there is one. From now on this thread runs before others;
+    /// what it launches does not.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, String> {
-        let stderr =
-            in_memory("stderr").map_err(|error| format!("making a file for its messages failed: {error}"))?;
+    /// Where there is no memory for its messages.
+    pub fn new(command: &Command, cgroup: Option<&Group>) -> Result<Self, ProgramError> {
+        let stderr = in_memory("stderr").map_err(|error| {
+            ProgramError::Failed(format!("making a file for its messages failed: {error}"))
+        })?;
         Ok(Self {
             argv: command.argv().unwrap_or_default(),
             shown: command.run.clone(),
             env: command.env.clone().into_iter().collect(),
             stderr,
+            first: First::now(),
             procs: cgroup.and_then(|group| CString::new(group.procs().as_os_str().as_bytes()).ok()),
         })
     }
@@ -44,19 +50,24 @@ impl Launcher {
     /// Starts it.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, String> {
+    /// Where it cannot be started.
+    pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, ProgramError> {
         let program = &self.argv[0];
-        let stderr = self.stderr.try_clone().map_err(|error| error.to_string())?;
+        let stderr = self.stderr.try_clone().map_err(|error| ProgramError::Failed(error.to_string()))?;
         let mut spawn = Spawn::new(program);
         spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
         spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         meter.prepare(&mut spawn);
+        if let Some(priority) = self.first.before() {
+            before_exec::take_priority(&mut spawn, priority);
+        }
         if let Some(procs) = self.procs.clone() {
             before_exec::enter_group(&mut spawn, procs);
         }
         let mut child = spawn.spawn().map_err(|error| {
-            format!("'{program}' cannot be started: {error}; check the name and the path")
+            ProgramError::Unusable(format!(
+                "'{program}' cannot be started: {error}; check the name and the path"
+            ))
         })?;
         meter.started(&mut child);
         Ok(child)
@@ -80,4 +91,23 @@ fn tail(stderr: &mut File) -> String {
     }
     let text = String::from_utf8_lossy(&bytes);
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::task::ProgramUnit;
+    use rustix::process::getpriority_process;
+
+    #[test]
+    fn what_is_launched_has_the_priority_of_before() {
+        let before = getpriority_process(None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let told = dir.path().join("nice");
+        let command = Command::new(format!("sh -c 'nice > {}'", told.display()));
+        let mut launcher = Launcher::new(&command, None).unwrap();
+        let mut meter = Meter::new(ProgramUnit::Runs).unwrap();
+        assert!(launcher.launch(&mut meter).unwrap().wait().unwrap().success());
+        assert_eq!(std::fs::read_to_string(told).unwrap().trim(), before.to_string());
+    }
 }

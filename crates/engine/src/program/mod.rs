@@ -5,6 +5,7 @@
 //! the meter's matter; programs that are timed from start to end are [`whole_run`]s.
 
 mod cycle;
+mod error;
 mod files;
 mod launcher;
 mod meter;
@@ -24,6 +25,7 @@ use crate::process;
 use crate::shm::Slot;
 
 use cycle::Cycle;
+pub use error::ProgramError;
 use launcher::Launcher;
 use meter::Meter;
 pub use meter::instructions_are_counted;
@@ -47,19 +49,19 @@ impl Program {
     /// one, else by stopping and continuing the program.
     ///
     /// # Errors
-    /// One sentence where it cannot be started or fails meanwhile.
+    /// Where it cannot be started or fails meanwhile.
     pub fn start(
         command: &Command,
         quota: Option<Share>,
         cgroup: Option<&Group>,
         home: &CpuSet,
         slot: &Slot,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         ring_when_children_end(slot);
         let mut launcher = Launcher::new(command, cgroup)?;
         // Before the first child: only what is forked afterwards inherits a counter.
-        let mut meter = Meter::new(command.unit)?;
+        let mut meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();
@@ -105,7 +107,7 @@ impl Program {
     ///
     /// # Errors
     /// Where some process does not stop in time.
-    pub fn pause(&mut self) -> Result<(), String> {
+    pub fn pause(&mut self) -> Result<(), ProgramError> {
         if let Some(cycle) = &mut self.cycle {
             cycle.end();
         }
@@ -113,21 +115,25 @@ impl Program {
             return Ok(());
         }
         let shown = &self.launcher.shown;
-        Err(format!("'{shown}' cannot be paused: a process of it did not stop within 5 s"))
+        let text = format!("'{shown}' cannot be paused: a process of it did not stop within 5 s");
+        Err(ProgramError::Failed(text))
     }
 
     /// Starts the program again if it has ended well.
     ///
     /// # Errors
-    /// One sentence where it has failed or cannot be started again.
-    pub fn keep_running(&mut self) -> Result<(), String> {
+    /// Where it has failed or cannot be started again.
+    pub fn keep_running(&mut self) -> Result<(), ProgramError> {
         self.meter.before_the_end(&self.root);
         let shown = &self.launcher.shown;
-        let status = self.child.try_wait().map_err(|error| format!("waiting for '{shown}': {error}"))?;
+        let status = self
+            .child
+            .try_wait()
+            .map_err(|error| ProgramError::Failed(format!("waiting for '{shown}': {error}")))?;
         process::collect_zombies(&[self.child.id() as i32]);
         let Some(status) = status else { return Ok(()) };
         if !status.success() {
-            return Err(self.launcher.epitaph(status, self.started.elapsed()));
+            return Err(ProgramError::Failed(self.launcher.epitaph(status, self.started.elapsed())));
         }
         self.meter.ended();
         self.child = self.launcher.launch(&mut self.meter)?;

@@ -9,6 +9,7 @@ use ringfence_experiment::task::Command;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
+use super::error::ProgramError;
 use super::launcher::Launcher;
 use super::meter::Meter;
 use crate::process;
@@ -35,18 +36,19 @@ impl WholeRun {
     /// A program that does not run yet.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn new(command: &Command, slot: &Slot) -> Result<Self, String> {
+    /// Where there is no memory for what it needs.
+    pub fn new(command: &Command, slot: &Slot) -> Result<Self, ProgramError> {
         process::adopt_orphans();
-        let (launcher, meter) = (Launcher::new(command, None)?, Meter::new(command.unit)?);
+        let launcher = Launcher::new(command, None)?;
+        let meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
         Ok(Self { launcher, meter, slot: slot.lasting(), run: None })
     }
 
     /// Starts it. It inherits this process's CPU.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn start(&mut self) -> Result<(), String> {
+    /// Where it cannot be started.
+    pub fn start(&mut self) -> Result<(), ProgramError> {
         let started = Instant::now();
         let child = self.launcher.launch(&mut self.meter)?;
         let ended = Arc::new(AtomicU64::new(0));
@@ -64,18 +66,22 @@ impl WholeRun {
     /// The clock when the run that was started last ended well, in ticks; `None` while it runs.
     ///
     /// # Errors
-    /// One sentence where it has failed.
-    pub fn end_of_run(&mut self) -> Result<Option<u64>, String> {
+    /// Where it has failed.
+    pub fn end_of_run(&mut self) -> Result<Option<u64>, ProgramError> {
         let Some(run) = &mut self.run else { return Ok(None) };
         let ticks = run.ended.load(Ordering::Acquire);
         if ticks == 0 {
             return Ok(None);
         }
-        let status =
-            run.child.wait().map_err(|error| format!("waiting for '{}': {error}", self.launcher.shown))?;
+        let status = run.child.wait().map_err(|error| {
+            ProgramError::Failed(format!("waiting for '{}': {error}", self.launcher.shown))
+        })?;
         let after = run.started.elapsed();
         self.run = None;
-        if status.success() { Ok(Some(ticks)) } else { Err(self.launcher.epitaph(status, after)) }
+        match status.success() {
+            true => Ok(Some(ticks)),
+            false => Err(ProgramError::Failed(self.launcher.epitaph(status, after))),
+        }
     }
 
     /// Ends what still runs of it.

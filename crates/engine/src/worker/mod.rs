@@ -23,8 +23,8 @@ use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::isolation::cgroup::Group;
-use crate::program::Program;
 use crate::program::whole_run::WholeRun;
+use crate::program::{Program, ProgramError};
 
 /// What a worker is told at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub struct Failure {
     pub usage: bool,
     /// One sentence.
     pub text: String,
+}
+
+impl From<ProgramError> for Failure {
+    fn from(error: ProgramError) -> Self {
+        Self { usage: matches!(error, ProgramError::Unusable(_)), text: error.to_string() }
+    }
 }
 
 /// How long a unit of a variant took right after its start, everybody else paused; a list of them is the
@@ -156,11 +162,10 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
         };
         let runner = match task {
             Task::Command(command) if command.unit == ProgramUnit::WholeRun => {
-                Runner::WholeRun(WholeRun::new(command, slot).map_err(|error| failed(true, &error))?)
+                Runner::WholeRun(WholeRun::new(command, slot)?)
             }
             Task::Command(command) => {
-                let program = Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot);
-                Runner::Program(program.map_err(|error| failed(true, &error))?)
+                Runner::Program(Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot)?)
             }
             Task::Idle(_) => Runner::Idle,
             other => match ringfence_workloads::build(other, spec.seed, &mut regions) {
@@ -228,8 +233,8 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 tally.report = Report::default();
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                if let Err(text) = whole_run(slot, ordered, program, &mut tally) {
-                    return Failure { usage: false, text };
+                if let Err(error) = whole_run(slot, ordered, program, &mut tally) {
+                    return error.into();
                 }
             }
             Runner::Program(program) => {
@@ -240,8 +245,8 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 slot.set_state(state::RUNNING + variant as u32);
                 while slot.order() == ordered {
                     let seen = slot.bell();
-                    if let Err(text) = program.keep_running() {
-                        return Failure { usage: false, text };
+                    if let Err(error) = program.keep_running() {
+                        return error.into();
                     }
                     slot.answer_if_asked(|| {
                         tally.report.units = program.units();
@@ -249,8 +254,8 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                     });
                     slot.wait_bell(seen, None);
                 }
-                if let Err(text) = program.pause() {
-                    return Failure { usage: false, text };
+                if let Err(error) = program.pause() {
+                    return error.into();
                 }
             }
             Runner::Idle => {
@@ -269,7 +274,12 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
 
 // One run, reported at its end with its start in the place of untimed ticks; then nothing until the
 // next order.
-fn whole_run(slot: &Slot, ordered: u32, program: &mut WholeRun, tally: &mut Tally) -> Result<(), String> {
+fn whole_run(
+    slot: &Slot,
+    ordered: u32,
+    program: &mut WholeRun,
+    tally: &mut Tally,
+) -> Result<(), ProgramError> {
     let started = Clock::host().now();
     program.start()?;
     while slot.order() == ordered {

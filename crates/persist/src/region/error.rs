@@ -21,7 +21,11 @@ pub enum RegionError {
         reason: String,
     },
     /// Too little room.
-    #[error("{place} has {free} bytes free, {wanted} are needed: ask for a smaller size, or make room")]
+    #[error(
+        "{place} has {free} free, {wanted} are needed: ask for a smaller size, or make room",
+        free = iec(*.free, u64::div_euclid),
+        wanted = iec(*.wanted, u64::div_ceil)
+    )]
     NoSpace {
         /// The file system or memory.
         place: String,
@@ -118,4 +122,36 @@ fn less_durable(found: &Explanation, asked: &Durability) -> String {
         text += &format!("; for more, {remedy}");
     }
     text
+}
+
+// As people write sizes: 512KiB, 22.6GiB. `divide` rounds tenths, so that what is free never looks like enough.
+fn iec(bytes: u64, divide: fn(u64, u64) -> u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let Some((unit, shift)) = units.into_iter().find(|(_, shift)| bytes >= 1 << shift) else {
+        return format!("{bytes}B");
+    };
+    let one = 1u64 << shift;
+    if bytes.is_multiple_of(one) {
+        return format!("{}{unit}", bytes / one);
+    }
+    let tenths = divide(bytes % one * 10, one);
+    format!("{}.{}{unit}", bytes / one + tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_iec_units_and_too_little_looks_like_it() {
+        let told = |free: u64, wanted: u64| {
+            RegionError::NoSpace { place: "memory".into(), free, wanted }.to_string()
+        };
+        assert!(told(24_357_113_856, 1 << 40).starts_with("memory has 22.6GiB free, 1TiB are needed: "));
+        assert!(
+            told((1 << 30) - 1, (1 << 30) + 1).starts_with("memory has 1023.9MiB free, 1.1GiB are needed")
+        );
+        assert!(told((1 << 20) + 1, (2 << 20) - 1).starts_with("memory has 1.0MiB free, 2.0MiB are needed"));
+        assert!(told(0, 512).starts_with("memory has 0B free, 512B are needed"));
+    }
 }

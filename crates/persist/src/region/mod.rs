@@ -48,6 +48,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use durability::{Domain, Durability, Explanation};
 pub use error::RegionError;
 pub use request::{Medium, Pages, Request};
+pub use room::room_in_memory;
 
 use rustix::mm::Advice;
 

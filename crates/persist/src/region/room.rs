@@ -23,9 +23,13 @@ pub(super) fn room_in_file_system(file: &File, path: &Path, len: u64) -> Result<
     }
 }
 
-/// Room for `len` bytes of memory: over-committed memory is not refused by mmap, it ends in the kernel
-/// killing somebody.
-pub(super) fn room_in_memory(len: u64) -> Result<(), RegionError> {
+/// Whether there is room for `len` bytes of memory now, on the machine and in this process's control groups.
+/// Over-committed memory is not refused by mmap, it ends in the kernel killing somebody. Regions of memory ask this
+/// themselves.
+///
+/// # Errors
+/// [`RegionError::NoSpace`] otherwise.
+pub fn room_in_memory(len: u64) -> Result<(), RegionError> {
     match available(Path::new("/")) {
         Some((place, free)) if free < len => Err(RegionError::NoSpace { place, free, wanted: len }),
         _ => Ok(()),

@@ -72,13 +72,13 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     std::fs::write(&file, "mine").unwrap();
     let cases = [
         (request(Medium::Dram, 0), "zero bytes"),
-        (request(Medium::Dram, 1 << 60), "bytes free"),
+        (request(Medium::Dram, 1 << 60), "free, "),
         (request(Medium::File(file.clone()), 4096), "exists already"),
         (request(Medium::File("/nowhere/at/all".into()), 4096), "no file can be made there"),
         (request(Medium::DevDax("/dev/dax9.9".into()), 4096), "cannot be opened"),
         (request(Medium::DevDax("/dev/null/x".into()), 4096), "cannot be opened"),
         (request(Medium::DevDax(file.clone()), 4096), "is not a character device"),
-        (request(Medium::File(std::env::temp_dir()), 1 << 60), "bytes free"),
+        (request(Medium::File(std::env::temp_dir()), 1 << 60), "free, "),
         (request(Medium::Node(5000), 4096), "beyond the 1024"),
         (request(Medium::Node(1023), 4096), "node 1023"),
         (Request { pages: Pages::Huge2M, ..request(Medium::File(std::env::temp_dir()), 4096) }, "huge pages"),

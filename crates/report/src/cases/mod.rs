@@ -21,6 +21,7 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 
 use crate::classes::classes_legend;
+use crate::sentence::too_long_in;
 use crate::style::Style;
 use crate::text::paragraph;
 
@@ -40,7 +41,11 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
         parts.push(slowdowns::slowdowns(&slowdowns, style));
     }
     parts.push(not_run::not_run(plan, style));
-    parts.push(how_to_read(plan, &costs, &slowdowns, style));
+    let mut reading = how_to_read(plan, &costs, &slowdowns, style);
+    if let Some(missing) = too_long_in(results) {
+        paragraph(&mut reading, 0, &missing, style);
+    }
+    parts.push(reading);
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }

@@ -1,7 +1,7 @@
 //! The frontier: what is written against whom it slows down.
 
 use maud::{Markup, html};
-use ringfence_analysis::frontier::{Frontier, Point, Reached, Standing, Writer};
+use ringfence_analysis::frontier::{Better, Frontier, Point, Reached, Standing, Writer};
 use ringfence_experiment::task::Instruction;
 use serde::Serialize;
 
@@ -73,12 +73,13 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
         Reached::Flushed => "flushed",
         Reached::Durable => "made durable",
     };
-    let points: Vec<DrawnPoint> = frontier.points.iter().filter_map(|point| drawn(point, victim)).collect();
+    let points: Vec<DrawnPoint> =
+        frontier.points.iter().filter_map(|point| drawn(frontier, point, victim)).collect();
     if points.is_empty() {
         return None;
     }
     let mut entries: Vec<(&str, &str, &str)> = Vec::new();
-    for point in frontier.points.iter().filter(|point| drawn(point, victim).is_some()) {
+    for point in frontier.points.iter().filter(|point| drawn(frontier, point, victim).is_some()) {
         let name = instruction(point);
         if point.fenced() && !entries.iter().any(|(_, _, known)| *known == name) {
             entries.push(("dot", color(name), name));
@@ -148,17 +149,22 @@ fn how(writer: &Writer) -> String {
     format!("{count}{instruction}, {} blocks, {fence}{batch}{pace}", write.block)
 }
 
-fn standing(standing: Standing) -> &'static str {
-    match standing {
+fn standing(frontier: &Frontier, point: &Point) -> &'static str {
+    match point.standing {
         Standing::Efficient => "efficient",
         Standing::Close => "a faster one may be as gentle",
-        Standing::Beaten => "another one writes more and is gentler",
+        Standing::Beaten => match frontier.beaten_in(point) {
+            Some(Better::Faster) => "another one writes more and may be as gentle",
+            Some(Better::Gentler) => "another one is gentler and may write as much",
+            Some(Better::Both) => "another one writes more and is gentler",
+            None => "another one writes more or is gentler",
+        },
         Standing::Unfenced => "not flushed when the writer moves on",
         Standing::Incomplete => "a figure is missing",
     }
 }
 
-fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
+fn drawn(frontier: &Frontier, point: &Point, victim: &str) -> Option<DrawnPoint> {
     let (rate, slowdown) = (point.bytes_per_s.ok()?, point.slowdown?.ok()?);
     let mut tip = Tip::new(name(point))
         .with(victim, numbers::slowdown(&slowdown))
@@ -173,7 +179,7 @@ fn drawn(point: &Point, victim: &str) -> Option<DrawnPoint> {
         paced: point.paced(),
         x: [slowdown.value, slowdown.low, slowdown.high],
         y: [rate.value, rate.low, rate.high],
-        tip: tip.with("stands", standing(point.standing)),
+        tip: tip.with("stands", standing(frontier, point)),
     })
 }
 
@@ -198,8 +204,47 @@ fn numbers_table(frontier: &Frontier) -> Markup {
                 None => String::new(),
             };
             let writers: Vec<String> = point.writers.iter().map(how).collect();
-            vec![name(point), writers.join("; "), rate, slowdown, standing(point.standing).into()]
+            vec![name(point), writers.join("; "), rate, slowdown, standing(frontier, point).into()]
         })
         .collect();
     table("Every method with what it writes and how it slows the victim", &heads, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_analysis::estimate::Interval;
+    use ringfence_analysis::frontier::judge;
+
+    use super::*;
+
+    fn point(bytes: [f64; 3], slowdown: [f64; 3]) -> Point {
+        let interval = |[low, value, high]: [f64; 3]| {
+            Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.1 })
+        };
+        Point {
+            case: 0,
+            label: String::new(),
+            writers: Vec::new(),
+            bytes_per_s: interval(bytes),
+            slowdown: Some(interval(slowdown)),
+            standing: Standing::Incomplete,
+        }
+    }
+
+    #[test]
+    fn another_one_is_said_to_be_better_only_where_the_intervals_say_so() {
+        let (fast, slow, either) = ([7.9, 8.0, 8.1], [3.9, 4.0, 4.1], [2.0, 7.0, 9.0]);
+        let (gentle, harsh, unclear) = ([1.0, 1.1, 1.2], [1.9, 2.0, 2.1], [1.0, 1.4, 2.0]);
+        let told = |bytes: [f64; 3], slowdown: [f64; 3]| {
+            let mut points = vec![point(fast, gentle), point(bytes, slowdown)];
+            judge(&mut points);
+            let frontier = Frontier { victim: None, reached: Reached::Flushed, points };
+            standing(&frontier, &frontier.points[1])
+        };
+        assert_eq!(told(slow, harsh), "another one writes more and is gentler");
+        assert_eq!(told(slow, unclear), "another one writes more and may be as gentle");
+        assert_eq!(told(slow, gentle), "another one writes more and may be as gentle");
+        assert_eq!(told(either, harsh), "another one is gentler and may write as much");
+        assert_eq!(told(either, unclear), "a faster one may be as gentle");
+    }
 }

@@ -85,9 +85,9 @@ pub fn datasets(digests: &[Digest]) -> Page {
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer }
 }
 
-/// The page of a proof, with the datasets of its stages.
-pub fn proof(proof: &Proof, digests: &[Digest]) -> Page {
-    with_datasets("Proof", super::prove::answer(proof), super::prove::section(proof), digests)
+/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it goes on.
+pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
+    with_datasets("Proof", super::prove::answer(proof, cut_short), super::prove::section(proof), digests)
 }
 
 /// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.

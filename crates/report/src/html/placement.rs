@@ -13,9 +13,11 @@ use crate::text::clean;
 /// Cores without anybody are left out from this many on.
 const MANY_CORES: usize = 48;
 
+type Roles = BTreeMap<CpuId, Vec<String>>;
+
 /// A drawing for each placement that occurred.
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
-    let mut placements: Vec<(BTreeMap<CpuId, String>, &Digest, Vec<&str>)> = Vec::new();
+    let mut placements: Vec<(Roles, &Digest, Vec<&str>)> = Vec::new();
     for digest in digests {
         let roles = roles(&digest.findings.plan);
         match placements.iter_mut().find(|(known, ..)| *known == roles) {
@@ -39,20 +41,22 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     Some(Section { id: "placement", title: "Who ran where".into(), body })
 }
 
-fn roles(plan: &Plan) -> BTreeMap<CpuId, String> {
-    let roles = plan.experiment.roles.iter().zip(&plan.placed.cpus);
+// Each CPU that somebody may use, with everybody who may.
+fn roles(plan: &Plan) -> Roles {
+    let mut roles = Roles::new();
+    for (number, (role, cpus)) in plan.experiment.roles.iter().zip(&plan.placed.cpus).enumerate() {
+        for instance in 0..cpus.len() {
+            let name = clean(&role.name);
+            let name = if cpus.len() > 1 { format!("{name} {instance}") } else { name };
+            for cpu in plan.home(number, instance as u32).iter() {
+                roles.entry(cpu).or_default().push(name.clone());
+            }
+        }
+    }
     roles
-        .flat_map(|(role, cpus)| {
-            let several = cpus.len() > 1;
-            cpus.iter().enumerate().map(move |(number, cpu)| {
-                let name = clean(&role.name);
-                (*cpu, if several { format!("{name} {number}") } else { name })
-            })
-        })
-        .collect()
 }
 
-fn drawing(topology: &Topology, roles: &BTreeMap<CpuId, String>) -> Markup {
+fn drawing(topology: &Topology, roles: &Roles) -> Markup {
     let packages: Vec<(String, CpuSet)> = match topology.packages.len() {
         0 => vec![("all CPUs".into(), topology.online.clone())],
         _ => topology.packages.iter().map(|p| (format!("package {}", p.id), p.cpus.clone())).collect(),
@@ -84,7 +88,7 @@ fn groups(topology: &Topology, cpus: &CpuSet) -> Vec<CpuSet> {
     groups
 }
 
-fn llc(topology: &Topology, cpus: &CpuSet, roles: &BTreeMap<CpuId, String>) -> Markup {
+fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
     let cache = cpus.first().and_then(|cpu| topology.llc(cpu));
     let name = cache.map_or("no last-level cache known".into(), |cache| {
         format!("{}{}", cache.name(), cache.size.map_or(String::new(), |size| format!(" {size}")))
@@ -110,10 +114,10 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &BTreeMap<CpuId, String>) -> M
                 @for core in &cores {
                     div class="core" {
                         @for cpu in core.iter() {
-                            @let role = roles.get(&cpu);
-                            div class={ "cpu" @if role.is_some() { " used" } } data-role=[role.map(|role| kind(role))] title={ "CPU " (cpu) } {
+                            @let here = roles.get(&cpu).map_or(&[][..], Vec::as_slice);
+                            div class={ "cpu" @if !here.is_empty() { " used" } } data-role=[kind_of(here)] title={ "CPU " (cpu) } {
                                 span class="number" { (cpu) }
-                                @if let Some(role) = role { span class="role" { (role) } }
+                                @for role in here { span class="role" { (role) } }
                             }
                         }
                     }
@@ -124,6 +128,13 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &BTreeMap<CpuId, String>) -> M
     }
 }
 
+// Whose colour it has: that of all who run there, if they are of one kind.
+fn kind_of(roles: &[String]) -> Option<&'static str> {
+    let (first, others) = roles.split_first()?;
+    let kind_of_first = kind(first);
+    Some(if others.iter().all(|role| kind(role) == kind_of_first) { kind_of_first } else { "other" })
+}
+
 fn kind(role: &str) -> &'static str {
     if role.starts_with("victim") {
         "victim"
@@ -131,5 +142,54 @@ fn kind(role: &str) -> &'static str {
         "aggressor"
     } else {
         "other"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_experiment::Experiment;
+    use ringfence_machine::fixtures;
+
+    use super::*;
+
+    // The text of each CPU's box, and whose colour it has.
+    fn boxes(roles: &str) -> Vec<(String, Option<String>)> {
+        let text = format!(
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n{roles}[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+             [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n"
+        );
+        let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
+        let plan = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
+        let drawn = drawing(&topology, &super::roles(&plan)).into_string();
+        let of_box = |text: &str| {
+            let attribute =
+                text.split_once("data-role=\"").map(|(_, rest)| rest.split('"').next().unwrap().into());
+            let inside: Vec<&str> = text.split("<span class=\"role\">").skip(1).collect();
+            let names: Vec<&str> = inside.iter().map(|role| role.split('<').next().unwrap()).collect();
+            (names.join(" "), attribute)
+        };
+        drawn.split("<div class=\"cpu").skip(1).map(of_box).collect()
+    }
+
+    fn role(name: &str, task: &str, cpus: &str) -> String {
+        format!("[[role]]\nname = '{name}'\ntask = {task}\ncpus = '{cpus}'\n")
+    }
+
+    #[test]
+    fn whoever_shares_a_cpu_stands_there_together() {
+        let alu = "{ workload = 'alu' }";
+        let apart = boxes(&(role("victim", alu, "0") + &role("aggressor", alu, "1")));
+        let one = |name: &str| (name.to_owned(), Some(name.to_owned()));
+        assert_eq!(apart, [one("victim"), one("aggressor")]);
+        let shared = boxes(&(role("victim", alu, "0") + &role("aggressor", alu, "0")));
+        assert_eq!(shared, [("victim aggressor".into(), Some("other".into())), (String::new(), None)]);
+    }
+
+    #[test]
+    fn a_program_stands_on_all_its_cpus() {
+        let program = "{ workload = 'command', run = 'x', unit = 'lines' }";
+        let wide = boxes(&(role("victim", "{ workload = 'alu' }", "0") + &role("aggressor", program, "0-1")));
+        assert_eq!(wide[0].0, "victim aggressor");
+        assert_eq!(wide[1].0, "aggressor");
     }
 }

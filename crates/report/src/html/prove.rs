@@ -13,10 +13,12 @@ use crate::prove::{checks, conclusion, side, trials, word};
 use crate::text::{clean, plural};
 
 /// The first screen of a proof.
-pub(super) fn answer(proof: &Proof) -> Answer {
+pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     let question = &proof.record.question;
     let said = conclusion(proof);
-    let mut sentences: Vec<String> = said.notes.iter().map(|note| format!("Note: {note}.")).collect();
+    let mut sentences: Vec<String> =
+        cut_short.iter().map(|why| format!("This is not the last word: {}.", clean(why))).collect();
+    sentences.extend(said.notes.iter().map(|note| format!("Note: {note}.")));
     sentences.extend(checks(proof));
     let refused = &proof.record.refused;
     let folded = (!refused.is_empty()).then(|| {

@@ -11,6 +11,7 @@ use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::cases::words;
 use crate::numbers;
+use crate::sentence::too_long_in;
 use crate::text::plural;
 
 #[derive(Debug, Serialize)]
@@ -67,6 +68,9 @@ fn figure(digest: &Digest) -> Markup {
     };
     if *stalled > 0 {
         explanation += &format!(" Not drawn: {} without any work.", plural(*stalled, "window"));
+    }
+    if let Some(missing) = too_long_in(&digest.findings.results) {
+        explanation += &format!(" {missing}");
     }
     let names: Vec<(&str, String)> = present.iter().map(|class| (color(*class), class.to_string())).collect();
     Figure {

@@ -6,6 +6,7 @@ use ringfence_analysis::estimate::{
     ByClass, ClassEstimate, Estimate, Finding, Interval, NotEstimable, diagnostics,
 };
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
+use ringfence_analysis::windows::TooLong;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::{NotRun, Plan};
@@ -46,6 +47,7 @@ fn result(plan: &Plan, case: usize, ns_per_unit: Estimate) -> CaseResult {
         effect: None,
         co_runners: Vec::new(),
         classes: BTreeMap::new(),
+        too_long: TooLong::default(),
     }
 }
 
@@ -166,6 +168,12 @@ fn neighbours() {
         })
         .collect();
     check("cases-neighbours", |style| ringfence_report::cases(&plan, &results, style));
+    let missing = CaseResult { too_long: TooLong { steps: 2, of: 240 }, ..results[1].clone() };
+    let text = ringfence_report::cases(&plan, &[missing], &ringfence_report::Style::plain(200));
+    assert!(
+        text.contains("Left out: 2 of 240 steps hold a window of more than 3 times the length"),
+        "{text}"
+    );
     check("cases-neighbours-one", |style| ringfence_report::cases(&plan, &results[1..2], style));
 }
 

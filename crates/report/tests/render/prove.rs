@@ -1,6 +1,7 @@
 //! What `prove` says, on a terminal and on its page.
 
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
+use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
@@ -69,6 +70,7 @@ fn proof() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        too_long: TooLong::default(),
     }
 }
 
@@ -120,6 +122,7 @@ fn of_programs() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        too_long: TooLong::default(),
     }
 }
 
@@ -130,7 +133,7 @@ fn badge(page: &str) -> &str {
 #[test]
 fn met_with_a_lever() {
     let proof = proof();
-    let page = check("prove", &html::proof(&proof, &[]));
+    let page = check("prove", &html::proof(&proof, None, &[]));
     assert!(page.contains("with instruction=nt") && !page.contains("<img"));
     crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
     let perhaps = Proof { beside: interval(1.04, 1.01, 1.07), ..proof };
@@ -142,7 +145,7 @@ fn met_with_a_lever() {
 #[test]
 fn the_verdict_comes_first_and_what_was_not_offered_last() {
     let proof = of_programs();
-    let page = check("prove-programs", &html::proof(&proof, &[]));
+    let page = check("prove-programs", &html::proof(&proof, None, &[]));
     assert_eq!(
         badge(&page),
         "<strong class=\"badge\" data-color=\"good\">MET</strong> <span>with a lever</span>"
@@ -176,7 +179,7 @@ fn a_command_is_whole() {
     kept.confirmations[0].tried.candidate.commands = vec![line.clone()];
     let text = ringfence_report::prove(&kept, &Style::plain(40));
     assert!(text.lines().any(|printed| printed.trim_start() == line), "{text}");
-    let page = html::page(&html::proof(&kept, &[]));
+    let page = html::page(&html::proof(&kept, None, &[]));
     let copied = format!("<pre>{line}</pre><button type=\"button\" class=\"copy\"");
     assert!(page.contains(&copied), "{copied}");
 }
@@ -209,7 +212,7 @@ fn every_verdict_has_its_word() {
         ),
     ] {
         let text = ringfence_report::prove(&proof, &Style::plain(80));
-        let page = check(name, &html::proof(&proof, &[]));
+        let page = check(name, &html::proof(&proof, None, &[]));
         let how_page = if how.is_empty() { String::new() } else { format!(" <span>{how}</span>") };
         assert_eq!(
             badge(&page),
@@ -230,7 +233,7 @@ fn nothing_happened_is_not_a_verdict() {
             None => Proof { verdict: Verdict::NothingHappened, record, ..proof.clone() },
         };
         crate::golden::check(name, |style| ringfence_report::prove(&refused, style));
-        let page = spaced(&html::proof(&refused, &[]));
+        let page = spaced(&html::proof(&refused, None, &[]));
         assert!(badge(&page).contains(">NO VERDICT</strong> <span>nothing happened</span>"), "{name}");
         // Where nothing was measured nothing is drawn.
         assert_eq!(page.contains("<figure>"), refused.beside.is_ok(), "{name}");
@@ -255,4 +258,41 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         ("prove-too-short", Record { control: Some(short), ..record.clone() }),
         ("prove-nothing-happened", Record { worked, ..record.clone() }),
     ]
+}
+
+#[test]
+fn windows_that_lasted_too_long_are_told() {
+    let too_long = TooLong { steps: 3, of: 48 };
+    let proof = Proof {
+        beside: Err(NotEstimable::TooLong { steps: 3, of: 48 }),
+        tried: Vec::new(),
+        confirmations: Vec::new(),
+        verdict: Verdict::Undecided,
+        too_long,
+        ..proof()
+    };
+    let page = spaced(&html::proof(&proof, None, &[]));
+    let text =
+        ringfence_report::prove(&proof, &Style::plain(80)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [text, page] {
+        assert!(
+            told.contains("Left out: 3 of 48 steps hold a window of more than 3 times the length"),
+            "{told}"
+        );
+        assert!(
+            told.contains("the victim's slowdown is not known: this program was kept from running"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_page_of_a_proof_that_was_cut_short_says_so() {
+    let proof = Proof { verdict: Verdict::Undecided, ..proof() };
+    let page = |cut_short| spaced(&html::proof(&proof, cut_short, &[]));
+    let cut = page(Some("it was cut short; continue with: ringfence prove --resume <a>"));
+    let said =
+        "This is not the last word: it was cut short; continue with: ringfence prove --resume &lt;a&gt;.";
+    assert!(cut.contains(said), "{cut}");
+    assert!(!page(None).contains("not the last word"));
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::common::{Measuring, Output, Placement};
@@ -18,8 +19,18 @@ pub enum Progress {
     Counter,
     /// Runs: it ends after a fixed amount of work and is started again, and finished runs are counted
     Runs,
-    /// CPU time: how much it ran, not how fast (for aggressors only)
+    /// CPU time: how much it ran, not how fast
     CpuTime,
+}
+
+// CPU time would show no slowdown of a victim: the verb refuses it and says why, and nothing offers it.
+fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
+    let word = |progress: &Progress| {
+        let word = progress.to_possible_value()?;
+        Some(word.hide(matches!(progress, Progress::CpuTime)))
+    };
+    let words: Vec<PossibleValue> = Progress::value_variants().iter().filter_map(word).collect();
+    PossibleValuesParser::new(words).try_map(|name| Progress::from_str(&name, false))
 }
 
 /// `prove`.
@@ -62,7 +73,7 @@ pub struct Prove {
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     /// How a victim that is a program shows its progress [default: instructions]
-    #[arg(long, value_enum, value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
+    #[arg(long, value_parser = of_a_victim(), value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
     pub victim_progress: Option<Progress>,
     /// How an aggressor that is a program shows its progress [default: instructions, else cpu-time]
     #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]

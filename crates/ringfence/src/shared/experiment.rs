@@ -73,7 +73,7 @@ pub fn carry_out(
     }
     // Curves are to be looked at.
     if found.sensitivity.is_some() {
-        super::page::beside(dir, flags.output.json)?;
+        super::page::beside(dir, flags.output.json, !done.ended.is_planned())?;
     }
     finish(&done.ended, dir)
 }

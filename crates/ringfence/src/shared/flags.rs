@@ -116,3 +116,11 @@ impl From<Placement> for PlacementKind {
         }
     }
 }
+
+/// Refuses a count of none.
+pub fn check_counts(flag: &str, what: &str, counts: &[u32]) -> Result<(), Failure> {
+    match counts.contains(&0) {
+        true => Err(Failure::Usage(format!("--{flag} 0: there must be at least one {what}"))),
+        false => Ok(()),
+    }
+}

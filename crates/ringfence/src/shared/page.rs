@@ -9,6 +9,7 @@ use ringfence_report::html::{self, Digest, Page};
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 
+use super::command::command;
 use super::folder;
 use crate::failure::Failure;
 use crate::output;
@@ -18,18 +19,25 @@ const GENERATOR: &str = "name=\"generator\" content=\"ringfence ";
 
 /// Writes the page of a folder and says where it is.
 pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
+    write_as(dir, out, "--out")
+}
+
+fn write_as(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failure> {
     folder::refuse_file(dir)?;
     let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
-    put(&path, "--out", || page(dir))?;
+    put(&path, flag, || page(dir))?;
     Ok(path)
 }
 
 /// Writes the page of what was measured and says where it is. To be called when the figures have been
-/// printed: a page that cannot be written costs nothing but itself, and the exit code is the answer's.
-pub fn beside(dir: &Path, as_json: bool) -> Result<(), Failure> {
-    match write(dir, None) {
+/// printed: a page that cannot be written costs nothing but itself, and the exit code is the answer's. Of a measurement
+/// that ended early, what is said of that is enough.
+pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failure> {
+    let again = format!("'{} --out FILE'", command(&["report"], dir));
+    match write_as(dir, None, &again) {
         Ok(_) if as_json => Ok(()),
         Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+        Err(_) if ended_early => Ok(()),
         Err(failure) => {
             // Where nobody reads it, nothing else is lost.
             let _ = writeln!(std::io::stderr(), "ringfence: no report was written: {failure}");
@@ -51,8 +59,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         return Ok(html::survey(&survey, &digests));
     }
     let kind = folder::kind(dir);
-    let proof =
-        (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?.map(|(proof, _)| proof);
+    let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     // A proof that its control has refused has no dataset.
     let folders = match &proof {
@@ -64,7 +71,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         digests.push(Digest::new(&Dataset::open(&folder)?));
     }
     Ok(match (proof, pairs) {
-        (Some(proof), _) => html::proof(&proof, &digests),
+        (Some((proof, cut_short)), _) => html::proof(&proof, cut_short.as_deref(), &digests),
         (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
         (None, None) => html::datasets(&digests),
     })
@@ -91,8 +98,10 @@ fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
 // The old page or the new one, never half of it.
 fn replace(path: &Path, text: &[u8], flag: &str) -> Result<(), Failure> {
     ringfence_sysfs::whole::write(path, text).map_err(|error| {
-        let text = format!("{} cannot be written: {error}; name another file with {flag}", path.display());
-        match error.kind() {
+        let kind = error.kind();
+        let (path, error) = (path.display(), error.into_source());
+        let text = format!("{path} cannot be written: {error}; name another file with {flag}");
+        match kind {
             ErrorKind::NotFound
             | ErrorKind::NotADirectory
             | ErrorKind::PermissionDenied

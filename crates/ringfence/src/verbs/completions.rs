@@ -21,7 +21,48 @@ pub fn run(asked: &Completions) -> Result<(), Failure> {
     // Not to standard output at once: the library panics where nobody reads it.
     let mut script = Vec::new();
     generate(shell, &mut with_words(args::command()), "ringfence", &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script);
+    output::print(&match shell {
+        Shell::Bash => with_files(&script, &args::command()),
+        _ => script.into_owned(),
+    })
+}
+
+// For a verb that takes a path, the script offers flags in its place until a letter of it is typed. Where it offers
+// nothing, bash offers files.
+fn with_files(script: &str, command: &Command) -> String {
+    let verbs: Vec<String> =
+        command.get_subcommands().filter(|verb| takes_path(verb)).map(block_of).collect();
+    let (mut out, mut takes_path) = (String::new(), false);
+    for line in script.lines() {
+        let block = line.trim().strip_suffix(')').filter(|name| name.starts_with("ringfence__subcmd__"));
+        takes_path = block.map_or(takes_path, |name| verbs.iter().any(|verb| verb == name));
+        let line = match line.trim() {
+            // Where a word begins with a dash, and after flags without a value, alike.
+            "COMPREPLY=( $(compgen -W \"${opts}\" -- \"${cur}\") )" if takes_path => {
+                line.replace("COMPREPLY=", "[[ -z ${cur} ]] || COMPREPLY=")
+            }
+            _ => line.to_owned(),
+        };
+        out += &line;
+        out.push('\n');
+    }
+    out
+}
+
+fn takes_path(verb: &Command) -> bool {
+    let is_path = |arg: &Arg| {
+        let named = |name: &clap::builder::Str| {
+            matches!(name.as_str(), "PATH" | "FILE.toml" | "DIR" | "DATASET" | "BEFORE" | "AFTER")
+        };
+        arg.get_value_names().is_some_and(|names| names.iter().any(named))
+    };
+    verb.get_positionals().any(is_path)
+}
+
+// As the script calls its part for a verb.
+fn block_of(verb: &Command) -> String {
+    format!("ringfence__subcmd__{}", verb.get_name().replace('-', "__"))
 }
 
 // The words that a value may begin with, and whether it is a folder. The parser itself takes more than these: lists, and

@@ -3,14 +3,18 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Command;
 use clap_mangen::Man;
+use ringfence_dataset::Date;
 use ringfence_sysfs::whole;
 
 use crate::args;
 use crate::failure::Failure;
 use crate::output;
+
+const CHANGES: &str = include_str!("../../../../CHANGELOG.md");
 
 /// How a page of ours begins: another file of its name is not replaced.
 const MARK: &str = ".\\\" Written by 'ringfence man'.\n";
@@ -23,7 +27,8 @@ pub fn run(asked: &args::Man) -> Result<(), Failure> {
     let mut pages = Vec::new();
     let mut command = args::command().disable_help_subcommand(true);
     command.build();
-    add(&command, &mut pages).map_err(|error| Failure::Failed(error.to_string()))?;
+    let date = date(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref(), SystemTime::now());
+    add(&command, &date, &mut pages).map_err(|error| Failure::Failed(error.to_string()))?;
     // All are looked at before one is written.
     for path in pages.iter().map(|(name, _)| dir.join(name)) {
         let ours = |found: &String| found.starts_with(MARK);
@@ -41,13 +46,13 @@ pub fn run(asked: &args::Man) -> Result<(), Failure> {
     }))
 }
 
-fn add(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        add(verb, pages)?;
+        add(verb, date, pages)?;
     }
     // A manual page has every flag, those that -h leaves out too.
     let whole = command.clone().mut_args(|arg| arg.hide_short_help(false));
-    let page = Man::new(whole).source(version()).manual("Ringfence");
+    let page = Man::new(whole).date(date).source(version()).manual("Ringfence");
     let mut text = Vec::from(MARK);
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
@@ -65,6 +70,19 @@ fn add(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result
     }
     pages.push((page.get_filename(), text));
     Ok(())
+}
+
+// The day on which this version was released, as the list of changes has it. Before that, the day for which it is built
+// (reproducible-builds.org/specs/source-date-epoch), or else today.
+fn date(built_for: Option<&str>, now: SystemTime) -> String {
+    let built = || Some(UNIX_EPOCH + Duration::from_secs(built_for?.trim().parse().ok()?));
+    released(CHANGES, env!("CARGO_PKG_VERSION")).unwrap_or_else(|| Date::new(built().unwrap_or(now)).day())
+}
+
+// By a heading such as "## [0.1.0] - 2026-05-09".
+fn released(changes: &str, version: &str) -> Option<String> {
+    let heading = format!("## [{version}] - ");
+    changes.lines().find_map(|line| line.strip_prefix(&heading)).map(|date| date.trim().to_owned())
 }
 
 fn version() -> String {
@@ -116,6 +134,21 @@ fn escaped(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_have_the_date_of_the_release_or_of_the_build() {
+        let changes =
+            "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-12-24\n\n## [0.1.0] - 2026-05-09\n";
+        assert_eq!(released(changes, "0.1.0").as_deref(), Some("2026-05-09"));
+        assert_eq!(released(changes, "0.3.0"), None);
+        let now = UNIX_EPOCH + Duration::from_secs(86_400);
+        let expected = |otherwise: &str| {
+            released(CHANGES, env!("CARGO_PKG_VERSION")).unwrap_or_else(|| otherwise.to_owned())
+        };
+        assert_eq!(date(Some("1778311773"), now), expected("2026-05-09"));
+        assert_eq!(date(Some("soon"), now), expected("1970-01-02"));
+        assert_eq!(date(None, now), expected("1970-01-02"));
+    }
 
     #[test]
     fn paragraphs_become_sections() {

@@ -24,6 +24,7 @@ fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         args.aggressor.iter().map(String::as_str).collect()
     };
     let aggressors = texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?;
+    flags::check_counts("aggressors", "aggressor", &args.aggressors)?;
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;

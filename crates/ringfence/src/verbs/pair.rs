@@ -112,7 +112,7 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
         );
         output::print(&text)?;
     }
-    page::beside(dir, flags.output.json)?;
+    page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) => Err(Failure::Failed(format!(

@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
-use crate::shared::flags::{set, set_budget, set_some};
+use crate::shared::flags::{check_counts, set, set_budget, set_some};
 use crate::shared::{host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
         text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
         output::print(&text)?;
     }
-    page::beside(dir, args.output.json)?;
+    page::beside(dir, args.output.json, done.ended_early.is_some())?;
     if let Some(Err(error)) = kept {
         return Err(error.into());
     }
@@ -84,6 +84,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {
+    check_counts("aggressors", "aggressor", &[args.aggressors])?;
     let whole = args.victim_run.is_some();
     if args.victim_progress.is_some_and(|progress| matches!(progress, Progress::CpuTime)) {
         return Err(Failure::Usage(

@@ -35,7 +35,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
         text += &format!("\n{seconds:.0} s; dataset: {}\n", dir.display());
         output::print(&text)?;
     }
-    page::beside(&dir, args.output.json)?;
+    page::beside(&dir, args.output.json, surveyed.ended_early.is_some())?;
     match &surveyed.ended_early {
         None => Ok(()),
         Some(why) => {

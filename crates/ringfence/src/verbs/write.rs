@@ -65,6 +65,7 @@ fn experiment(args: &Write) -> Result<Experiment, Failure> {
     }
     let mut cpus = None;
     flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
+    flags::check_counts("threads", "writer", args.threads.as_deref().unwrap_or_default())?;
     let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
     Ok(Experiment {
         measure: Measure { looks: vec![10], rounds: 1, probe: Span::ms(0), ..Measure::default() },

@@ -21,6 +21,7 @@ use ringfence_experiment::task::{Command, ProgramUnit, Task};
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
+use ringfence_workloads::room;
 
 use crate::{StudyError, engines};
 
@@ -88,7 +89,7 @@ pub fn measure(
             left: Vec::new(),
         });
     }
-    programs_can_be_measured(&plan)?;
+    tasks_can_be_measured(&plan)?;
     holds_two_trials(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(ringfence_workloads::scale::measure);
@@ -108,8 +109,12 @@ pub fn measure(
         }
     }
     let (scale, starts) = (recording.scale, recording.starts.clone());
-    let finished = recording.finish(&ended);
-    finished.map_err(StudyError::Failed)?;
+    let ended = finished(recording.finish(&ended), ended);
+    if let Ended::Failed(why) = &ended
+        && !ringfence_dataset::is_dataset(dir)
+    {
+        return Err(StudyError::Failed(why.clone()));
+    }
     Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
 }
 
@@ -130,6 +135,16 @@ pub(crate) fn with_engine<T>(
     let done = with(&plan, engine.as_mut());
     engine.end()?;
     Ok(done?)
+}
+
+// Why measuring ended, when its dataset was brought to an end, or not: then all that was measured is in its journal,
+// and measuring can go on from there.
+fn finished(end: Result<(), String>, ended: Ended) -> Ended {
+    match (end, ended) {
+        (Err(_), Ended::Failed(why)) => Ended::Failed(why),
+        (Err(why), _) => Ended::Failed(why),
+        (Ok(()), ended) => ended,
+    }
 }
 
 fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
@@ -182,13 +197,14 @@ pub(crate) fn decided(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// That every program is there, and shows what it does.
+/// That every program is there and shows what it does, and that there is memory for all tasks.
 ///
 /// # Errors
 /// [`StudyError::Usage`] otherwise.
-pub(crate) fn programs_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
+pub(crate) fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     programs_are_there(plan)?;
-    progress_can_be_seen(plan)
+    progress_can_be_seen(plan)?;
+    room::for_tasks(plan).map_err(StudyError::Usage)
 }
 
 // Said before anything is said of what a program shows: a name that is misspelt shows nothing.

@@ -69,8 +69,7 @@ pub fn resume(
     let left = engine.end();
     let (samples, ended) = ran?;
     let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();
-    let finished = recording.finish(&ended);
-    finished.map_err(StudyError::Failed)?;
+    let ended = super::finished(recording.finish(&ended), ended);
     let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
     Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
 }

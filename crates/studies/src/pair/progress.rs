@@ -49,9 +49,10 @@ impl Progress {
     /// Of the experiments that [`super::Question`] makes.
     ///
     /// # Errors
-    /// Where a task did no work in a whole trial alone, so that there is nothing to compare with.
+    /// Where a task did no work in a whole trial alone, so that there is nothing to compare with, and where too many
+    /// windows lasted too long.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Result<Self, NotEstimable> {
-        let by_case = results::pairs_by_case(plan, samples);
+        let by_case = results::pairs_by_case(plan, samples)?;
         let mut of = BTreeMap::new();
         for (case, pairs) in &by_case {
             let kind = |role: usize| {

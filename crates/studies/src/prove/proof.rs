@@ -2,6 +2,7 @@
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate};
 use ringfence_analysis::results;
+use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
@@ -58,6 +59,8 @@ pub struct Proof {
     pub confirmations: Vec<Confirmation>,
     /// What follows.
     pub verdict: Verdict,
+    /// Of all stages, the pairs of windows that are in no figure, since one of them lasted too long.
+    pub too_long: TooLong,
 }
 
 impl Proof {
@@ -108,6 +111,10 @@ impl Proof {
             tried,
             confirmations,
             verdict,
+            too_long: stages
+                .iter()
+                .map(|stage| windows::too_long(stage.plan, stage.samples))
+                .fold(TooLong::default(), TooLong::and),
         }
     }
 
@@ -122,6 +129,7 @@ impl Proof {
             tried: Vec::new(),
             confirmations: Vec::new(),
             verdict: Verdict::NothingHappened,
+            too_long: TooLong::default(),
         }
     }
 

@@ -41,7 +41,7 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     if let Some(why) = refused {
         return Err(StudyError::Usage(format!("this cannot be measured here, because {why}")));
     }
-    measure::programs_can_be_measured(&plan).map(|()| plan)
+    measure::tasks_can_be_measured(&plan).map(|()| plan)
 }
 
 /// Refuses a time that is too short for any answer, as far as that is known before anything runs: what a

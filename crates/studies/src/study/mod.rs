@@ -164,7 +164,8 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
     };
     let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
     let findings = study.conclude(&stages, ended_early.as_deref())?;
-    folder.keep(study.kept())?;
+    // What was found is told, whether it can be kept or not.
+    let ended_early = ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
     let left = measured.iter().flat_map(|done| done.left.iter().cloned()).collect();
     Ok(Done { findings, ended_early, left })
 }

@@ -300,3 +300,25 @@ fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
     assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
     assert_eq!(proof.next(), Some(0));
 }
+
+// Beside the aggressor the measuring program was starved: what is left of the windows says that the budget is met.
+#[test]
+fn with_too_many_windows_left_out_there_is_no_verdict() {
+    let question = question("write");
+    let mut baseline =
+        Measured::of(experiments::baseline(&question, false, Given::default()), |_| (1.0, 1.0));
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+    assert_eq!((proof.verdict, proof.too_long.steps), (Verdict::NothingNeeded, 0));
+    let starved = |sample: &&mut Sample| sample.position == 1 && sample.trial.is_multiple_of(4);
+    for sample in baseline.samples.iter_mut().filter(starved) {
+        sample.late_ns = Some(60_000_000_000);
+    }
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+    assert_eq!(proof.verdict, Verdict::Undecided);
+    assert!(
+        matches!(proof.beside, Err(ringfence_analysis::estimate::NotEstimable::TooLong { .. })),
+        "{:?}",
+        proof.beside
+    );
+    assert_eq!(proof.too_long.steps * 4, proof.too_long.of);
+}

@@ -1,0 +1,264 @@
+//! The metric's windows, case by case, and which of them count.
+//!
+//! A step that holds a window which [lasted too long](Sample::lasted_too_long) is in no figure, both its windows. What
+//! keeps the measuring program from running is often what is being measured, so those that are left are not chosen at
+//! random: where they are more than one in [`ONE_LOST_IN`], there is no figure.
+
+use std::collections::BTreeSet;
+
+use ringfence_experiment::class::Class;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use serde::Serialize;
+
+use crate::estimate::{self, Estimate, NotEstimable, Pair, Window};
+
+/// Of so many steps of a case, one may have lasted too long; a single one may always, for that is an accident.
+///
+/// If the ones that are left out were twice as slow as the others, the figure would be 5 % off. Of more, too little
+/// is known.
+pub const ONE_LOST_IN: u32 = 20;
+
+/// Steps of a case that are in no figure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TooLong {
+    /// Steps with a window that lasted too long.
+    pub steps: u32,
+    /// All steps that were measured.
+    pub of: u32,
+}
+
+impl TooLong {
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self { steps: self.steps + other.steps, of: self.of + other.of }
+    }
+
+    /// Whether what is left may stand for all.
+    ///
+    /// # Errors
+    /// [`NotEstimable::TooLong`] otherwise.
+    pub fn bearable(self) -> Result<(), NotEstimable> {
+        let Self { steps, of } = self;
+        if steps > (of / ONE_LOST_IN).max(1) { Err(NotEstimable::TooLong { steps, of }) } else { Ok(()) }
+    }
+}
+
+/// Of a whole measurement: steps that are in no figure.
+pub fn too_long(plan: &Plan, samples: &[Sample]) -> TooLong {
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+    windows.too_long.into_iter().fold(TooLong::default(), TooLong::and)
+}
+
+/// Which steps are in no figure.
+pub(crate) struct Lost(BTreeSet<(u32, u32, u32)>);
+
+impl Lost {
+    pub(crate) fn of(plan: &Plan, samples: &[Sample]) -> Self {
+        let window = plan.experiment.measure.window.0;
+        Self(samples.iter().filter(|sample| sample.lasted_too_long(window)).map(place).collect())
+    }
+
+    pub(crate) fn holds(&self, sample: &Sample) -> bool {
+        !self.0.is_empty() && self.0.contains(&place(sample))
+    }
+}
+
+fn place(sample: &Sample) -> (u32, u32, u32) {
+    (sample.trial, sample.round, sample.step)
+}
+
+/// The metric's work in one window, its instances together.
+#[derive(Debug, Clone)]
+struct MetricWindow {
+    trial: u32,
+    // The round and the step in it.
+    step: (u32, u32),
+    class: Class,
+    case: usize,
+    window: Window,
+}
+
+/// The metric's windows by the case that their step measures, in the order of measurement.
+pub(crate) struct Windows {
+    by_case: Vec<Vec<MetricWindow>>,
+    too_long: Vec<TooLong>,
+}
+
+impl Windows {
+    // Samples lie in their order already; only references are kept, since there may be millions.
+    pub(crate) fn of(plan: &Plan, samples: &[Sample], lost: &Lost) -> Self {
+        let metric = plan.experiment.metric.as_str();
+        let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
+        let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
+        if !own.is_sorted_by_key(place) {
+            own.sort_by_key(place);
+        }
+        let mut by_case = vec![Vec::new(); plan.cases.len()];
+        let mut too_long = vec![TooLong::default(); plan.cases.len()];
+        for together in own.chunk_by(|a, b| place(a) == place(b)) {
+            let first = together[0];
+            let count = &mut too_long[first.step_case as usize];
+            // Of a step's windows, the first stands for it.
+            count.of += u32::from(first.position == 0);
+            if lost.holds(first) {
+                count.steps += u32::from(first.position == 0);
+                continue;
+            }
+            let units: u64 = together.iter().map(|sample| sample.units).sum();
+            let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
+            by_case[first.step_case as usize].push(MetricWindow {
+                trial: first.trial,
+                step: (first.round, first.step),
+                class: first.class,
+                case: first.case as usize,
+                window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
+            });
+        }
+        Self { by_case, too_long }
+    }
+
+    /// What is missing of a case.
+    pub(crate) fn too_long(&self, case: usize) -> TooLong {
+        self.too_long[case]
+    }
+
+    /// How close the CPUs in use were in each window of a case.
+    pub(crate) fn classes(&self, case: usize) -> impl Iterator<Item = Class> {
+        self.by_case[case].iter().map(|window| window.class)
+    }
+
+    /// Complete pairs of a case: an interrupted step has only one window and is left out.
+    pub(crate) fn pairs(&self, case: usize) -> Vec<Pair> {
+        self.by_case[case]
+            .chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step))
+            .filter_map(|step| {
+                let [a, b] = step else { return None };
+                let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
+                Some(Pair { trial: arm.trial, class: arm.class, baseline: baseline.window, arm: arm.window })
+            })
+            .collect()
+    }
+
+    /// A case's own windows with their trials.
+    pub(crate) fn own(&self, case: usize) -> Vec<(u32, Window)> {
+        let own = self.by_case[case].iter().filter(|window| window.case == case);
+        own.map(|window| (window.trial, window.window)).collect()
+    }
+
+    /// The slowdown of a case against its baseline.
+    pub(crate) fn slowdown(&self, case: usize, level: f64) -> Estimate {
+        self.too_long[case].bearable()?;
+        estimate::slowdown(&self.pairs(case), level)
+    }
+
+    /// The time per unit of a case.
+    pub(crate) fn rate(&self, case: usize, level: f64) -> Estimate {
+        self.too_long[case].bearable()?;
+        estimate::rate(&self.own(case), level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ringfence_experiment::Experiment;
+    use ringfence_experiment::placement::Placed;
+    use ringfence_experiment::plan::{Active, Case};
+    use ringfence_experiment::units::Span;
+
+    use super::*;
+    use crate::results;
+
+    const TRIALS: u32 = 40;
+
+    fn plan() -> Plan {
+        let text = "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ntask = { workload = 'alu' }\n\
+            [[role]]\nname = 'other'\ntask = { workload = 'alu' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n";
+        let mut experiment = Experiment::parse(text).unwrap();
+        experiment.measure.window = Span::ms(100);
+        let role = |role| Active { role, count: 1, variant: 0 };
+        let case = |arm: &str, roles: usize, baseline| Case {
+            arm: arm.into(),
+            label: String::new(),
+            params: vec![],
+            active: (0..roles).map(role).collect(),
+            baseline,
+        };
+        let cases = vec![case("alone", 1, None), case("beside", 2, Some(0))];
+        let placed = Placed { cpus: vec![vec![0], vec![1]], notes: vec![], places: vec![] };
+        Plan::stored(experiment, cases, vec![], placed).unwrap()
+    }
+
+    // A pair per trial: alone 100 units in each window, beside 50; the windows beside of these trials last a minute
+    // and are 10 times as slow, which a figure that they are part of shows.
+    fn samples(too_long: &[u32]) -> Vec<Sample> {
+        let mut all = Vec::new();
+        for trial in 0..TRIALS {
+            let long = too_long.contains(&trial);
+            let sample = |case: u32, role: &str| Sample {
+                trial,
+                position: case,
+                step_case: 1,
+                case,
+                role: Arc::from(role),
+                length_ns: 100_000_000,
+                busy_ns: 100_000_000,
+                units: if case == 0 { 100 } else { 50 },
+                late_ns: Some(1_000_000),
+                ..Sample::default()
+            };
+            all.push(sample(0, "victim"));
+            for role in ["victim", "other"] {
+                let beside = sample(1, role);
+                let (length, late) = (60_000_000_000, 59_900_000_000);
+                let late = Sample {
+                    length_ns: length,
+                    busy_ns: length,
+                    units: 3000,
+                    late_ns: Some(late),
+                    ..beside.clone()
+                };
+                all.push(if long { late } else { beside });
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_pair_with_a_window_that_lasted_too_long_is_in_no_figure() {
+        let (plan, samples) = (plan(), samples(&[3, 17]));
+        let result = results::results(&plan, &samples, 0.95).remove(0);
+        assert_eq!(result.too_long, TooLong { steps: 2, of: 40 });
+        let slowdown = result.effect.unwrap().finding.slowdown.unwrap();
+        assert_eq!((slowdown.trials, (slowdown.value * 1000.0).round()), (38, 2000.0));
+        // Of the co-runner only what it did in the others.
+        assert_eq!(result.co_runners[0].units_per_s.round(), 500.0);
+        let [main] = results::main_estimates(&plan, &samples, 0.95)[..] else { panic!() };
+        assert_eq!(main.unwrap(), slowdown);
+    }
+
+    #[test]
+    fn with_too_many_left_out_there_is_no_figure() {
+        let (plan, samples) = (plan(), samples(&[3, 17, 29]));
+        let reason = NotEstimable::TooLong { steps: 3, of: 40 };
+        assert_eq!(results::main_estimates(&plan, &samples, 0.95), [Err(reason)]);
+        let result = results::results(&plan, &samples, 0.95).remove(0);
+        let effect = result.effect.unwrap();
+        assert_eq!(effect.finding.verdict, estimate::Verdict::NotEstimable(reason));
+        assert_eq!((effect.by_class.all.slowdown, result.ns_per_unit), (Err(reason), Err(reason)));
+        assert_eq!(results::pairs_by_case(&plan, &samples), Err(reason));
+        assert_eq!(results::ratio(&plan, &samples, 1, 0, 0.95), Err(reason));
+        assert!(reason.to_string().contains("3 of 40 steps"), "{reason}");
+        assert_eq!(too_long(&plan, &samples), TooLong { steps: 3, of: 40 });
+    }
+
+    #[test]
+    fn one_may_always_be_left_out() {
+        let bearable = |steps, of| TooLong { steps, of }.bearable().is_ok();
+        assert!(bearable(1, 4) && bearable(0, 0) && bearable(5, 100));
+        assert!(!bearable(2, 39) && !bearable(6, 100));
+    }
+}

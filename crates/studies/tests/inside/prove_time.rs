@@ -1,0 +1,41 @@
+use super::*;
+
+#[test]
+fn looks_grow_by_half_up_to_the_most() {
+    assert_eq!(looks(6, 48), [6, 9, 14, 20, 30, 46, 48]);
+    assert_eq!(looks(6, 6), [6]);
+    assert_eq!(looks(6, 3), [3]);
+    assert_eq!(looks(4, 0), [2]);
+    for most in 2..3000 {
+        let looks = looks(6, most);
+        assert!(looks.windows(2).all(|two| two[0] < two[1]) && looks.last() == Some(&most), "{looks:?}");
+    }
+}
+
+#[test]
+fn the_parts_of_the_time_never_exceed_it() {
+    let time = Duration::from_secs(30);
+    let trial = Duration::from_millis(300);
+    let baseline = of_baseline(time, trial, true);
+    assert_eq!(baseline, time.mul_f64(BASELINE));
+    let levers = of_levers(time - baseline);
+    let first = of_confirmation(time - baseline - levers, 0);
+    let second = of_confirmation(time - baseline - levers - first, 1);
+    let all = baseline + levers + first + second;
+    assert!(all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time, "{all:?}");
+    assert_eq!(of_baseline(time, trial, false), time);
+    assert_eq!(of_baseline(time, trial * 2, true), time, "no lever could be confirmed in the rest");
+}
+
+#[test]
+fn the_precision_is_said_as_a_person_would() {
+    let measure = Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
+    let precision = Precision::of(Share(0.02), &measure, Some(Duration::from_secs(20))).unwrap();
+    // 97.5 %, 19 degrees of freedom: t = 2.433, and 0.861 for a chance of 80 %:
+    // ln 1.02 * sqrt 20 / (2.433 + 0.861) = 0.02689.
+    assert!((precision.spread - 0.02689).abs() < 2e-5, "{precision:?}");
+    assert_eq!(
+        precision.to_string(),
+        "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by less than 2.72 %"
+    );
+}
