@@ -1,0 +1,87 @@
+//! Recording does to no instruction anything that the processor does not: random sequences of every form that accesses
+//! memory run natively and recorded, with the same registers, flags and memory afterwards.
+
+mod executor;
+mod forms;
+mod maker;
+mod operands;
+mod places;
+mod random;
+mod special;
+
+use std::collections::BTreeMap;
+
+use executor::{Became, Executor};
+use iced_x86::Code;
+use maker::{Maker, Sequence};
+use random::Random;
+use ringfence_trace::events::Ended;
+
+/// Sequences of one process.
+const BATCH: usize = 20_000;
+
+fn sequences(seed: u64, count: usize, most: u64, all: &[Code]) -> Vec<Sequence> {
+    let mut random = Random(seed);
+    let (mut made, mut at) = (Vec::new(), places::CODE);
+    for number in 0..count {
+        let length = 1 + random.below(most);
+        // Each form comes first once in a while.
+        let first = all[(seed as usize).wrapping_mul(BATCH).wrapping_add(number) % all.len()];
+        let forms: Vec<Code> = std::iter::once(first).chain((1..length).map(|_| random.of(all))).collect();
+        let one = Maker::sequence(random.next(), at, &forms);
+        at += one.code.len() as u64;
+        made.push(one);
+    }
+    made
+}
+
+fn difference(executor: &Executor, sequence: &Sequence, number: usize, loads: bool, became: [&Became; 2]) -> String {
+    let bytes: Vec<String> = sequence.code.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut text = format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
+    let [native, other] = became;
+    for at in 0..16 {
+        if native.registers[at] != other.registers[at] {
+            text += &format!("register {at}: {:#x} {:#x}\n", native.registers[at], other.registers[at]);
+        }
+    }
+    text += &format!("flags {:#x} {:#x}\nfailed {:x?} {:x?}\n", native.flags, other.flags, native.failed, other.failed);
+    executor.natively(number, 1);
+    let native = executor.state();
+    executor.recorded(number, 1, loads);
+    let other = executor.state();
+    let different = (0..native.len()).filter(|at| native[*at] != other[*at]).take(16);
+    for at in different {
+        text += &format!("state at {at:#x} (file from 0xa88): {:#x} {:#x}\n", native[at], other[at]);
+    }
+    text
+}
+
+fn compare(seed: u64, count: usize, most: u64) {
+    let all = forms::forms();
+    let executor = Executor::new();
+    let made = sequences(seed, count, most, &all);
+    executor.write(&made);
+    let native = executor.natively(0, count);
+    let failed = native.iter().filter(|one| one.failed[0] != 0).count();
+    println!("{} forms, {count} sequences, {failed} of them fail", all.len());
+    let mut wrong = BTreeMap::<Vec<Code>, (usize, bool)>::new();
+    for loads in [false, true] {
+        let (outcome, recorded, _reader) = executor.recorded(0, count, loads);
+        assert_eq!(outcome.ended, Ended::Exited(0), "loads: {loads}");
+        println!("loads {loads}: {} events, {:?}", outcome.events, outcome.notes);
+        for (number, (native, recorded)) in native.iter().zip(&recorded).enumerate() {
+            if native != recorded {
+                wrong.entry(made[number].forms.clone()).or_insert((number, loads));
+            }
+        }
+        if let Some((number, _)) = wrong.values().find(|one| one.1 == loads) {
+            println!("{}", difference(&executor, &made[*number], *number, loads, [&native[*number], &recorded[*number]]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count} differ: {wrong:?}", wrong.len());
+}
+
+#[test]
+fn single_instructions_do_what_they_do_natively() {
+    compare(1, 4000, 1);
+}

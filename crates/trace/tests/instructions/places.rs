@@ -1,0 +1,36 @@
+//! Where things lie in the executor.
+
+/// A part of the file, below 4 GiB.
+pub const LOW: u64 = 0x2000_0000;
+pub const LOW_SIZE: u64 = 0x2000;
+/// Memory that is no file's, right behind it.
+pub const ORDINARY: u64 = LOW + LOW_SIZE;
+pub const ORDINARY_SIZE: u64 = 0x2000;
+/// Another part of the file.
+pub const HIGH: u64 = 0x7a00_0000_0000;
+pub const HIGH_SIZE: u64 = 0x4000;
+/// A page of the file that says which sequence runs.
+pub const MARKER: u64 = 0x2100_0000;
+pub const MARKER_SIZE: u64 = 0x1000;
+/// What sequences load without a look at the file.
+pub const CONSTANTS: u64 = 0x2900_0000;
+pub const CONSTANTS_SIZE: u64 = 0x1000;
+/// The sequences, one behind the other.
+pub const CODE: u64 = 0x3000_0000;
+/// What `fs` begins with.
+pub const FS_BASE: u64 = 0x1000_0000;
+
+/// What the compiler is told.
+pub const ALL: [(&str, u64); 11] = [
+    ("LOW", LOW),
+    ("LOW_SIZE", LOW_SIZE),
+    ("ORDINARY", ORDINARY),
+    ("ORDINARY_SIZE", ORDINARY_SIZE),
+    ("HIGH", HIGH),
+    ("HIGH_SIZE", HIGH_SIZE),
+    ("MARKER", MARKER),
+    ("CONSTANTS", CONSTANTS),
+    ("CONSTANTS_SIZE", CONSTANTS_SIZE),
+    ("CODE", CODE),
+    ("FS_BASE", FS_BASE),
+];
