@@ -25,6 +25,12 @@ pub const MOST_PASSED: usize = 4096;
 pub const PASSED: u64 = 1 << 16;
 /// How often a site fails until it is worth to replace its instruction.
 pub const HOT: u32 = 16;
+/// Where the stubs lie that no jump leads to.
+pub const STUBS: u64 = 0x2f40_0000_0000;
+/// Their bytes: one for each site that a process may have.
+pub const STUBS_SIZE: u64 = MOST_SITES as u64 * MOST_STUB;
+/// Bytes of a stub at most.
+pub const MOST_STUB: u64 = 448;
 /// The bytes of [`Shared`], without the ring.
 pub const SHARED_SIZE: u64 = 1 << 20;
 /// Bytes of the ring of events.

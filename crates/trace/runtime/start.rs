@@ -1,6 +1,6 @@
 //! The runtime's first steps in a process, before the program's.
 
-use crate::layout::{Block, TABLE, TABLE_SIZE, ask, stop};
+use crate::layout::{Block, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE, ask, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::{lock, unlock};
 use crate::signals::{OURS, install};
@@ -18,6 +18,9 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
         give_up(stop::SETUP, 5, table);
     }
     take_signals();
+    if !mappings::map_stubs(STUBS, STUBS_SIZE) {
+        give_up(stop::SETUP, 6, 0);
+    }
     if is_first != 0 {
         const NO_NEW_PRIVILEGES: u64 = 38;
         sys::call(sys::PRCTL, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]);

@@ -10,7 +10,7 @@ use super::layout;
 use super::service::Service;
 use super::site;
 use super::space::Jump;
-use super::stub::{self, MOST_BYTES, Parts};
+use super::stub::{self, Parts};
 
 const JUMP: usize = 5;
 const BREAKPOINT: u8 = 0xcc;
@@ -48,11 +48,11 @@ impl Service<'_> {
         if space.is_replaced(pc, own as u64) {
             return None;
         }
-        let at = space.room(pc, MOST_BYTES)?;
+        let at = space.room(pc, layout::MOST_STUB)?;
         site.id = id;
         let parts =
             Parts { site: &site, instruction: &instruction, displaced: &displaced, on, guarded: true };
-        let made = stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= MOST_BYTES)?;
+        let made = stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= layout::MOST_STUB)?;
         let jump = stub::jump_bytes(pc, stub::entry(at), length)?;
         space.write(at, &made.code).ok()?;
         space.add_copies(made.copies);

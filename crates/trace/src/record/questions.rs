@@ -11,7 +11,7 @@ use super::analysis::Candidate;
 use super::layout::{ask, how, stop};
 use super::service::Service;
 use super::space::{Jump, Space};
-use super::stub::{self, MOST_BYTES, Parts};
+use super::stub::{self, Parts};
 use super::{RecordError, layout, process, site};
 use crate::code::Operation;
 use crate::events::{Site, TracedFile};
@@ -86,31 +86,15 @@ impl Service<'_> {
 
     // The site of an instruction that has touched a file.
     fn make_site(&mut self, thread: u32, pc: u64) -> Option<layout::Site> {
-        let loads = self.options.loads;
         let space = self.space(thread)?;
         let bytes = space.code(pc, 15);
         let (instruction, mut site) = site::decode(&bytes, pc, &mut InstructionInfoFactory::new());
         let origin = space.origin(pc);
         let length = usize::from(site.length);
-        let _ = loads;
         if site.how == how::STUB || (how::MOVS..=how::SCAS).contains(&site.how) || needs_stub(site.how) {
-            let (near, anywhere) = (space.room(pc, MOST_BYTES), u64::MAX);
-            let _ = anywhere;
-            match near.and_then(|at| {
-                Some((
-                    at,
-                    stub::assemble(
-                        &Parts {
-                            site: &site,
-                            instruction: &instruction,
-                            displaced: &[],
-                            on: None,
-                            guarded: false,
-                        },
-                        at,
-                    )?,
-                ))
-            }) {
+            let parts =
+                Parts { site: &site, instruction: &instruction, displaced: &[], on: None, guarded: false };
+            match space.distant_room().and_then(|at| Some((at, stub::assemble(&parts, at)?))) {
                 Some((at, made)) if space.write(at, &made.code).is_ok() => {
                     (site.run, site.after, site.borrowed) = (made.run, made.after, made.borrowed);
                     space.add_copies(made.copies);
@@ -160,7 +144,7 @@ impl Service<'_> {
         let found = self.candidates(thread, start, length);
         let Some(space) = self.space(thread) else { return (0, 0) };
         space.forget(start, start + length);
-        let size = (found.len() as u64 * MOST_BYTES + SPARE).next_multiple_of(4096);
+        let size = (found.len() as u64 * layout::MOST_STUB + SPARE).next_multiple_of(4096);
         match space.gap(start, size) {
             Ok(Some(at)) => (at, size),
             _ => (0, 0),
@@ -357,13 +341,13 @@ fn install(
     room: Option<(Vec<Instruction>, Option<u64>)>,
 ) -> io::Result<()> {
     let full = || io::Error::other("no room for a stub");
-    let at = space.room(site.pc, MOST_BYTES).ok_or_else(full)?;
+    let at = space.room(site.pc, layout::MOST_STUB).ok_or_else(full)?;
     let room = room.filter(|_| site.how == how::STUB);
     let jumps = room.is_some();
     let (displaced, on) = room.unwrap_or_default();
     let parts = Parts { site, instruction, displaced: &displaced, on, guarded: false };
     let made =
-        stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= MOST_BYTES).ok_or_else(full)?;
+        stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= layout::MOST_STUB).ok_or_else(full)?;
     space.write(at, &made.code)?;
     space.add_copies(made.copies);
     (site.run, site.after) = (made.run, made.after);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use iced_x86::Instruction;
 
 use super::analysis::Analysis;
-use super::layout::Site;
+use super::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
 use super::process;
 use super::stub::Copied;
 
@@ -72,7 +72,7 @@ impl Space {
         Ok(Self {
             process,
             memory: process::memory(process)?,
-            arenas: Vec::new(),
+            arenas: vec![Arena { start: STUBS, end: STUBS + STUBS_SIZE, free: STUBS }],
             copies: BTreeMap::new(),
             replaced: BTreeMap::new(),
             jumps: BTreeMap::new(),
@@ -175,6 +175,14 @@ impl Space {
         let arena = self.arenas.iter_mut().find(fits)?;
         let at = arena.free;
         arena.free = (at + size).next_multiple_of(16).min(arena.end);
+        Some(at)
+    }
+
+    /// Room for a stub that no jump leads to.
+    pub(super) fn distant_room(&mut self) -> Option<u64> {
+        let arena = self.arenas.first_mut().filter(|arena| arena.end - arena.free >= MOST_STUB)?;
+        let at = arena.free;
+        arena.free = at + MOST_STUB;
         Some(at)
     }
 

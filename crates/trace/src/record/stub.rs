@@ -42,9 +42,6 @@ pub(super) struct Copied {
     pub(super) on: u64,
 }
 
-/// Bytes of a stub at most.
-pub(super) const MOST_BYTES: u64 = 448;
-
 // A field of the thread's block.
 fn own(field: usize) -> MemoryOperand {
     MemoryOperand::new(Register::None, Register::None, 1, field as i64, 8, false, Register::GS)
@@ -350,6 +347,18 @@ fn iced_error() -> iced_x86::IcedError {
 /// The same instruction, with its address in a register.
 fn with_address(instruction: &Instruction, borrowed: Register) -> Instruction {
     let mut copy = *instruction;
+    copy.set_code(match instruction.code() {
+        // Those that have their address in the instruction have no room for a register.
+        Code::Mov_AL_moffs8 => Code::Mov_r8_rm8,
+        Code::Mov_AX_moffs16 => Code::Mov_r16_rm16,
+        Code::Mov_EAX_moffs32 => Code::Mov_r32_rm32,
+        Code::Mov_RAX_moffs64 => Code::Mov_r64_rm64,
+        Code::Mov_moffs8_AL => Code::Mov_rm8_r8,
+        Code::Mov_moffs16_AX => Code::Mov_rm16_r16,
+        Code::Mov_moffs32_EAX => Code::Mov_rm32_r32,
+        Code::Mov_moffs64_RAX => Code::Mov_rm64_r64,
+        code => code,
+    });
     copy.set_memory_base(borrowed);
     copy.set_memory_index(Register::None);
     copy.set_memory_index_scale(1);

@@ -24,7 +24,7 @@ impl Maker {
             M::Xlatb => {
                 let target = self.target(256);
                 self.set(Register::RBX, target);
-                Some(vec![Instruction::with(code)].into_iter().map(xlat).collect())
+                Some(vec![xlat()])
             }
             M::Maskmovdqu | M::Vmaskmovdqu => {
                 let target = self.target(16);
@@ -324,7 +324,9 @@ fn register(made: &mut Instruction, index: u32, register: Register) {
     made.set_op_register(index, register);
 }
 
-fn xlat(mut made: Instruction) -> Instruction {
+fn xlat() -> Instruction {
+    let mut made = Instruction::default();
+    made.set_code(Code::Xlat_m8);
     made.set_op0_kind(OpKind::Memory);
     made.set_memory_base(Register::RBX);
     made.set_memory_index(Register::AL);
