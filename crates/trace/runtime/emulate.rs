@@ -150,6 +150,35 @@ fn pop(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
     value
 }
 
+fn selector(which: u8) -> u64 {
+    let value: u64;
+    // SAFETY: it reads a register.
+    unsafe {
+        match which {
+            1 => core::arch::asm!("mov {:e}, fs", out(reg) value, options(nomem, nostack, preserves_flags)),
+            _ => core::arch::asm!("mov {:e}, gs", out(reg) value, options(nomem, nostack, preserves_flags)),
+        }
+    }
+    value
+}
+
+// As in Intel SDM volume 2A, "ENTER".
+fn enter(block: &mut Block, site: &Site, registers: &mut Registers) {
+    let mut above = registers.get(register::RBP);
+    push(block, site, registers, above);
+    let frame = registers.get(register::RSP);
+    for _ in 1..site.operand {
+        above = above.wrapping_sub(8);
+        let value = load(block, site, above, 8);
+        push(block, site, registers, value);
+    }
+    if site.operand > 0 {
+        push(block, site, registers, frame);
+    }
+    registers.set(register::RBP, frame);
+    registers.set(register::RSP, registers.get(register::RSP).wrapping_sub(site.immediate));
+}
+
 /// Whether an instruction is to be executed here instead of in a stub.
 pub fn is_here(site: &Site, registers: &Registers) -> bool {
     match site.how {
@@ -158,12 +187,15 @@ pub fn is_here(site: &Site, registers: &Registers) -> bool {
             state().touches(stack.wrapping_sub(8), 16)
         }
         how::PUSH..=how::POP_FLAGS | how::XLAT | how::GATHER | how::SCATTER | how::MASKED_MOVE => true,
+        how::PUSH_SEGMENT | how::ENTER => true,
         _ => false,
     }
 }
 
-/// Executes it.
-pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
+/// Executes it. Where memory cannot be accessed, it does not return: see [`crate::entry::guarded`].
+pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
+    // SAFETY: those of a signal's frame.
+    let registers = &mut unsafe { Registers::at(registers) };
     let next = registers.get(register::RIP) + u64::from(site.length);
     registers.set(register::RIP, next);
     let size = u64::from(site.size);
@@ -178,6 +210,8 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
                 if site.operand == register::NONE { site.immediate } else { registers.of(site.operand) };
             push(block, site, registers, value);
         }
+        how::PUSH_SEGMENT => push(block, site, registers, selector(site.operand)),
+        how::ENTER => enter(block, site, registers),
         how::PUSH_FLAGS => {
             let flags = registers.get(register::FLAGS) & 0xfc_ffff;
             push(block, site, registers, flags);
@@ -194,7 +228,8 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
             let (old, new) = (registers.get(register::FLAGS), pop(block, site, registers));
             // What a program may change.
             const FREE: u64 = 0x24_0dd5 | 0x4_0000;
-            registers.set(register::FLAGS, old & !FREE | new & FREE);
+            let free = if site.element == 2 { FREE & 0xffff } else { FREE };
+            registers.set(register::FLAGS, old & !free | new & free);
         }
         how::POP_MEMORY => {
             // The address is computed with the stack pointer behind the value (Intel SDM volume 2B, "POP").

@@ -89,6 +89,25 @@ global_asm!(
     "mov r12, [r12 + {start} + 32]",
     "xor eax, eax",
     "jmp rcx",
+    // Executes an instruction in our code, and returns whether that has failed: a handler then goes on at
+    // `guard_failed`.
+    ".global guarded",
+    "guarded:",
+    "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15",
+    "sub rsp, 8",
+    "mov gs:[{guard}], rsp",
+    "call {execute}",
+    "xor eax, eax",
+    "2:",
+    "mov qword ptr gs:[{guard}], 0",
+    "add rsp, 8",
+    "pop r15", "pop r14", "pop r13", "pop r12", "pop rbp", "pop rbx",
+    "ret",
+    ".global guard_failed",
+    "guard_failed:",
+    "mov rsp, gs:[{guard}]",
+    "mov eax, 1",
+    "jmp 2b",
     // Ends a thread whose stacks lie at rdi, of rsi bytes.
     ".global end_thread",
     "end_thread:",
@@ -104,6 +123,8 @@ global_asm!(
     "begin:",
     "call {start_process}",
     "int3",
+    execute = sym crate::emulate::execute,
+    guard = const core::mem::offset_of!(crate::layout::Block, guard),
     enter = sym crate::stubs::enter,
     leave = sym crate::stubs::leave,
     born = sym crate::threads::born,
@@ -114,6 +135,8 @@ global_asm!(
 unsafe extern "C" {
     pub fn stub_enter();
     pub fn stub_leave();
+    pub fn guarded(block: *mut crate::layout::Block, site: *const crate::layout::Site, registers: *mut u64) -> bool;
+    pub fn guard_failed();
     pub fn restorer();
     pub fn clone_thread(flags: u64, stack: u64, parent: u64, child: u64, block: u64, number: u64) -> u64;
     pub fn end_thread(stack: u64, size: u64, status: u64) -> !;

@@ -1,5 +1,6 @@
 //! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
 
+use crate::entry::{guard_failed, guarded};
 use crate::layout::{Block, Site, how, register, what};
 use crate::ring::{block, is_mine, lock, unlock};
 use crate::signals::{Info, deliver, finish_stepping, registers_of};
@@ -15,6 +16,10 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
     let mut registers = registers_of(frame);
     let pc = registers.get(register::RIP);
+    if info.code > 0 && block.guard != 0 {
+        block.failed = [signal, info.code as u64, program(info.address())];
+        return registers.set(register::RIP, guard_failed as *const () as u64);
+    }
     if info.code > 0 && is_mine(block) && block.open != 0 {
         inside(block, info, &mut registers);
         return deliver(signal, info, frame);
@@ -26,7 +31,13 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
             let wanted = if site.writes != 0 { sys::PROT_WRITE } else { sys::PROT_READ };
             if u64::from(region.protection) & wanted != 0 {
                 registers.set(register::RIP, site.pc);
-                return go(block, site, &mut registers);
+                if go(block, site, &mut registers) {
+                    let [signal, code, address] = block.failed;
+                    (info.signal, info.code) = (signal as i32, code as i32);
+                    info.set_address(address);
+                    deliver(signal, info, frame);
+                }
+                return;
             }
         }
         unlock();
@@ -49,11 +60,14 @@ fn inside(block: &mut Block, info: &mut Info, registers: &mut Registers) {
         }
         registers.set(register::RIP, site.pc);
     }
-    if state().region(alias(info.address())).is_some() {
-        info.set_address(alias(info.address()));
-    }
+    info.set_address(program(info.address()));
     block.open = 0;
     unlock();
+}
+
+// An address as the program has it.
+fn program(address: u64) -> u64 {
+    if state().region(alias(address)).is_some() { alias(address) } else { address }
 }
 
 /// SIGTRAP.
@@ -71,7 +85,9 @@ pub extern "C" fn on_trap(signal: u64, info: &mut Info, frame: *mut u64) {
             if site.what == what::LOCKED {
                 count(block, site);
             }
-            return go(block, site, &mut registers);
+            // What was replaced needs no more than a copy.
+            let _ = go(block, site, &mut registers);
+            return;
         }
         unlock();
     }
@@ -85,8 +101,9 @@ fn count(block: &Block, site: &Site) {
     unsafe { *place.add(site.id as usize) += 1 };
 }
 
-// Executes the program's instruction in its place. The caller holds the lock.
-fn go(block: &mut Block, site: &Site, registers: &mut Registers) {
+// Executes the program's instruction in its place. Returns whether it has failed, as `failed` of the block says. The
+// caller holds the lock.
+fn go(block: &mut Block, site: &Site, registers: &mut Registers) -> bool {
     match site.what {
         what::SFENCE | what::MFENCE => {
             fence(block, site);
@@ -104,8 +121,19 @@ fn go(block: &mut Block, site: &Site, registers: &mut Registers) {
             crate::questions::give_up(crate::layout::stop::INSTRUCTION, site.pc, 0);
         }
         _ if emulate::is_here(site, registers) => {
-            emulate::execute(block, site, registers);
+            let mut before = [0; 18];
+            for (at, one) in before.iter_mut().enumerate() {
+                *one = registers.get(at);
+            }
+            // SAFETY: the block, the site and the registers outlive the call.
+            let failed = unsafe { guarded(block, site, registers.first()) };
+            if failed {
+                for (at, one) in before.into_iter().enumerate() {
+                    registers.set(at, one);
+                }
+            }
             unlock();
+            return failed;
         }
         _ => {
             if site.how == how::MASKED {
@@ -119,6 +147,7 @@ fn go(block: &mut Block, site: &Site, registers: &mut Registers) {
             }
         }
     }
+    false
 }
 
 fn skip(site: &Site, registers: &mut Registers) {

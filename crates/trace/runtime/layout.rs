@@ -235,6 +235,10 @@ pub struct Block {
     pub signal_stack: [u64; 3],
     /// Ours.
     pub own_signal_stack: [u64; 3],
+    /// The stack pointer of [`crate::entry::guarded`] while it executes something that may fail, or 0.
+    pub guard: u64,
+    /// How it failed: the signal's number, its code, its address.
+    pub failed: [u64; 3],
     /// Registers for a thread that starts.
     pub start: [u64; 18],
     /// Questions.
@@ -309,6 +313,10 @@ pub mod how {
     pub const NOT: u8 = 24;
     /// `maskmovdqu` and its kin, whose address is always in `rdi`.
     pub const MASKED_MOVE: u8 = 25;
+    /// `push` of `fs` or `gs`, as `operand` says (1 or 2).
+    pub const PUSH_SEGMENT: u8 = 26;
+    /// `enter`: `operand` is the level, `immediate` the room below the frame.
+    pub const ENTER: u8 = 27;
 }
 
 /// What a compare-exchange or another condition has to do with the store.

@@ -16,6 +16,11 @@ impl Registers {
         Self(first)
     }
 
+    /// Where they are.
+    pub const fn first(&self) -> *mut u64 {
+        self.0
+    }
+
     pub fn get(&self, register: usize) -> u64 {
         // SAFETY: there are 18 of them.
         unsafe { *self.0.add(register) }

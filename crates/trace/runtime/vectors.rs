@@ -24,6 +24,12 @@ impl Saved {
         self.0.wrapping_add(offset as usize)
     }
 
+    // A byte of an MMX register.
+    fn small(&self, number: u8, at: usize) -> u64 {
+        // SAFETY: the kernel's frame.
+        unsafe { self.0.add(32 + 16 * number as usize + at).read().into() }
+    }
+
     // Where 16, 32 or 64 bytes of a vector go on from byte `at`, and which part of the state that is.
     fn vector(&self, number: u8, at: usize) -> (*mut u8, u32) {
         let number = number as usize;
@@ -88,8 +94,16 @@ pub fn mask(site: &Site, registers: &Registers) -> u64 {
         return if site.mask == 0 { all } else { saved.mask(site.mask) & all };
     }
     let size = site.element as usize;
+    if is_small(site) {
+        return (0..8).map(|at| saved.small(site.mask, at) >> 7 << at).sum();
+    }
     let sign = |at: usize| saved.element(site.mask, at * size + size - 1, 1) >> 7;
     (0..count as usize).map(|at| sign(at) << at).sum()
+}
+
+// `maskmovq`, whose registers are those of x87.
+const fn is_small(site: &Site) -> bool {
+    site.how == how::MASKED_MOVE && site.elements == 8
 }
 
 /// Records the elements that a masked store has stored.
@@ -135,7 +149,10 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
             unsafe { core::ptr::copy_nonoverlapping(place as *const u8, (&raw mut value).cast(), size) };
             saved.set(site.operand, at * size, size, value);
         } else {
-            let value = saved.element(site.operand, at * size, size);
+            let value = match is_small(site) {
+                true => saved.small(site.operand, at),
+                false => saved.element(site.operand, at * size, size),
+            };
             // SAFETY: as above.
             unsafe { core::ptr::copy_nonoverlapping((&raw const value).cast(), place as *mut u8, size) };
             if site.how == how::MASKED_MOVE {

@@ -1,7 +1,7 @@
 //! What an instruction does to memory, in the words of the runtime.
 
 use iced_x86::{
-    Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+    Code, Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
 };
 use ringfence_persist::Flush;
 
@@ -54,6 +54,11 @@ pub(super) fn describe(instruction: &Instruction, info: &InstructionInfo) -> Sit
     };
     address(&mut site, instruction);
     special(&mut site, instruction);
+    let explicit = (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory);
+    if site.how == how::STUB && !explicit && (reads || writes) {
+        // A copy would access what the program's does.
+        site.how = how::NOT;
+    }
     site
 }
 
@@ -151,7 +156,11 @@ fn special(site: &mut Site, instruction: &Instruction) {
         M::Cmpsb | M::Cmpsw | M::Cmpsq => string(site, instruction, how::CMPS),
         M::Cmpsd if instruction.is_string_instruction() => string(site, instruction, how::CMPS),
         M::Scasb | M::Scasw | M::Scasd | M::Scasq => string(site, instruction, how::SCAS),
-        M::Insb | M::Insw | M::Insd | M::Outsb | M::Outsw | M::Outsd | M::Enter => site.how = how::NOT,
+        M::Enter if instruction.code() == Code::Enterq_imm16_imm8 => {
+            (site.element, site.how) = (8, how::ENTER);
+            (site.immediate, site.operand) = (instruction.immediate(0), instruction.immediate8_2nd() & 31);
+        }
+        M::Movsd | M::Cmpsd if !instruction.is_string_instruction() => masked(site, instruction, memory),
         M::Push => {
             site.element = element;
             if memory {
@@ -162,7 +171,8 @@ fn special(site: &mut Site, instruction: &Instruction) {
                 if instruction.op0_kind() != OpKind::Register {
                     site.immediate = instruction.immediate(0);
                 } else if site.operand == register::NONE {
-                    site.how = how::NOT;
+                    site.how = how::PUSH_SEGMENT;
+                    site.operand = if instruction.op0_register() == Register::FS { 1 } else { 2 };
                 }
             }
         }
@@ -175,10 +185,8 @@ fn special(site: &mut Site, instruction: &Instruction) {
                 _ => how::POP,
             };
         }
-        M::Pushfq | M::Popfq => {
-            site.element = 8;
-            site.how = if instruction.mnemonic() == M::Pushfq { how::PUSH_FLAGS } else { how::POP_FLAGS };
-        }
+        M::Pushfq | M::Pushf => (site.element, site.how) = (element, how::PUSH_FLAGS),
+        M::Popfq | M::Popf => (site.element, site.how) = (element, how::POP_FLAGS),
         M::Call => {
             (site.element, site.size) = (8, 8);
             match instruction.op0_kind() {
@@ -186,18 +194,19 @@ fn special(site: &mut Site, instruction: &Instruction) {
                 OpKind::Register => {
                     (site.how, site.operand) = (how::CALL_REGISTER, number(instruction.op0_register()))
                 }
-                OpKind::Memory => site.how = how::CALL_MEMORY,
+                OpKind::Memory if instruction.code() == Code::Call_rm64 => site.how = how::CALL_MEMORY,
                 _ => site.how = how::NOT,
             }
         }
-        M::Jmp if memory => site.how = how::JUMP_MEMORY,
-        M::Ret => {
+        M::Jmp if instruction.code() == Code::Jmp_rm64 => site.how = how::JUMP_MEMORY,
+        M::Jmp => site.how = how::NOT,
+        M::Ret if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
             (site.element, site.how) = (8, how::RETURN);
             if instruction.op_count() > 0 {
                 site.immediate = instruction.immediate(0);
             }
         }
-        M::Leave => (site.element, site.how) = (8, how::LEAVE),
+        M::Leave if instruction.code() == Code::Leaveq => (site.element, site.how) = (8, how::LEAVE),
         M::Xlatb => site.how = how::XLAT,
         M::Bt | M::Bts | M::Btr | M::Btc if memory && instruction.op1_kind() == OpKind::Register => {
             site.how = how::BIT;
@@ -211,8 +220,16 @@ fn special(site: &mut Site, instruction: &Instruction) {
             site.mask = instruction.op_register(first + 1).number() as u8;
             (site.element, site.elements, site.reads, site.writes) = (1, 16, 0, 1);
         }
-        M::Maskmovq
-        | M::Movdir64b
+        M::Maskmovq => {
+            (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+            site.operand = instruction.op1_register().number() as u8;
+            site.mask = instruction.op2_register().number() as u8;
+            (site.element, site.elements, site.reads, site.writes) = (1, 8, 0, 1);
+        }
+        // Ours lies in `gs`.
+        M::Lgs => site.how = how::NOT,
+        M::Mov if instruction.op0_register() == Register::GS => site.how = how::NOT,
+        M::Movdir64b
         | M::Enqcmd
         | M::Enqcmds
         | M::Clzero

@@ -63,7 +63,7 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
 
 /// What a recording stops at.
 pub fn refused(mnemonic: Mnemonic) -> bool {
-    matches!(mnemonic, Mnemonic::Clzero | Mnemonic::Maskmovq | Mnemonic::Enter)
+    matches!(mnemonic, Mnemonic::Clzero)
 }
 
 fn accesses_memory(code: Code) -> bool {

@@ -61,6 +61,15 @@ fn compare(seed: u64, count: usize, most: u64) {
     let executor = Executor::new();
     let made = sequences(seed, count, most, &all);
     executor.write(&made);
+    if let Ok(only) = std::env::var("ONLY") {
+        let at: usize = only.parse().expect("a number");
+        let bytes: Vec<String> = made[at].code.iter().map(|byte| format!("{byte:02x}")).collect();
+        println!("at {:#x}: {:?}\n{}", made[at].at, made[at].forms, bytes.join(" "));
+        let native = executor.natively(at, 1);
+        let (_, recorded, _) = executor.recorded(at, 1, std::env::var("LOADS").is_ok());
+        println!("{}", difference(&executor, &made[at], at, std::env::var("LOADS").is_ok(), [&native[0], &recorded[0]]));
+        return;
+    }
     let native = executor.natively(0, count);
     let failed = native.iter().filter(|one| one.failed[0] != 0).count();
     println!("{} forms, {count} sequences, {failed} of them fail", all.len());

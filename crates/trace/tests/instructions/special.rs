@@ -19,14 +19,14 @@ impl Maker {
             return Some(self.string(code));
         }
         Some(match code.mnemonic() {
-            M::Push | M::Pop | M::Pushf | M::Pushfq | M::Popf | M::Popfq | M::Leave => self.stack(code),
+            M::Push | M::Pop | M::Pushf | M::Pushfq | M::Popf | M::Popfq | M::Leave | M::Enter => self.stack(code),
             M::Call | M::Jmp | M::Ret => self.branch(code),
             M::Xlatb => {
                 let target = self.target(256);
                 self.set(Register::RBX, target);
                 Some(vec![xlat()])
             }
-            M::Maskmovdqu | M::Vmaskmovdqu => {
+            M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu => {
                 let target = self.target(16);
                 self.set(Register::RDI, target);
                 self.operands(code).map(|(mut made, _)| {
@@ -123,6 +123,13 @@ impl Maker {
     fn stack(&mut self, code: Code) -> Made {
         let stack = self.use_stack();
         match code.mnemonic() {
+            Mnemonic::Enter => {
+                let from = self.target(8);
+                self.set(Register::RBP, from);
+                let (size, level) = (self.random.below(200), self.random.below(35));
+                let level = if self.random.once_in(2) { 0 } else { level };
+                return Some(vec![Instruction::with2(code, size as u32, level as u32).ok()?]);
+            }
             Mnemonic::Popf | Mnemonic::Popfq => {
                 // All that a program may set but the flags that trap, nest or check alignment.
                 let flags = self.random.next() & 0x20_0cd5 | 0x202;
