@@ -34,7 +34,7 @@ pub struct Census {
     /// Compare with this older build, function by function
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
-    /// List functions with only locked or lfence, too; every place of a trace
+    /// List every function, and every place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON
