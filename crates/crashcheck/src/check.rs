@@ -63,7 +63,7 @@ impl Check {
             lint.price(&self.prices);
             lint.name = self.names.of(lint.bytes.start).filter(|_| !lint.bytes.is_empty());
         }
-        report.lints.sort_by_key(|lint| (lint.rule, lint.at.file(), lint.at.line(), lint.at.column()));
+        report.lints.sort_by_key(|lint| (lint.rule, lint.at));
         if report.violation.is_some() {
             shrink::shrink(self, program, recovery, events, &mut report);
         }

@@ -4,7 +4,35 @@ use std::fmt;
 use std::panic::Location;
 
 /// A place in the source.
-pub(crate) type At = &'static Location<'static>;
+pub(crate) type Source = &'static Location<'static>;
+
+/// A place in a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum At {
+    /// Of a program over [`ringfence_persist::Memory`]: where it asked for something.
+    Source(&'static Location<'static>),
+    /// Of a recorded program: an instruction, by a number that the recording gives a meaning.
+    Site(u32),
+}
+
+impl At {
+    /// The place in the source, of a program that has one.
+    pub fn source(self) -> Option<&'static Location<'static>> {
+        match self {
+            At::Source(source) => Some(source),
+            At::Site(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Source(source) => write!(f, "{}:{}", source.file(), source.line()),
+            At::Site(number) => write!(f, "site {number}"),
+        }
+    }
+}
 
 /// Bytes that a word store writes; smaller and larger stores are made of such.
 pub const WORD: usize = 8;
@@ -62,7 +90,7 @@ pub enum Kind {
 pub struct Event {
     /// What it does.
     pub kind: Kind,
-    /// The line of source that asked for it.
+    /// Who asked for it.
     pub at: At,
 }
 

@@ -1,7 +1,7 @@
 //! What would fix a violation: one more flush, fence, or both, right behind an operation of the source; rarely
 //! behind several. What that makes needless is left out.
 
-use crate::event::{At, Kind};
+use crate::event::{At, Kind, Source};
 use crate::profile::Profile;
 use std::fmt;
 
@@ -111,7 +111,7 @@ pub(crate) struct InRecovery {
     pub fences: usize,
     pub acknowledged: usize,
     /// Where recovery read what was not there.
-    pub read: Option<At>,
+    pub read: Option<Source>,
 }
 
 impl Fix {
@@ -122,12 +122,20 @@ impl Fix {
 
     /// All places in the source behind which instructions are missing.
     pub fn places(&self) -> impl Iterator<Item = &'static std::panic::Location<'static>> {
-        self.edits.into_iter().flatten().filter(|edit| edit.added().is_some()).map(|edit| edit.at)
+        self.edits
+            .into_iter()
+            .flatten()
+            .filter(|edit| edit.added().is_some())
+            .filter_map(|edit| edit.at.source())
     }
 
     /// The flushes and fences that are needless then, and left out.
     pub fn left_out(&self) -> impl Iterator<Item = &'static std::panic::Location<'static>> {
-        self.edits.into_iter().flatten().filter(|edit| edit.added().is_none()).map(|edit| edit.at)
+        self.edits
+            .into_iter()
+            .flatten()
+            .filter(|edit| edit.added().is_none())
+            .filter_map(|edit| edit.at.source())
     }
 
     /// Whether a change of recovery may be the smaller one: the fix adds more fences than there are
@@ -158,7 +166,7 @@ impl Edit {
             Change::Add(_) => write!(f, "put {fence_name} right after"),
             Change::LeaveOut => write!(f, "leave out"),
         }?;
-        write!(f, " the {name} at {}:{}", at.file(), at.line())
+        write!(f, " the {name} at {at}")
     }
 }
 

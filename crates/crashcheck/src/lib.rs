@@ -62,10 +62,10 @@ mod watch;
 mod ways;
 
 pub use check::check;
-pub use event::{Event, Kind, WORD, Write};
+pub use event::{At, Event, Kind, WORD, Write};
 pub use fate::Fate;
 pub use fix::Fix;
-pub use lint::{BLOCK, Lint, Rule};
+pub use lint::{BLOCK, Lint, Lints, Rule};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use question::Check;

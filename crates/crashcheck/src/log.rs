@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, Hasher};
 
 use rustc_hash::FxBuildHasher;
 
-use crate::event::{At, Event, Kind, WORD, Write};
+use crate::event::{At, Event, Kind, Source, WORD, Write};
 use crate::past::{Read, What};
 
 /// One operation, and where in the source it was asked for. Three words, since a run may do millions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
-    pub at: At,
+    pub at: Source,
     // The verb, a mask or a length, and a word, a line or a place in memory.
     what: u64,
     // What is stored or marked; what a load found, which is not part of what was asked for.
@@ -76,13 +76,13 @@ const PLACE: u32 = 48;
 
 impl Step {
     #[inline]
-    fn new(at: At, verb: Verb, mask: u8, place: usize, arg: u64) -> Self {
+    fn new(at: Source, verb: Verb, mask: u8, place: usize, arg: u64) -> Self {
         let place = place as u64 & ((1 << PLACE) - 1);
         Self { at, what: (verb as u64) << 56 | u64::from(mask) << PLACE | place, arg }
     }
 
     #[inline]
-    pub(crate) fn event(kind: Kind, at: At) -> Self {
+    pub(crate) fn event(kind: Kind, at: Source) -> Self {
         let write = |verb, Write { word, bytes, mask }: Write| {
             Self::new(at, verb, mask, word, u64::from_le_bytes(bytes))
         };
@@ -101,7 +101,7 @@ impl Step {
     }
 
     #[inline]
-    pub(crate) fn load(from: usize, len: usize, at: At) -> Self {
+    pub(crate) fn load(from: usize, len: usize, at: Source) -> Self {
         match len {
             0..=WORD => Self::new(at, Verb::Load, len as u8, from, 0),
             _ => Self::new(at, Verb::LoadMany, 0, from, len as u64),
@@ -109,7 +109,7 @@ impl Step {
     }
 
     /// A question for a checksum: of bytes from `from` on, and with all the rest of it as one number.
-    pub(crate) fn verify(from: usize, rest: u64, at: At) -> Self {
+    pub(crate) fn verify(from: usize, rest: u64, at: Source) -> Self {
         Self::new(at, Verb::Verify, 0, from, rest)
     }
 
@@ -153,7 +153,7 @@ pub(crate) fn told(steps: &[Step]) -> (Vec<Event>, Vec<Read>) {
     let (mut events, mut reads) = (Vec::new(), Vec::new());
     for step in steps {
         match step.told() {
-            Ok(kind) => events.push(Event { kind, at: step.at }),
+            Ok(kind) => events.push(Event { kind, at: At::Source(step.at) }),
             Err(what) => reads.push(Read { at: step.at, events: events.len(), what }),
         }
     }

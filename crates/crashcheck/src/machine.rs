@@ -11,7 +11,7 @@ use ringfence_persist::{Memory, checksum};
 use rustc_hash::FxBuildHasher;
 
 use crate::bytes::{Bytes, bits, words_in};
-use crate::event::{At, Kind, WORD, Write};
+use crate::event::{At, Kind, Source, WORD, Write};
 use crate::fix::{Added, Change, Op};
 use crate::log::Step;
 use crate::past::{Read, What};
@@ -95,15 +95,15 @@ impl Machine {
     }
 
     // On no bytes at all: nothing happens, and not for ever.
-    fn pass(&self, kind: Kind, at: At) {
+    fn pass(&self, kind: Kind, at: Source) {
         self.0.borrow_mut().step(Step::event(kind, at), 1);
     }
 
-    fn record(&self, kind: Kind, at: At) {
+    fn record(&self, kind: Kind, at: Source) {
         self.0.borrow_mut().record(kind, at);
     }
 
-    fn write(&self, at: usize, bytes: &[u8], kind: impl Fn(Write) -> Kind, caller: At) {
+    fn write(&self, at: usize, bytes: &[u8], kind: impl Fn(Write) -> Kind, caller: Source) {
         let run = &mut *self.0.borrow_mut();
         let mut rest = bytes;
         for (word, within) in words_in(&(at..at + bytes.len())) {
@@ -157,23 +157,23 @@ impl Machine {
     }
 
     // Whether somebody asks to have it tried without this operation.
-    fn left_out(&self, op: Op, at: At) -> bool {
+    fn left_out(&self, op: Op, at: Source) -> bool {
         let run = self.0.borrow();
-        run.edits.iter().any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, at))
+        run.edits.iter().any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, At::Source(at)))
     }
 
     // What somebody asks to have tried right behind an operation.
-    fn edited(&self, op: Op, range: Range<usize>, at: At) {
+    fn edited(&self, op: Op, range: Range<usize>, at: Source) {
         let run = &mut *self.0.borrow_mut();
         if let Some(places) = &run.at_once
             && let Some(added) = op.at_once(run.profile)
         {
-            places.borrow_mut().insert((op, at));
+            places.borrow_mut().insert((op, At::Source(at)));
             run.add(added, &range, at);
         }
         for number in 0..run.edits.len() {
             let edit = run.edits[number];
-            if let Some(added) = edit.added().filter(|_| edit.concerns(op, at)) {
+            if let Some(added) = edit.added().filter(|_| edit.concerns(op, At::Source(at))) {
                 run.add(added, &range, at);
             }
         }
@@ -188,7 +188,7 @@ fn assert_within(at: usize, len: usize, all: usize) {
 
 impl Run {
     #[inline]
-    fn note(&mut self, at: At, what: impl FnOnce() -> What) {
+    fn note(&mut self, at: Source, what: impl FnOnce() -> What) {
         let events = self.events.len();
         // Nobody follows a story any longer, and an endless one would fill memory.
         if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < 10_000) {
@@ -196,7 +196,7 @@ impl Run {
         }
     }
 
-    fn add(&mut self, added: Added, range: &Range<usize>, at: At) {
+    fn add(&mut self, added: Added, range: &Range<usize>, at: Source) {
         if added.flush {
             for line in range.start / 64..range.end.div_ceil(64) {
                 let flush = if added.strong { Kind::Flush(line) } else { self.flush(line) };

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::event::{At, Event};
+use crate::event::{Event, Source};
 
 /// A run that is over.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct Ended {
 /// Something that a run read, and where: told in stories.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    pub at: At,
+    pub at: Source,
     /// So many instructions of the run came before it.
     pub events: usize,
     pub what: What,

@@ -109,8 +109,7 @@ impl Report {
             }
             first.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
             if !rest.is_empty() {
-                let places: Vec<String> =
-                    rest.iter().map(|lint| format!("{}:{}", lint.at.file(), lint.at.line())).collect();
+                let places: Vec<String> = rest.iter().map(|lint| lint.at.to_string()).collect();
                 writeln!(f, "... {} at {} more places: {}", first[0].rule, rest.len(), places.join(", "))?;
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::event::At;
+use crate::event::Source;
 use crate::log::Log;
 
 /// What is wrong.
@@ -63,8 +63,8 @@ pub(crate) enum Stop {
 pub(crate) struct Unfenced {
     pub start: usize,
     pub len: usize,
-    pub at: At,
-    pub stored: At,
+    pub at: Source,
+    pub stored: Source,
 }
 
 /// What a run that is stopped is unwound with.

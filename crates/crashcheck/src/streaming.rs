@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::event::{At, Kind};
+use crate::event::{Kind, Source};
 
 /// Ranges of bytes that do not meet: where each begins, its end, and who stored it first.
 #[derive(Debug, Default)]
-pub(crate) struct Streaming(BTreeMap<usize, (usize, At)>);
+pub(crate) struct Streaming(BTreeMap<usize, (usize, Source)>);
 
 impl Streaming {
-    pub(crate) fn stored(&mut self, range: Range<usize>, at: At) {
+    pub(crate) fn stored(&mut self, range: Range<usize>, at: Source) {
         if range.is_empty() {
             return;
         }
@@ -41,7 +41,7 @@ impl Streaming {
 
     /// Who stored some of these bytes and has not fenced since.
     #[inline]
-    pub(crate) fn meets(&self, range: &Range<usize>) -> Option<At> {
+    pub(crate) fn meets(&self, range: &Range<usize>) -> Option<Source> {
         if self.0.is_empty() {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use crate::event::At;
+use crate::event::Source;
 
 /// A place in the source, or none, that one thread notes and another looks at.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct LastAt(AtomicPtr<Location<'static>>);
 
 impl LastAt {
     #[inline]
-    pub(crate) fn note(&self, at: At) {
+    pub(crate) fn note(&self, at: Source) {
         self.0.store(std::ptr::from_ref(at).cast_mut(), Relaxed);
     }
 
@@ -19,7 +19,7 @@ impl LastAt {
         self.0.store(std::ptr::null_mut(), Relaxed);
     }
 
-    pub(crate) fn get(&self) -> Option<At> {
+    pub(crate) fn get(&self) -> Option<Source> {
         let last = self.0.load(Relaxed);
         // SAFETY: null, or made of a reference that is valid for ever, to something that never changes.
         unsafe { last.as_ref() }

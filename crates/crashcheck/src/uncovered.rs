@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::bytes::Bytes;
-use crate::event::{At, WORD};
+use crate::event::{Source, WORD};
 use crate::lint::{self, Lint};
 use crate::run::Run;
 
@@ -12,9 +12,9 @@ use crate::run::Run;
 #[derive(Debug, Default)]
 pub(crate) struct Uncovered {
     // By place, word and checksum, within one state: what was found first.
-    found: FxHashMap<(At, usize, u64), Bytes>,
+    found: FxHashMap<(Source, usize, u64), Bytes>,
     // A word for each.
-    places: FxHashMap<At, usize>,
+    places: FxHashMap<Source, usize>,
 }
 
 impl Uncovered {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::event::At;
+use crate::event::Source;
 use crate::unchecked::LastAt;
 
 /// How often the watcher looks. It counts its looks and not the time, so that a process that is stopped, in a
@@ -48,7 +48,7 @@ impl Watched {
 
     /// The run does something: whether it may be late.
     #[inline]
-    pub(crate) fn operation(&self, at: At) -> bool {
+    pub(crate) fn operation(&self, at: Source) -> bool {
         self.last.note(at);
         self.late.load(Relaxed) != 0
     }

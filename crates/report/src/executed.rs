@@ -31,9 +31,10 @@ pub fn executed(run: &Run, all: bool, style: &Style) -> String {
     if run.callers != run.sites {
         hidden |= places(&mut out, "called from", &run.callers, all, style);
     }
+    hidden |= lints(&mut out, run, all, style);
     if hidden {
         section(&mut out);
-        faint(&mut out, "The busiest places are shown: --all shows every one.", style);
+        faint(&mut out, "The busiest places and the first findings are shown: --all shows every one.", style);
     }
     out
 }
@@ -162,6 +163,20 @@ fn race(run: &Run, race: &Race) -> String {
 
 fn name(location: Option<&Location>) -> String {
     location.map_or_else(|| "an unknown place".into(), Location::to_string)
+}
+
+// Whether some were left out.
+fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
+    if run.findings.is_empty() {
+        return false;
+    }
+    section(out);
+    heading(out, "What the crash checker finds, by the rules of Intel's processors without eADR", style);
+    let most = if all { usize::MAX } else { BUSIEST };
+    for finding in run.findings.iter().take(most) {
+        paragraph(out, 0, &finding.text, style);
+    }
+    run.findings.len() > most
 }
 
 fn sizes(out: &mut String, run: &Run, style: &Style) {

@@ -63,7 +63,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("machine", &["resctrl", "changes", "sysfs"]),
     ("resctrl", &["changes", "sysfs"]),
     ("changes", &["sysfs"]),
-    ("trace", &["persist", "sysfs"]),
+    ("trace", &["crashcheck", "persist", "sysfs"]),
     ("crashcheck", &["persist"]),
     ("persist", &["sysfs"]),
     ("sysfs", &[]),

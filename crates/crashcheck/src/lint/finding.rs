@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::Location;
 
 use ringfence_persist::policy::Prices;
 
-use crate::event::At;
+use crate::event::{At, Source};
 
 /// Bytes that Optane's media read and write at once: a write of a part costs as much as one of the whole, or
 /// more (the "XPLine" of Yang et al., An Empirical Guide to the Behavior and Use of Scalable Persistent Memory,
@@ -51,7 +50,7 @@ pub struct Lint {
     /// What is the matter.
     pub rule: Rule,
     /// The instruction concerned.
-    pub at: &'static Location<'static>,
+    pub at: At,
     /// How often it happened there. A flush counts once for each line, a store of many words once.
     pub count: usize,
     /// The bytes of memory concerned, of one occurrence: what was stored, or the line that was flushed. Empty for
@@ -59,7 +58,7 @@ pub struct Lint {
     pub bytes: Range<usize>,
     /// The other end of it: the acknowledgement that comes too early, the flush that made this one redundant,
     /// the fence before a fence.
-    pub other: Option<&'static Location<'static>>,
+    pub other: Option<At>,
     /// What the instruction costs each time, in ns, where [`crate::Check::prices`] were given: that of a needless
     /// flush or fence. Under eADR the flush is taken as one of a line that was stored to.
     pub ns: Option<f64>,
@@ -75,7 +74,7 @@ pub(super) enum Why {
     // Of non-temporal stores.
     Streamed,
     // There is a fence, but it does not complete a `clflush` here; `mfence` does, and perhaps `sfence`.
-    WrongFence { fence: &'static Location<'static>, sfence_would_do: bool },
+    WrongFence { fence: At, sfence_would_do: bool },
     // In the store buffer, under eADR.
     Buffered,
 }
@@ -123,10 +122,10 @@ impl Lint {
 }
 
 /// Bytes that recovery read beside a checksum that does not cover them.
-pub(crate) fn uncovered(at: &'static Location<'static>, bytes: Range<usize>) -> Lint {
+pub(crate) fn uncovered(at: Source, bytes: Range<usize>) -> Lint {
     Lint {
         rule: Rule::UncoveredField,
-        at,
+        at: At::Source(at),
         count: 1,
         bytes,
         other: None,
@@ -166,29 +165,31 @@ impl fmt::Display for Rule {
     }
 }
 
-struct Place(&'static Location<'static>);
-
-impl fmt::Display for Place {
+impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.0.file(), self.0.line())
+        self.tell(f, &|at| at.to_string())
     }
 }
 
-impl fmt::Display for Lint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Lint {
+    /// The sentence of its `Display`, with places by these names.
+    ///
+    /// # Errors
+    /// As of the formatter.
+    pub fn tell(&self, f: &mut dyn fmt::Write, name: &dyn Fn(At) -> String) -> fmt::Result {
         let (start, len) = (self.bytes.start, self.bytes.len());
         let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let (bytes, are, them) = match len {
             1 => (format!("the byte stored at {start}{named}"), "is", "it"),
             _ => (format!("the {len} bytes stored at {start}{named}"), "are", "them"),
         };
-        let other = self.other.map(|at| Place(at).to_string());
+        let other = self.other.map(name);
         let before = match (&other, self.rule) {
             (Some(other), Rule::MissingFence) => format!("before the acknowledgement at {other}"),
             _ => "until the end".into(),
         };
         let other = other.as_deref().unwrap_or("the beginning");
-        write!(f, "{}: {}: ", Place(self.at), self.rule)?;
+        write!(f, "{}: {}: ", name(self.at), self.rule)?;
         match (self.rule, self.why) {
             (Rule::NeverDurable, _) => write!(
                 f,
@@ -214,7 +215,7 @@ impl fmt::Display for Lint {
                 f,
                 "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this processor, with no \
                  other {before}: make it an {}",
-                Place(fence),
+                name(fence),
                 if sfence_would_do { "sfence or mfence" } else { "mfence" }
             ),
             (Rule::MissingFence, Why::Plain) => {

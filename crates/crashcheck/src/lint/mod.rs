@@ -6,6 +6,7 @@
 //! the program may do something else.
 
 mod finding;
+mod lints;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -17,9 +18,12 @@ use crate::profile::Profile;
 
 pub use finding::{BLOCK, Lint, Rule};
 pub(crate) use finding::{Proposal, uncovered};
+pub use lints::Lints;
 
 /// The findings in one run from memory that is durable at first, by rule and place. What is stored to `volatile`
 /// bytes need not be durable.
 pub(crate) fn of(profile: Profile, events: &[Event], volatile: &[Range<usize>]) -> Vec<Lint> {
-    walk::Walk::over(profile, events, volatile)
+    let mut walk = walk::Walk::new(profile, volatile);
+    events.iter().for_each(|event| walk.step(event));
+    walk.finish()
 }

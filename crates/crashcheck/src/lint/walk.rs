@@ -3,15 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::panic::Location;
 
 use super::finding::{BLOCK, Lint, Rule, Why};
-use crate::event::{Event, Kind, WORD, Write};
+use crate::event::{At, Event, Kind, WORD, Write};
 use crate::profile::Profile;
 
 const LINE: usize = 64;
-
-type Place = &'static Location<'static>;
 
 // How far a store has come on its way to memory.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +23,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy)]
 struct Flush {
-    at: Place,
+    at: At,
     op: usize,
     // So many fences came before.
     fences: usize,
@@ -37,7 +34,7 @@ struct Flush {
 struct Stored {
     word: usize,
     live: u8,
-    at: Place,
+    at: At,
     op: usize,
     state: State,
     told: Option<Rule>,
@@ -46,7 +43,7 @@ struct Stored {
 // A flush that no fence has completed yet.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    at: Place,
+    at: At,
     strong: bool,
     // So many fences came before. Those that came after are none that complete it.
     fences: usize,
@@ -62,6 +59,7 @@ struct Line {
     pending: Option<Pending>,
 }
 
+#[derive(Debug)]
 pub(super) struct Walk<'v> {
     profile: Profile,
     volatile: &'v [Range<usize>],
@@ -74,19 +72,19 @@ pub(super) struct Walk<'v> {
     // Number of the operation that the last event belongs to.
     op: usize,
     last: Option<Event>,
-    last_fence: Option<Place>,
+    last_fence: Option<At>,
     fences: usize,
     // Flushed or streamed since the last fence.
     busy: bool,
     // First byte, end and place of what was stored since the last fence.
-    extents: Vec<(usize, usize, Place)>,
-    lints: BTreeMap<(Rule, Place), (usize, Lint)>,
+    extents: Vec<(usize, usize, At)>,
+    lints: BTreeMap<(Rule, At), (usize, Lint)>,
     counted: HashSet<(Rule, usize)>,
 }
 
 impl<'v> Walk<'v> {
-    pub(super) fn over(profile: Profile, events: &[Event], volatile: &'v [Range<usize>]) -> Vec<Lint> {
-        let mut walk = Self {
+    pub(super) fn new(profile: Profile, volatile: &'v [Range<usize>]) -> Self {
+        Self {
             profile,
             volatile,
             lines: BTreeMap::new(),
@@ -101,14 +99,16 @@ impl<'v> Walk<'v> {
             extents: Vec::new(),
             lints: BTreeMap::new(),
             counted: HashSet::new(),
-        };
-        events.iter().for_each(|event| walk.step(event));
-        walk.tell(None);
-        walk.blocks();
-        walk.lints.into_values().map(|(_, lint)| lint).collect()
+        }
     }
 
-    fn step(&mut self, event: &Event) {
+    pub(super) fn finish(mut self) -> Vec<Lint> {
+        self.tell(None);
+        self.blocks();
+        self.lints.into_values().map(|(_, lint)| lint).collect()
+    }
+
+    pub(super) fn step(&mut self, event: &Event) {
         if !self.last.is_some_and(|last| continues(&last, event)) {
             self.op += 1;
         }
@@ -132,7 +132,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    fn store(&mut self, write: Write, at: Place, state: State) {
+    fn store(&mut self, write: Write, at: At, state: State) {
         let number = write.word * WORD / LINE;
         self.changed.insert(number);
         let line = self.lines.entry(number).or_default();
@@ -174,7 +174,22 @@ impl<'v> Walk<'v> {
         }
     }
 
-    fn flush(&mut self, number: usize, at: Place, strong: bool) {
+    // All of the lines that these bytes touch are as they were at first.
+    pub(super) fn settle_all(&mut self, bytes: Range<usize>) {
+        let lines = bytes.start / LINE..bytes.end.div_ceil(LINE);
+        if lines.is_empty() {
+            return;
+        }
+        let numbers: Vec<usize> = self.lines.range(lines).map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.lines.remove(&number);
+            self.open.remove(&number);
+            self.strong.remove(&number);
+            self.changed.remove(&number);
+        }
+    }
+
+    fn flush(&mut self, number: usize, at: At, strong: bool) {
         let bytes = number * LINE..(number + 1) * LINE;
         if self.profile == Profile::Eadr {
             return self.add(Rule::FlushUnderEadr, at, None, bytes, None, Why::Plain);
@@ -228,7 +243,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    fn fence(&mut self, kind: Kind, at: Place) {
+    fn fence(&mut self, kind: Kind, at: At) {
         self.blocks();
         // As the explorer has it: see `crash_image`.
         let completes_strong = match self.profile {
@@ -263,7 +278,7 @@ impl<'v> Walk<'v> {
     }
 
     // At an acknowledgement, or at the end.
-    fn tell(&mut self, acknowledged: Option<Place>) {
+    fn tell(&mut self, acknowledged: Option<At>) {
         let eadr = self.profile == Profile::Eadr;
         let sfence_would_do = self.profile == Profile::Amd;
         let mut found = Vec::new();
@@ -325,10 +340,10 @@ impl<'v> Walk<'v> {
     fn add(
         &mut self,
         rule: Rule,
-        at: Place,
+        at: At,
         op: Option<usize>,
         bytes: Range<usize>,
-        other: Option<Place>,
+        other: Option<At>,
         why: Why,
     ) {
         let again = op.is_some_and(|op| !self.counted.insert((rule, op)));

@@ -17,7 +17,7 @@ use crate::bytes::{Bytes, masked, overlay};
 use crate::choices::Choices;
 use crate::content::Content;
 use crate::crash_image::{CrashImage, Outcome};
-use crate::event::{At, Event, Kind, WORD};
+use crate::event::{At, Event, Kind, Source, WORD};
 use crate::fate::Fate;
 use crate::fix::{Edit, Op};
 use crate::log::{Log, Step};
@@ -105,7 +105,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Uncertain {
     /// Where a word was read, and what was found.
-    pub loads: Vec<(At, usize, Bytes)>,
+    pub loads: Vec<(Source, usize, Bytes)>,
     /// Words that were open when a checksum was found to fit them, and a number for all that it fitted.
     pub verified: Vec<(Vec<usize>, u64)>,
 }
@@ -258,7 +258,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn record(&mut self, kind: Kind, at: At) {
+    pub(crate) fn record(&mut self, kind: Kind, at: Source) {
         self.step(Step::event(kind, at), 1);
         self.held += size_of::<Event>();
         let write = kind.write();
@@ -271,7 +271,7 @@ impl Run {
             self.held += self.content.store(&write);
         }
         self.marks.extend(kind.mark());
-        self.events.push(Event { kind, at });
+        self.events.push(Event { kind, at: At::Source(at) });
     }
 
     /// All marks so far, in order.
@@ -285,7 +285,7 @@ impl Run {
 
     /// The word, of which the bytes of `wanted` are needed.
     #[inline]
-    pub(crate) fn read(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
+    pub(crate) fn read(&mut self, word: usize, wanted: u8, at: Source) -> Bytes {
         self.steps += 1;
         match self.content.read(word, wanted) {
             Some(bytes) => bytes,
@@ -294,7 +294,7 @@ impl Run {
     }
 
     #[cold]
-    fn read_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
+    fn read_open(&mut self, word: usize, wanted: u8, at: Source) -> Bytes {
         self.steps += OPEN;
         self.watched.busy(true);
         let bytes = self.decide_open(word, wanted, at);
@@ -302,7 +302,7 @@ impl Run {
         bytes
     }
 
-    fn decide_open(&mut self, word: usize, wanted: u8, at: At) -> Bytes {
+    fn decide_open(&mut self, word: usize, wanted: u8, at: Source) -> Bytes {
         let bytes = match self.read_one_layer(word, wanted) {
             Some(Ok(bytes)) => return bytes,
             Some(Err(bytes)) => bytes,

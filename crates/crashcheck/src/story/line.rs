@@ -97,6 +97,7 @@ pub(super) fn counted(count: usize, thing: &str) -> String {
 
 // The file, with as much of its path as there is room for.
 pub(super) fn place(at: At) -> String {
+    let At::Source(at) = at else { return at.to_string() };
     let path = Path::new(at.file());
     let line = at.line();
     if at.file().len() <= PLACE {

@@ -5,7 +5,7 @@ mod line;
 use std::fmt;
 use std::ops::Range;
 
-use crate::event::{At, Event, Kind, WORD, Write};
+use crate::event::{At, Event, Kind, Source, WORD, Write};
 use crate::fate::Fate;
 use crate::fix::{InVain, Op};
 use crate::names::Names;
@@ -99,7 +99,7 @@ impl Story {
     }
 
     /// Where the last run first read bytes of a store that was lost.
-    pub(crate) fn read_of_lost(&self) -> Option<At> {
+    pub(crate) fn read_of_lost(&self) -> Option<Source> {
         let lost: Vec<usize> = self
             .fates()
             .filter(|(_, fate)| *fate == Fate::Lost)
@@ -205,7 +205,8 @@ impl Story {
     fn read(&self, read: &Read) -> Vec<Line> {
         match &read.what {
             What::Load(at, bytes) => {
-                let line = |field| Line { field: Some(field), ..Line::new("finds   ".into(), read.at) };
+                let line =
+                    |field| Line { field: Some(field), ..Line::new("finds   ".into(), At::Source(read.at)) };
                 self.fields(*at, bytes).into_iter().map(line).collect()
             }
             What::Loads(verb, range) => {
@@ -213,14 +214,17 @@ impl Story {
                     0 => format!("{verb:<8} bytes from {} on", self.name_at(range.start)),
                     _ => format!("{verb:<8} {}", self.range(range)),
                 };
-                vec![Line::new(what, read.at)]
+                vec![Line::new(what, At::Source(read.at))]
             }
             What::Verify(name, pieces, fits) => {
                 let ranges: Vec<String> =
                     pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| self.range(piece)).collect();
                 let verdict = if *fits { "fits" } else { "does not fit" };
                 let of = name.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
-                vec![Line::new(format!("verify   {of}{}: {verdict}", ranges.join(" and ")), read.at)]
+                vec![Line::new(
+                    format!("verify   {of}{}: {verdict}", ranges.join(" and ")),
+                    At::Source(read.at),
+                )]
             }
         }
     }
@@ -333,11 +337,7 @@ impl Story {
         let Some(in_vain) = self.in_vain else { return String::new() };
         let killed = self.runs.iter().any(|run| run.killed);
         let why = if let Some(at) = self.torn() {
-            format!(
-                "The store at {}:{} is torn: aligned 8 bytes reach memory at once, and never more.",
-                at.file(),
-                at.line()
-            )
+            format!("The store at {at} is torn: aligned 8 bytes reach memory at once, and never more.")
         } else if !self.fates.contains(&Fate::Lost) {
             "No store was lost: stopping there is enough. Look at the order of the stores, and at what \
              recovery takes for granted."

@@ -1,6 +1,6 @@
 //! What a recorded program executed.
 
-use ringfence_trace::census::dynamic::{AtPlace, Executed, Race, Run, SizesOf};
+use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf};
 use ringfence_trace::events::{Ended, Location, TracedFile};
 
 use crate::golden::check;
@@ -76,6 +76,18 @@ fn run() -> Run {
             AtPlace { location: None, executed: kernel },
         ],
         callers: vec![at(insert.clone(), total)],
+        findings: vec![Finding {
+            rule: "never durable".into(),
+            location: None,
+            caller: None,
+            count: 3,
+            file: Some(1),
+            offset: 960,
+            size: 8,
+            text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never flushed, so that a \
+                   crash may lose them: flush them, then fence (3 times)"
+                .into(),
+        }],
         races: vec![Race { first: Some(insert), second: Some(inlined), count: 12, file: 1, offset: 0x3c0 }],
     }
 }
@@ -92,6 +104,7 @@ fn more_places_than_are_shown() {
         (0..14).map(|n| at(place("store", n, None), Executed { stores: 1, ..Executed::default() })).collect();
     run.callers = run.sites.clone();
     (run.races, run.command) = (vec![], vec![]);
+    run.findings = vec![run.findings[0].clone(); 12];
     run.ended = Some(Ended::Signal(11));
     check("executed-many", |style| ringfence_report::executed(&run, false, style));
     run.ended = None;
@@ -111,6 +124,7 @@ fn what_is_sound_or_did_nothing() {
         sites: vec![at(place("put", 0, None), executed)],
         callers: vec![at(place("put", 0, None), executed)],
         races: vec![],
+        findings: vec![],
         recorded_ns: 0,
         events_per_second: None,
         ended: Some(Ended::Stopped("vscatterdps at 0x1234 cannot be recorded".into())),

@@ -24,7 +24,7 @@ Examples:
   ringfence census --diff old/libstore.so new/libstore.so
   ringfence census my-trace")]
 pub struct Census {
-    /// A program, library, object file or archive, a folder of them, or a trace
+    /// A program, library, object file, archive, folder or trace
     ///
     /// Links within a folder are not followed. Files in it that are for another processor are listed and passed over.
     #[arg(value_name = "PATH", required_unless_present = "package")]
@@ -35,7 +35,7 @@ pub struct Census {
     /// Compare with this older build, function by function
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
-    /// List functions with only locked or lfence, too; of a trace, every place
+    /// List every function, and every place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON

@@ -2,12 +2,17 @@
 
 mod described;
 
+use std::ops::Range;
+
 use ringfence_persist::Flush;
 
 pub use described::{Callers, Ended, Frame, Location, Module, Site, Thread, TracedFile};
 
 /// Bytes of a line: what a flush writes back.
 pub const LINE: u64 = 64;
+
+// What the kernel makes durable at once, at least.
+const PAGE: u64 = 4096;
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +142,21 @@ impl Action {
             Self::Locked { stores } => stores.as_ref().map(|(at, _)| *at),
             Self::Truncate { file, .. } => Some(Place { file: *file, offset: 0 }),
             Self::Sfence | Self::Mfence => None,
+        }
+    }
+
+    /// The bytes of a file that it makes durable as a whole, or ends: by `msync`, whose parts of pages are pages, and by
+    /// making the file shorter. A line of which something stays is not among them.
+    pub fn settles(&self) -> Option<(u32, Range<u64>)> {
+        match self {
+            Self::Msync { at, size } => {
+                let end = at.offset.saturating_add(*size).checked_next_multiple_of(PAGE);
+                Some((at.file, at.offset / PAGE * PAGE..end.unwrap_or(u64::MAX)))
+            }
+            Self::Truncate { file, size } => {
+                Some((*file, size.div_ceil(LINE).saturating_mul(LINE)..u64::MAX))
+            }
+            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod error;
 mod manifest;
+pub mod pmemcheck;
 mod reader;
 mod rows;
 mod table;

@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod damaged;
+mod imported;
 mod other_tools;
 mod replayed;
 mod written;

@@ -11,7 +11,7 @@ use crate::bytes::Bytes;
 use crate::choices::{Choices, Random};
 use crate::content::Left;
 use crate::crash_image::scratch;
-use crate::event::{At, Event, Kind, Write};
+use crate::event::{Event, Kind, Source, Write};
 use crate::profile::Profile;
 use crate::run::memory::left;
 
@@ -36,7 +36,7 @@ fn event(random: &mut Random) -> Kind {
     }
 }
 
-fn here() -> At {
+fn here() -> Source {
     std::panic::Location::caller()
 }
 

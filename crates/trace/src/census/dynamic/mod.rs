@@ -14,7 +14,9 @@
 //! Fences complete what their own thread did. Locked instructions are fences, too, but are never called needless.
 
 mod blocks;
+mod charged;
 mod executed;
+mod findings;
 mod key;
 mod lines;
 mod races;
@@ -30,9 +32,10 @@ use crate::recording::{Reader, RecordingError};
 
 pub use blocks::BLOCK;
 pub use executed::Executed;
+pub use findings::Finding;
 pub use sizes::SizesOf;
 
-use key::Key;
+use findings::Findings;
 
 /// What a recorded program executed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,6 +67,8 @@ pub struct Run {
     pub callers: Vec<AtPlace>,
     /// Where threads raced.
     pub races: Vec<Race>,
+    /// What the crash checker's lints say of the run.
+    pub findings: Vec<Finding>,
 }
 
 /// What was executed at a place.
@@ -97,11 +102,13 @@ pub struct Race {
 /// Where it is damaged.
 pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
     let mut walk = walk::Walk::default();
+    let mut findings = Findings::new(recording);
     let mut threads = std::collections::HashSet::new();
     for event in recording.events() {
         let event = event?;
         threads.insert(event.thread);
         walk.step(&event);
+        findings.step(&event);
     }
     let most_dirty_lines = walk.lines.most_dirty;
     walk.finish();
@@ -112,7 +119,8 @@ pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
     for (key, executed) in &walk.rows {
         total += *executed;
         *sites.entry(key.site).or_default() += *executed;
-        *callers.entry(caller(recording, *key)).or_default() += *executed;
+        let (place, outside) = charged::places(recording, *key);
+        *callers.entry(outside.or(place)).or_default() += *executed;
     }
     let site = |id| recording.site(id).map(|site| recording.location(&site.module, site.address));
     let race = |(&(first, second), &(count, (file, line))): (&(u32, u32), &(u64, lines::Number))| Race {
@@ -141,17 +149,7 @@ pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
         sites: sorted(sites.into_iter().map(|(id, executed)| (site(id), executed))),
         callers: sorted(callers),
         races,
-    })
-}
-
-// Who called the program or library that a site is in, from outside of it; or else the site.
-fn caller(recording: &Reader, key: Key) -> Option<Location> {
-    let site = recording.site(key.site)?;
-    let frames = recording.callers(key.callers).into_iter().flat_map(|callers| &callers.frames);
-    let outside = frames.into_iter().find(|frame| frame.module != site.module);
-    Some(match outside {
-        Some(frame) => recording.location(&frame.module, frame.call()),
-        None => recording.location(&site.module, site.address),
+        findings: findings.finish(),
     })
 }
 

@@ -12,9 +12,6 @@ use super::races::Races;
 use super::sizes::Sizes;
 use crate::events::{Action, Event, LINE, Place};
 
-// Whatever part of a page `msync` is asked for, it is the page.
-const PAGE: u64 = 4096;
-
 #[derive(Debug, Default)]
 struct Thread {
     // Flushed or stored past the caches since the last fence.
@@ -74,10 +71,9 @@ impl Walk {
                     self.races.store_in_order(number);
                 }
             }
-            Action::Msync { at, size } => {
+            Action::Msync { .. } => {
                 row.msync += 1;
-                let (first, end) = (at.offset / PAGE * PAGE, at.offset.saturating_add(*size));
-                self.lines.settle(at.file, first..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX));
+                self.settle(&event.action);
                 self.races.order(event.thread, event.sequence);
             }
             Action::Write { at, bytes } => {
@@ -85,10 +81,14 @@ impl Walk {
                 row.written_bytes += bytes.len() as u64;
                 touched(*at, bytes.len() as u64).for_each(|line| self.lines.store(line, Dirty::Written));
             }
-            Action::Truncate { file, size } => {
-                self.lines.settle(*file, size.div_ceil(LINE).saturating_mul(LINE)..u64::MAX);
-            }
+            Action::Truncate { .. } => self.settle(&event.action),
             Action::Map { .. } | Action::Unmap { .. } => {}
+        }
+    }
+
+    fn settle(&mut self, action: &Action) {
+        if let Some((file, bytes)) = action.settles() {
+            self.lines.settle(file, bytes);
         }
     }
 

@@ -1,0 +1,123 @@
+//! The crash checker's lints over traces: what is found, where, and in which words.
+
+use ringfence_persist::Flush;
+use ringfence_trace::events::{Action, Event, Place};
+
+use crate::made::*;
+
+fn texts(actions: impl IntoIterator<Item = (u32, Action)>) -> Vec<String> {
+    census(&events(actions)).findings.into_iter().map(|finding| finding.text).collect()
+}
+
+fn one(actions: impl IntoIterator<Item = Action>) -> Vec<String> {
+    texts(actions.into_iter().map(|action| (1, action)))
+}
+
+const CALLED: &str = "program+0x500 by library.so";
+
+#[test]
+fn each_is_a_sentence_with_the_caller_the_site_and_the_offset() {
+    assert_eq!(
+        one([store(100, 8)]),
+        [format!(
+            "{CALLED}+0x1: never durable: the 8 bytes stored at 100 are never flushed, so that a crash may lose \
+             them: flush them, then fence"
+        )]
+    );
+    assert_eq!(
+        one([store(0, 8), clwb(0)]),
+        [format!(
+            "{CALLED}+0x2: missing fence: the 8 bytes stored at 0 are flushed, but there is no fence until the end: \
+             put an sfence there"
+        )]
+    );
+    assert_eq!(
+        one([store(0, 8), clwb(0), clwb(0), SFENCE]),
+        [format!(
+            "{CALLED}+0x3: redundant flush: the line at 0 is flushed again though nothing was stored to it since \
+             the flush at {CALLED}+0x2: leave one of the two out"
+        )]
+    );
+    assert_eq!(one([store(0, 8), clwb(0), SFENCE]), [""; 0]);
+    let found = census(&events([(1, store(100, 8))])).findings;
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(finding.rule, "never durable");
+    assert_eq!((finding.file, finding.offset, finding.size, finding.count), (Some(1), 100, 8, 1));
+    assert_eq!(finding.location.as_ref().unwrap().address, 1);
+    assert_eq!(finding.caller.as_ref().unwrap().address, 0x500);
+}
+
+#[test]
+fn stores_of_any_size_at_any_offset_are_one() {
+    for (offset, size) in [(0, 1), (3, 2), (5, 8), (7, 200), (64, 64)] {
+        for action in [store(offset, size), Action::Locked { stores: Some((at(offset), vec![1; size])) }] {
+            let found = census(&events([(1, action)])).findings;
+            let sizes: u64 = found.iter().map(|finding| finding.size).sum();
+            assert_eq!(found[0].offset, offset, "{found:?}");
+            assert!(found.len() == 1 && (sizes == size as u64 || found[0].count > 1), "{found:?}");
+        }
+        let flushes = (0..4).map(|line| clwb(line * 64));
+        let actions: Vec<Action> = [store(offset, size)].into_iter().chain(flushes).chain([SFENCE]).collect();
+        let clean = one(actions).len() as u64;
+        let touched = (offset + size as u64).div_ceil(64) - offset / 64;
+        assert_eq!(clean, 4 - touched, "{size} at {offset}");
+    }
+}
+
+#[test]
+fn each_file_is_memory_of_its_own() {
+    let other = |offset| Place { file: 2, offset };
+    let actions =
+        [Action::Store { at: other(1 << 12), bytes: vec![1; 8] }, store(1 << 12, 8), clwb(1 << 12), SFENCE];
+    assert_eq!(
+        one(actions),
+        [format!(
+            "{CALLED}+0x1: never durable: the 8 bytes stored at 4096 (of file 2) are never flushed, so that a crash \
+             may lose them: flush them, then fence"
+        )]
+    );
+}
+
+#[test]
+fn what_the_kernel_did_is_nobodys_fault() {
+    let write = Action::Write { at: at(0), bytes: vec![1; 100] };
+    assert_eq!(one([write.clone()]), [""; 0]);
+    // It is to be flushed as any other.
+    assert_eq!(one([write, clwb(0), SFENCE]), [""; 0]);
+    assert_eq!(one([store(0, 8), Action::Msync { at: at(0), size: 8 }]), [""; 0]);
+    assert_eq!(one([store(0, 8), Action::Truncate { file: 1, size: 0 }]), [""; 0]);
+    assert_eq!(one([store(0, 8), clwb(0), Action::Truncate { file: 1, size: 0 }, SFENCE]), [""; 0]);
+    let after = one([store(0, 8), Action::Msync { at: at(0), size: 8 }, clwb(0), SFENCE]);
+    assert!(after.len() == 1 && after[0].contains("flush of a clean line"), "{after:?}");
+}
+
+#[test]
+fn every_instruction_is_as_the_checker_has_it() {
+    let flush = |flush| Action::Flush { flush, at: at(0) };
+    for instruction in Flush::ALL {
+        assert_eq!(one([store(0, 8), flush(instruction), SFENCE]), [""; 0]);
+    }
+    assert_eq!(one([nt(0, 8), Action::Mfence]), [""; 0]);
+    assert_eq!(one([nt(0, 8), ELSEWHERE]), [""; 0]);
+    assert_eq!(one([Action::Load { at: at(0), size: 8 }]), [""; 0]);
+    let idle = one([store(0, 8), clwb(0), SFENCE, SFENCE]);
+    assert!(idle.len() == 1 && idle[0].contains("waits for nothing"), "{idle:?}");
+}
+
+#[test]
+fn with_several_threads_no_fence_is_called_needless() {
+    let actions = |second| [(1, store(0, 8)), (1, clwb(0)), (second, SFENCE), (1, SFENCE)];
+    assert_eq!(texts(actions(1)).len(), 1);
+    assert_eq!(texts(actions(2)), [""; 0]);
+}
+
+#[test]
+fn findings_of_one_caller_are_one() {
+    let event = |sequence, callers, action| Event { sequence, thread: 1, site: 1, callers, action };
+    let run = census(&[event(1, 1, clwb(0)), event(2, 1, clwb(64)), event(3, 9, clwb(128))]);
+    let found: Vec<(u64, bool)> =
+        run.findings.iter().map(|finding| (finding.count, finding.caller.is_some())).collect();
+    assert_eq!(found, [(2, true), (1, false)]);
+    assert!(run.findings[0].text.ends_with("(2 times)"), "{:?}", run.findings);
+    assert!(run.findings[1].text.starts_with("library.so+0x1: "), "{:?}", run.findings);
+}
