@@ -263,7 +263,8 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
         how::LEAVE => {
             registers.set(register::RSP, registers.get(register::RBP));
             let value = pop(block, site, registers);
-            registers.set(register::RBP, value);
+            let old = registers.get(register::RBP);
+            registers.set(register::RBP, if site.element == 2 { old & !0xffff | value } else { value });
         }
         how::XLAT => {
             let index = registers.get(register::RAX) & 0xff;

@@ -1,11 +1,13 @@
 //! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
 
 use crate::entry::{guard_failed, guarded};
-use crate::layout::{Block, Site, how, register, what};
+use crate::layout::{Block, Site, ask, how, register, what};
+use crate::mappings::instruction_of;
+use crate::questions::ask;
 use crate::ring::{block, is_mine, lock, unlock};
 use crate::signals::{Info, deliver, finish_stepping, registers_of};
 use crate::state::state;
-use crate::stubs::{Registers, address, alias, fence, flush, prepare, waits};
+use crate::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
 use crate::{emulate, sys, vectors};
 
 const TRAP_TRACE: i32 = 2;
@@ -20,8 +22,7 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
         block.failed = [signal, info.code as u64, program(info.address())];
         return registers.set(register::RIP, guard_failed as *const () as u64);
     }
-    if info.code > 0 && is_mine(block) && block.open != 0 {
-        inside(block, info, &mut registers);
+    if info.code > 0 && leave_stub(block, info, &mut registers) {
         return deliver(signal, info, frame);
     }
     if info.code > 0 && signal == sys::SIGSEGV {
@@ -46,23 +47,49 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
         && let Some(site) = state().known(pc)
     {
         registers.set(register::RIP, site.pc);
+    } else if info.code > 0 && instruction_of(pc).is_some() {
+        // One that was moved to make room for a jump.
+        lock(block);
+        let [origin, ..] = ask(ask::ORIGIN, [pc, 0, 0, 0, 0, 0]);
+        unlock();
+        registers.set(register::RIP, origin);
     }
     deliver(signal, info, frame);
 }
 
-// The instruction in a stub fails: as if the program's own had.
-fn inside(block: &mut Block, info: &mut Info, registers: &mut Registers) {
-    if let Some(site) = state().known(block.open) {
-        if matches!(site.how, how::MOVS | how::STOS | how::LODS | how::CMPS | how::SCAS) {
+/// Where an instruction in a stub has failed, it is as if the program's own had.
+pub fn leave_stub(block: &mut Block, info: &mut Info, registers: &mut Registers) -> bool {
+    let pc = registers.get(register::RIP);
+    let Some(instruction) = instruction_of(pc) else { return false };
+    let held = is_mine(block);
+    if !held {
+        lock(block);
+    }
+    let site = state().known(instruction);
+    let is_it = site.is_some_and(|site| pc == copy_of(site));
+    if let Some(site) = site.filter(|_| is_it) {
+        if block.open != 0 && is_string(site) {
             emulate::settle_string(block, site, registers);
         } else if site.borrowed != register::NONE {
             registers.set(site.borrowed as usize, block.spill);
         }
         registers.set(register::RIP, site.pc);
+        if info.address() == pc {
+            info.set_address(site.pc);
+        } else {
+            info.set_address(program(info.address()));
+        }
+        block.open = 0;
     }
-    info.set_address(program(info.address()));
-    block.open = 0;
-    unlock();
+    if is_it || !held {
+        unlock();
+    }
+    is_it
+}
+
+// Where a stub has the program's instruction: behind what loads its address.
+fn copy_of(site: &Site) -> u64 {
+    site.run + if site.borrowed == register::NONE { 0 } else { 18 }
 }
 
 // An address as the program has it.

@@ -121,6 +121,8 @@ pub mod ask {
     pub const HOT_TAIL: u32 = 14;
     /// The first byte.
     pub const HOT_HEAD: u32 = 15;
+    /// An instruction in a stub: its address. Answer: where the program has it, if it is a copy of the program's.
+    pub const ORIGIN: u32 = 16;
     /// A system call was refused: its number.
     pub const REFUSED: u32 = 11;
 }

@@ -28,6 +28,16 @@ pub fn is_stub(pc: u64) -> bool {
         .any(|[start, end]| (start.load(Relaxed)..end.load(Relaxed)).contains(&pc))
 }
 
+/// The instruction that the stub at an address stands for: the first thing in it.
+pub fn instruction_of(pc: u64) -> Option<u64> {
+    let mut all = STUBS.iter().take(COUNT.load(Relaxed));
+    let [start, _] = all.find(|[start, end]| (start.load(Relaxed)..end.load(Relaxed)).contains(&pc))?;
+    let start = start.load(Relaxed);
+    let stub = pc - (pc - start) % crate::layout::MOST_STUB;
+    // SAFETY: memory for stubs consists of nothing else, and can be read.
+    Some(unsafe { *(stub as *const u64) })
+}
+
 /// Maps memory for stubs.
 pub fn map_stubs(at: u64, length: u64) -> bool {
     if sys::private_memory(at, length, sys::PROT_READ | sys::PROT_EXEC) != at {

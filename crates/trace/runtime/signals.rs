@@ -127,7 +127,13 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
     let mut registers = registers_of(frame);
     let count = block.waiting_count as usize;
-    if is_ours(registers.get(register::RIP)) && count < block.waiting.len() {
+    // What the program's instruction brought about in a stub does not wait: it would come again.
+    let is_own = info.code > 0 && matches!(signal, sys::SIGILL | sys::SIGFPE);
+    if is_own && !crate::faults::leave_stub(block, info, &mut registers) {
+        let [origin, ..] = crate::questions::ask(crate::layout::ask::ORIGIN, [registers.get(register::RIP), 0, 0, 0, 0, 0]);
+        registers.set(register::RIP, origin);
+    }
+    if !is_own && is_ours(registers.get(register::RIP)) && count < block.waiting.len() {
         // Nothing is half done once the thread is back in the program's code: it goes there step by step.
         // SAFETY: the kernel's frame; it has 128 bytes of what it tells.
         let told = unsafe { *core::ptr::from_mut(info).cast::<[u64; 16]>() };

@@ -195,7 +195,8 @@ pub extern "C" fn enter(registers: *mut u64, pc: u64) {
     }
 }
 
-const fn is_string(site: &Site) -> bool {
+/// Whether it is one of those with pointers in `rdi` and `rsi`.
+pub const fn is_string(site: &Site) -> bool {
     matches!(site.how, how::MOVS | how::STOS | how::LODS | how::CMPS | how::SCAS)
 }
 

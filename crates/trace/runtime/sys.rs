@@ -71,8 +71,10 @@ pub const ENOMEM: u64 = 12;
 pub const EINVAL: u64 = 22;
 pub const ENOSYS: u64 = 38;
 
+pub const SIGILL: u64 = 4;
 pub const SIGTRAP: u64 = 5;
 pub const SIGBUS: u64 = 7;
+pub const SIGFPE: u64 = 8;
 pub const SIGKILL: u64 = 9;
 pub const SIGSEGV: u64 = 11;
 pub const SIGSYS: u64 = 31;

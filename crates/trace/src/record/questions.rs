@@ -36,6 +36,7 @@ impl Service<'_> {
             ask::CODE => (answer[0], answer[1]) = self.room_for(thread, a[0], a[1]),
             ask::PATCH => answer[0] = self.patch(thread, a),
             ask::PATCHED => answer[0] = self.patched(thread, a[0]),
+            ask::ORIGIN => answer[0] = self.space(thread).map_or(a[0], |space| space.origin(a[0])),
             ask::FILE => answer[0] = self.file(process, a)?,
             ask::EXEC => {
                 if let Err(error) = process::watch_for_exec(tid) {

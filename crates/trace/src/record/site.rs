@@ -206,7 +206,7 @@ fn special(site: &mut Site, instruction: &Instruction) {
                 site.immediate = instruction.immediate(0);
             }
         }
-        M::Leave if instruction.code() == Code::Leaveq => (site.element, site.how) = (8, how::LEAVE),
+        M::Leave => (site.element, site.how) = (element, how::LEAVE),
         M::Xlatb => site.how = how::XLAT,
         M::Bt | M::Bts | M::Btr | M::Btc if memory && instruction.op1_kind() == OpKind::Register => {
             site.how = how::BIT;

@@ -52,7 +52,7 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
     let far = matches!(op.memory_size(), MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64);
     let segments = op.op_kinds().contains(&OpCodeOperandKind::seg_reg) && code.mnemonic() == M::Mov;
     let fs = matches!(code, Code::Popw_FS | Code::Popq_FS | Code::Popw_GS | Code::Popq_GS);
-    let refused = refused(code.mnemonic());
+    let refused = refused(code);
     !excluded
         && !far
         && !segments
@@ -62,8 +62,8 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
 }
 
 /// What a recording stops at.
-pub fn refused(mnemonic: Mnemonic) -> bool {
-    matches!(mnemonic, Mnemonic::Clzero)
+pub fn refused(code: Code) -> bool {
+    matches!(code.mnemonic(), Mnemonic::Clzero) || code == Code::Enterw_imm16_imm8
 }
 
 fn accesses_memory(code: Code) -> bool {

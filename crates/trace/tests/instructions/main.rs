@@ -77,6 +77,7 @@ fn compare(seed: u64, count: usize, most: u64) {
     for loads in [false, true] {
         let (outcome, recorded, _reader) = executor.recorded(0, count, loads);
         assert_eq!(outcome.ended, Ended::Exited(0), "loads: {loads}");
+        assert_eq!((native.len(), recorded.len()), (count, count));
         println!("loads {loads}: {} events, {:?}", outcome.events, outcome.notes);
         for (number, (native, recorded)) in native.iter().zip(&recorded).enumerate() {
             if native != recorded {

@@ -94,7 +94,8 @@ impl Maker {
             // The same, so that it goes on.
             to = from;
         }
-        if self.random.once_in(8) {
+        // An element that lies in a file in part alone is refused.
+        if from > HIGH && self.random.once_in(4) {
             from = from.wrapping_add(1);
         }
         self.set(Register::RSI, from);
@@ -242,7 +243,11 @@ impl Maker {
         let (mut made, memory) = self.operands(code)?;
         if memory.is_some() {
             let size = made.memory_size().size() as u64;
+            // What is there is loaded 16 bytes at a time.
             let mut target = self.target(size);
+            if target < ORDINARY {
+                target = target.min(ORDINARY - 16);
+            }
             if size == 16 {
                 target &= !15;
             }
