@@ -150,6 +150,16 @@ fn pop(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
     value
 }
 
+// The end of a signal's handler leaves this flag (ID) what it is then.
+fn keep_identification(flags: u64) {
+    const ID: u64 = 0x20_0000;
+    // SAFETY: it changes a flag that means nothing.
+    unsafe {
+        core::arch::asm!("pushfq", "and qword ptr [rsp], {no}", "or qword ptr [rsp], {id}", "popfq",
+            no = in(reg) !ID, id = in(reg) flags & ID);
+    }
+}
+
 fn selector(which: u8) -> u64 {
     let value: u64;
     // SAFETY: it reads a register.
@@ -230,6 +240,9 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
             const FREE: u64 = 0x24_0dd5 | 0x4_0000;
             let free = if site.element == 2 { FREE & 0xffff } else { FREE };
             registers.set(register::FLAGS, old & !free | new & free);
+            if site.element == 8 {
+                keep_identification(new);
+            }
         }
         how::POP_MEMORY => {
             // The address is computed with the stack pointer behind the value (Intel SDM volume 2B, "POP").

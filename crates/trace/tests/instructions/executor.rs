@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use ringfence_trace::events::Ended;
 use ringfence_trace::record::{Options, Outcome, record};
 use ringfence_trace::recording::{About, Reader, Writer};
+use ringfence_trace::replay;
 
 use crate::maker::{SLOT, Sequence};
 use crate::places::{ALL, HIGH, HIGH_SIZE, LOW_SIZE, MARKER_SIZE};
@@ -63,7 +64,8 @@ impl Executor {
         self.folder.path().join(name)
     }
 
-    fn new_file(&self) -> PathBuf {
+    /// What the file holds before.
+    pub fn initial(&self) -> Vec<u8> {
         let mut random = Random(7);
         let mut bytes = Vec::new();
         while bytes.len() < FILE_SIZE as usize {
@@ -71,8 +73,12 @@ impl Executor {
         }
         let slot = (LOW_SIZE + SLOT - HIGH) as usize;
         bytes[slot..].fill(0);
+        bytes
+    }
+
+    fn new_file(&self) -> PathBuf {
         let path = self.path("file");
-        std::fs::write(&path, bytes).expect("the file");
+        std::fs::write(&path, self.initial()).expect("the file");
         path
     }
 
@@ -156,8 +162,11 @@ impl Executor {
         std::fs::read(self.path("results.state")).expect("the state")
     }
 
-    /// The bytes of the file.
-    pub fn file(&self) -> Vec<u8> {
-        std::fs::read(self.path("file")).expect("the file")
+    /// Whether the replay of a recording makes the file that is there.
+    pub fn is_replayed(&self, reader: &Reader) -> bool {
+        let path = self.path("replayed");
+        let into = std::fs::File::create(&path).expect("a file");
+        replay(reader, 0, &into).expect("it is replayed");
+        std::fs::read(&path).expect("it is read") == std::fs::read(self.path("file")).expect("the file")
     }
 }

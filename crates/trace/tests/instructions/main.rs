@@ -1,6 +1,7 @@
 //! Recording does to no instruction anything that the processor does not: random sequences of every form that accesses
 //! memory run natively and recorded, with the same registers, flags and memory afterwards.
 
+mod events;
 mod executor;
 mod forms;
 mod maker;
@@ -75,10 +76,15 @@ fn compare(seed: u64, count: usize, most: u64) {
     println!("{} forms, {count} sequences, {failed} of them fail", all.len());
     let mut wrong = BTreeMap::<Vec<Code>, (usize, bool)>::new();
     for loads in [false, true] {
-        let (outcome, recorded, _reader) = executor.recorded(0, count, loads);
+        let (outcome, recorded, reader) = executor.recorded(0, count, loads);
         assert_eq!(outcome.ended, Ended::Exited(0), "loads: {loads}");
         assert_eq!((native.len(), recorded.len()), (count, count));
         println!("loads {loads}: {} events, {:?}", outcome.events, outcome.notes);
+        let reader = reader.expect("a recording that has ended by itself");
+        let seen = events::check(&reader, &made, &native, loads, executor.initial());
+        let seen = seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}"));
+        println!("{seen} accesses were expected and seen");
+        assert!(executor.is_replayed(&reader), "loads: {loads}: the replay makes another file");
         for (number, (native, recorded)) in native.iter().zip(&recorded).enumerate() {
             if native != recorded {
                 wrong.entry(made[number].forms.clone()).or_insert((number, loads));

@@ -1,0 +1,176 @@
+//! What is recorded of the sequences: the file after each of them, and each access that can be told from the code.
+
+use std::collections::{HashMap, HashSet};
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+use ringfence_trace::code::Operation;
+use ringfence_trace::events::Action;
+use ringfence_trace::recording::Reader;
+
+use crate::executor::{Became, FILE_SIZE};
+use crate::maker::Sequence;
+use crate::places::{CODE, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE};
+
+/// An access, as recorded or expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Access {
+    pc: u64,
+    kind: &'static str,
+    offset: u64,
+    size: u64,
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    words.fold(1, |sum, word| {
+        let sum = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        sum ^ (sum >> 29)
+    })
+}
+
+/// Where an address lies in the file.
+fn offset(address: u64) -> Option<u64> {
+    match address {
+        LOW.. if address < LOW + LOW_SIZE => Some(address - LOW),
+        HIGH.. if address < HIGH + HIGH_SIZE => Some(address - HIGH + LOW_SIZE),
+        _ => None,
+    }
+}
+
+/// Compares a recording with what the sequences did natively; `initial` is what the file held before. Returns how many
+/// accesses were expected and seen.
+pub fn check(
+    reader: &Reader,
+    sequences: &[Sequence],
+    native: &[Became],
+    loads: bool,
+    initial: Vec<u8>,
+) -> Result<usize, String> {
+    let mut file = initial;
+    assert_eq!(file.len() as u64, FILE_SIZE);
+    let mut seen = HashSet::new();
+    let mut counted = 0;
+    let mut running: Option<usize> = None;
+    let end = |running: &mut Option<usize>, seen: &mut HashSet<Access>, file: &[u8]| -> Result<usize, String> {
+        let Some(number) = running.take() else { return Ok(0) };
+        let (low, high) = file.split_at(LOW_SIZE as usize);
+        let memory = [hash(low), hash(&high[..HIGH_SIZE as usize])];
+        if memory != native[number].memory[..2] {
+            return Err(format!("the stores recorded of sequence {number} do not add up to what it stored: {seen:?}"));
+        }
+        let found = std::mem::take(seen);
+        if native[number].failed[0] != 0 {
+            return Ok(0);
+        }
+        let expected = expected(&sequences[number], loads);
+        match expected.iter().find(|one| !found.contains(one)) {
+            Some(one) => Err(format!("of sequence {number}, {:?}: {one:x?} is not among {found:x?}", sequences[number])),
+            None => Ok(expected.len()),
+        }
+    };
+    for event in reader.events() {
+        let event = event.map_err(|error| error.to_string())?;
+        let pc = reader.site(event.site).map_or(0, |site| if site.module.contains('[') { site.address } else { 0 });
+        let stored = event.action.stores();
+        if let Some((at, bytes)) = stored
+            && at.offset == LOW_SIZE + HIGH_SIZE
+            && pc == 0
+        {
+            counted += end(&mut running, &mut seen, &file)?;
+            running = Some(u64::from_le_bytes(bytes.try_into().expect("8 bytes")) as usize);
+        } else if pc < CODE {
+            counted += end(&mut running, &mut seen, &file)?;
+        } else {
+            let kind = match &event.action {
+                Action::Store { .. } => "store",
+                Action::NonTemporal { .. } => "non-temporal",
+                Action::Locked { .. } => "locked",
+                Action::Load { .. } => "load",
+                Action::Flush { .. } => "flush",
+                _ => "other",
+            };
+            let size = match &event.action {
+                Action::Load { size, .. } => (*size).into(),
+                action => action.stores().map_or(0, |(_, bytes)| bytes.len() as u64),
+            };
+            let offset = event.action.at().map_or(u64::MAX, |at| at.offset);
+            seen.insert(Access { pc, kind, offset, size });
+        }
+        if let Some((at, bytes)) = stored {
+            let from = at.offset as usize;
+            file[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+    counted += end(&mut running, &mut seen, &file)?;
+    Ok(counted)
+}
+
+// The accesses of a sequence whose addresses are known from the values that it puts into registers.
+fn expected(sequence: &Sequence, loads: bool) -> Vec<Access> {
+    let mut factory = InstructionInfoFactory::new();
+    let mut known = HashMap::<Register, u64>::new();
+    let mut accesses = Vec::new();
+    let mut decoder = Decoder::with_ip(64, &sequence.code, sequence.at, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let one = decoder.decode();
+        let info = factory.info(&one);
+        let value = |register: Register| match register {
+            Register::FS => Some(FS_BASE),
+            _ if register.is_segment_register() => Some(0),
+            _ => {
+                let full = known.get(&register.full_register())?;
+                Some(if register.is_gpr32() { full & 0xffff_ffff } else { *full })
+            }
+        };
+        let operand = (0..one.op_count()).find(|at| one.op_kind(*at) == OpKind::Memory);
+        if let Some(operand) = operand.filter(|_| is_simple(&one)) {
+            let address = one.virtual_address(operand, 0, |register, _, _| value(register));
+            let memory = info.used_memory().iter().find(|one| !matches!(one.access(), OpAccess::NoMemAccess));
+            if let (Some(at), Some(memory)) = (address.and_then(offset), memory) {
+                let size = one.memory_size().size() as u64;
+                let access = |kind| Access { pc: one.ip(), kind, offset: at, size };
+                let kind = match Operation::of(&one) {
+                    Some(Operation::NonTemporal) => "non-temporal",
+                    Some(Operation::Locked) => "locked",
+                    _ => "store",
+                };
+                let both = memory.access() == OpAccess::ReadWrite;
+                if loads && (both || memory.access() == OpAccess::Read) {
+                    accesses.push(access("load"));
+                }
+                if both || memory.access() == OpAccess::Write {
+                    accesses.push(access(kind));
+                }
+            }
+        }
+        for used in info.used_registers() {
+            if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead) {
+                known.remove(&used.register().full_register());
+            }
+        }
+        if one.code() == Code::Mov_r64_imm64 {
+            known.insert(one.op0_register(), one.immediate(1));
+        }
+    }
+    accesses
+}
+
+// Whether its size and its address are what they seem to be, and it accesses all of that.
+fn is_simple(one: &Instruction) -> bool {
+    let by_register = matches!(one.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
+    let other = matches!(
+        one.mnemonic(),
+        Mnemonic::Vmaskmovps
+            | Mnemonic::Vmaskmovpd
+            | Mnemonic::Vpmaskmovd
+            | Mnemonic::Vpmaskmovq
+            | Mnemonic::Push
+            | Mnemonic::Pop
+            | Mnemonic::Call
+            | Mnemonic::Xlatb
+    );
+    let flush = matches!(Operation::of(one), Some(Operation::Flush(_)));
+    !by_register && !other && !flush && !one.has_op_mask() && !one.is_vsib() && one.memory_size().size() > 0
+}
