@@ -2,8 +2,8 @@
 
 use crate::layout::{Block, Site, how, register, stop};
 use crate::questions::give_up;
-use crate::state::state;
-use crate::stubs::{Registers, address, alias, record_load, record_store};
+use crate::state::{Region, state};
+use crate::stubs::{Registers, address, alias, continues, record_load, record_store};
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {
@@ -28,10 +28,9 @@ pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers)
         let room = match state().region(at) {
             Some(region) => {
                 block.replaced[which] = 1;
-                // Adjacent mappings have adjacent aliases.
-                if down { (at - region.start) / element + 1 } else { (region.end - at) / element }
+                inside(region, at, element, down)
             }
-            None => outside(at, down) / element,
+            None => outside(at, element, down),
         };
         if room == 0 {
             give_up(stop::PARTLY, site.pc, at);
@@ -49,15 +48,26 @@ pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers)
     (block.open, block.open_size, block.total, block.turn) = (site.pc, 1, total, turn);
 }
 
-// Bytes from here to the next mapping in that direction.
-fn outside(at: u64, down: bool) -> u64 {
-    let each = state().regions().iter();
-    let bytes = if down {
-        each.filter(|one| one.end <= at).map(|one| at - one.end + 1).min()
-    } else {
-        each.filter(|one| one.start > at).map(|one| one.start - at).min()
-    };
-    bytes.unwrap_or(u64::MAX >> 1)
+// Elements from here to the end of a mapping in that direction.
+fn inside(region: Region, at: u64, element: u64, down: bool) -> u64 {
+    let end = at.wrapping_add(element);
+    if end > region.end {
+        // Adjacent mappings have adjacent aliases.
+        return continues(region, end).into();
+    }
+    if down { (at - region.start) / element + 1 } else { (region.end - at) / element }
+}
+
+// Elements from here to the next mapping in that direction.
+fn outside(at: u64, element: u64, down: bool) -> u64 {
+    let each = || state().regions().iter();
+    let above = each().filter(|one| one.start > at).map(|one| one.start - at).min().unwrap_or(u64::MAX >> 1);
+    let below = each().filter(|one| one.end <= at).map(|one| at - one.end).min().unwrap_or(u64::MAX >> 1);
+    match above / element {
+        0 => 0,
+        _ if down => below / element + 1,
+        room => room,
+    }
 }
 
 /// Puts the program's pointers back, and records what was accessed. Where there is more to do, the program's

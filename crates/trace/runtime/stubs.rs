@@ -153,7 +153,8 @@ fn extent(block: &Block, site: &Site) -> u64 {
     u64::from(elements) * u64::from(site.element)
 }
 
-fn continues(region: Region, end: u64) -> bool {
+/// Whether another mapping goes on where one ends, up to `end`.
+pub fn continues(region: Region, end: u64) -> bool {
     state().region(region.end).is_some_and(|next| end <= next.end)
 }
 

@@ -97,6 +97,17 @@ fn compare(seed: u64, count: usize, most: u64) {
     assert!(wrong.is_empty(), "{} of {count} differ: {wrong:?}", wrong.len());
 }
 
+#[test]
+fn every_form_can_be_made() {
+    let all = forms::forms();
+    let can_be = |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
+    let never: Vec<_> = all.iter().filter(|code| !can_be(code)).collect();
+    // Of 16 bits: they go where no program is.
+    use Code::{Call_rel16, Call_rm16, Jmp_rm16, Retnw, Retnw_imm16};
+    assert_eq!(never, [&Retnw_imm16, &Retnw, &Call_rel16, &Call_rm16, &Jmp_rm16]);
+    assert!(all.len() > 500, "{}", all.len());
+}
+
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
