@@ -108,6 +108,17 @@ global_asm!(
     "mov rsp, gs:[{guard}]",
     "mov eax, 1",
     "jmp 2b",
+    // Reads eight bytes at rdi to rsi, and returns whether it could: where not, a handler goes on at `unreadable`.
+    ".global safe_read",
+    "safe_read:",
+    "mov rax, [rdi]",
+    "mov [rsi], rax",
+    "mov eax, 1",
+    "ret",
+    ".global unreadable",
+    "unreadable:",
+    "xor eax, eax",
+    "ret",
     // Ends a thread whose stacks lie at rdi, of rsi bytes.
     ".global end_thread",
     "end_thread:",
@@ -135,8 +146,14 @@ global_asm!(
 unsafe extern "C" {
     pub fn stub_enter();
     pub fn stub_leave();
-    pub fn guarded(block: *mut crate::layout::Block, site: *const crate::layout::Site, registers: *mut u64) -> bool;
+    pub fn guarded(
+        block: *mut crate::layout::Block,
+        site: *const crate::layout::Site,
+        registers: *mut u64,
+    ) -> bool;
     pub fn guard_failed();
+    pub fn safe_read(address: u64, value: *mut u64) -> bool;
+    pub fn unreadable();
     pub fn restorer();
     pub fn clone_thread(flags: u64, stack: u64, parent: u64, child: u64, block: u64, number: u64) -> u64;
     pub fn end_thread(stack: u64, size: u64, status: u64) -> !;

@@ -1,12 +1,13 @@
 //! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
 
-use crate::entry::{guard_failed, guarded};
+use crate::entry::{guard_failed, guarded, safe_read, unreadable};
 use crate::layout::{Block, Site, ask, how, register, what};
 use crate::mappings::instruction_of;
 use crate::questions::ask;
 use crate::ring::{block, is_mine, lock, unlock};
 use crate::signals::{Info, deliver, finish_stepping, registers_of};
 use crate::state::state;
+use crate::stubs::find_callers;
 use crate::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
 use crate::{emulate, sys, vectors};
 
@@ -18,6 +19,9 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
     let mut registers = registers_of(frame);
     let pc = registers.get(register::RIP);
+    if pc == safe_read as *const () as u64 {
+        return registers.set(register::RIP, unreadable as *const () as u64);
+    }
     if info.code > 0 && block.guard != 0 {
         block.failed = [signal, info.code as u64, program(info.address())];
         return registers.set(register::RIP, guard_failed as *const () as u64);
@@ -131,6 +135,7 @@ fn count(block: &Block, site: &Site) {
 // Executes the program's instruction in its place. Returns whether it has failed, as `failed` of the block says. The
 // caller holds the lock.
 fn go(block: &mut Block, site: &Site, registers: &mut Registers) -> bool {
+    find_callers(block, site, registers);
     match site.what {
         what::SFENCE | what::MFENCE => {
             fence(block, site);

@@ -23,6 +23,8 @@ pub const TABLE_SHIFTS: [u32; 2] = [17, 43];
 pub const MOST_PASSED: usize = 4096;
 /// Where, from the beginning of the shared memory on.
 pub const PASSED: u64 = 1 << 16;
+/// Frames of a stack that are recorded at most.
+pub const MOST_FRAMES: usize = 12;
 /// How often a site fails until it is worth to replace its instruction.
 pub const HOT: u32 = 16;
 /// Where the stubs lie that no jump leads to.
@@ -110,7 +112,8 @@ pub mod ask {
     pub const CHILD: u32 = 8;
     /// What cannot be recorded: the reason, and two figures to tell.
     pub const STOP: u32 = 9;
-    /// A frame of the stack: an address of code. Answer: how to find the caller.
+    /// A frame of the stack: an address of code. Answer: one of [`super::frame`], the distance of the frame's address
+    /// from the register, and the distance from there to the caller's `rbp`, or 0.
     pub const FRAME: u32 = 10;
     /// A process starts: `arguments`: a number from 0 on. Answer: address and length of code that is there already.
     pub const START: u32 = 12;
@@ -123,8 +126,19 @@ pub mod ask {
     pub const HOT_HEAD: u32 = 15;
     /// An instruction in a stub: its address. Answer: where the program has it, if it is a copy of the program's.
     pub const ORIGIN: u32 = 16;
+    /// The first frames of the thread's block, as many as are given: their number in the recording is the answer.
+    pub const CALLERS: u32 = 17;
     /// A system call was refused: its number.
     pub const REFUSED: u32 = 11;
+}
+
+/// How a frame is found.
+#[allow(missing_docs)]
+pub mod frame {
+    /// Not at all: the stack ends, or nobody says how it goes on.
+    pub const LAST: u64 = 0;
+    pub const BY_STACK: u64 = 1;
+    pub const BY_BASE: u64 = 2;
 }
 
 /// Why a recording stops.
@@ -243,6 +257,10 @@ pub struct Block {
     pub failed: [u64; 3],
     /// Registers for a thread that starts.
     pub start: [u64; 18],
+    /// The callers of the instruction that is being recorded, by number; 0 where not known.
+    pub callers: u32,
+    /// Where they are to go on, innermost first.
+    pub frames: [u64; MOST_FRAMES],
     /// Questions.
     pub mailbox: Mailbox,
 }

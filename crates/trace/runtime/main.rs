@@ -7,6 +7,7 @@
 #![no_main]
 #![allow(clippy::undocumented_unsafe_blocks, missing_docs, dead_code)]
 
+mod callers;
 mod calls;
 mod emulate;
 mod entry;

@@ -53,6 +53,7 @@ pub fn map_stubs(at: u64, length: u64) -> bool {
 /// Code was mapped: what has to be seen in it is replaced before it runs. The caller holds the lock.
 pub fn code(start: u64, length: u64) {
     state().forget_sites(start, start + length);
+    state().callers.forget();
     for _ in 0..8 {
         let [at, size, ..] = ask(ask::CODE, [start, length, 0, 0, 0, 0]);
         if size == 0 {

@@ -64,6 +64,7 @@ pub fn is_mine(block: &Block) -> bool {
 pub fn push(block: &Block, head: &Head, data: *const u8) {
     let (mut rest, mut data, mut head) = (head.size, data, *head);
     head.thread = block.number;
+    head.callers = if head.site == 0 { 0 } else { block.callers };
     if head.length() <= size_of::<Head>() as u64 + 8 || matches!(head.kind, kind::LOAD | kind::MSYNC) {
         return put(&head, data);
     }

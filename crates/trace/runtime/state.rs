@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::callers::Known;
 use crate::layout::{HOT, MOST_REGIONS, MOST_SITES, Site, TABLE, TABLE_SHIFTS, ask, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::block;
@@ -30,6 +31,7 @@ pub struct State {
     table: [u32; 4 * MOST_SITES],
     /// What the program wants of each signal.
     pub actions: [crate::sys::Action; 65],
+    pub callers: Known,
     /// Whether a handler of the program has been called for a signal.
     pub handled: bool,
 }
@@ -49,6 +51,7 @@ static STATE: Cell = Cell(core::cell::UnsafeCell::new(State {
     site_count: 0,
     table: [0; 4 * MOST_SITES],
     actions: [crate::sys::Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65],
+    callers: Known::NOTHING,
     handled: false,
 }));
 

@@ -179,6 +179,14 @@ fn locked(block: &mut Block, site: &Site) {
     block.pending = 0;
 }
 
+/// Finds out who called, unless it is a mere load, of which there are too many.
+pub fn find_callers(block: &mut Block, site: &Site, registers: &Registers) {
+    block.callers = 0;
+    if site.writes != 0 || site.what != what::ACCESS {
+        crate::callers::find(block, registers, site.pc);
+    }
+}
+
 /// From a stub of a site whose code was replaced by a jump.
 pub extern "C" fn enter(registers: *mut u64, pc: u64) {
     let block = block();
@@ -186,6 +194,7 @@ pub extern "C" fn enter(registers: *mut u64, pc: u64) {
     let mut registers = unsafe { Registers::at(registers) };
     lock(block);
     let site = state().site(pc);
+    find_callers(block, site, &registers);
     match site.what {
         what::SFENCE | what::MFENCE => fence(block, site),
         _ => prepare(block, site, &mut registers),

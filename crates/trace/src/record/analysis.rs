@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use super::space::Jump;
+use super::unwind::Unwinding;
 use crate::code::{Body, Image, ImageError, Operation};
 
 /// An instruction that is to be replaced.
@@ -27,6 +28,7 @@ pub(super) struct Analysis {
     pub(super) candidates: Vec<Candidate>,
     /// Instructions that were left alone, since what they stand in may be data.
     pub(super) doubtful: u64,
+    pub(super) unwinding: Unwinding,
     bodies: Vec<Body>,
     targets: HashSet<u64>,
     // Parts of the file as they are loaded: address, offset in the file, bytes.
@@ -45,7 +47,8 @@ impl Analysis {
         }
         let bodies = image.bodies();
         let targets = branch_targets(&image);
-        let mut analysis = Self { segments, ..Self::default() };
+        let unwinding = Unwinding::of(bytes);
+        let mut analysis = Self { segments, unwinding, ..Self::default() };
         for section in &image.sections {
             let end = section.address + section.bytes.len() as u64;
             let first = bodies.partition_point(|body| body.start < section.address);

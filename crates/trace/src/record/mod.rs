@@ -21,6 +21,7 @@ mod shared;
 mod site;
 mod space;
 mod stub;
+mod unwind;
 
 use std::ffi::OsString;
 use std::io;

@@ -55,6 +55,8 @@ impl Service<'_> {
             ask::HOT => (answer[0], site) = self.hot(thread, a),
             ask::HOT_TAIL => self.hot_tail(thread, a[0]),
             ask::HOT_HEAD => self.hot_head(thread, a[0]),
+            ask::FRAME => answer = self.frame(thread, a[0]),
+            ask::CALLERS => answer[0] = self.callers(thread, a[0] as usize).into(),
             ask::REFUSED => {
                 let note = format!(
                     "system call {} was refused: what the kernel does of its own accord with buffers in a file \
@@ -124,7 +126,7 @@ impl Service<'_> {
     }
 
     // The file that an address is mapped from, and the address in it.
-    fn place(&mut self, thread: u32, pc: u64) -> (String, u64) {
+    pub(super) fn place(&mut self, thread: u32, pc: u64) -> (String, u64) {
         let unknown = ("[unknown]".to_owned(), pc);
         let Some(space) = self.space(thread) else { return unknown };
         let (process, mappings) = (space.process, space.mappings().unwrap_or_default());
@@ -347,8 +349,9 @@ fn install(
     let jumps = room.is_some();
     let (displaced, on) = room.unwrap_or_default();
     let parts = Parts { site, instruction, displaced: &displaced, on, guarded: false };
-    let made =
-        stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= layout::MOST_STUB).ok_or_else(full)?;
+    let made = stub::assemble(&parts, at)
+        .filter(|made| made.code.len() as u64 <= layout::MOST_STUB)
+        .ok_or_else(full)?;
     space.write(at, &made.code)?;
     space.add_copies(made.copies);
     (site.run, site.after) = (made.run, made.after);

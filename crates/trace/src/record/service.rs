@@ -44,6 +44,8 @@ pub(super) struct Service<'w> {
     beginning: HashMap<i32, Beginning>,
     // Threads that are to be let go once they stop.
     pub(super) unwatched: HashSet<i32>,
+    /// Numbers given to stacks.
+    pub(super) stacks: u32,
     threads_told: u32,
     sequence: u64,
 }
@@ -81,6 +83,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         stopped: None,
         beginning: HashMap::new(),
         unwatched: HashSet::new(),
+        stacks: 0,
         threads_told: 0,
         sequence: 0,
     };

@@ -110,6 +110,14 @@ impl Memory {
         }
     }
 
+    /// The first frames of a thread's stack, innermost first.
+    pub(super) fn frames(&self, number: u32, count: usize) -> Vec<u64> {
+        let block = self.block(number);
+        // SAFETY: mapped; the thread does not write while it waits.
+        let frames = unsafe { (&raw const (*block).frames).read() };
+        frames[..count.min(frames.len())].to_vec()
+    }
+
     fn mailbox(&self, number: u32) -> *mut Mailbox {
         // SAFETY: within the block.
         unsafe { &raw mut (*self.block(number)).mailbox }

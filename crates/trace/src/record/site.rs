@@ -1,7 +1,8 @@
 //! What an instruction does to memory, in the words of the runtime.
 
 use iced_x86::{
-    Code, Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+    Code, Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind,
+    Register,
 };
 use ringfence_persist::Flush;
 

@@ -53,28 +53,36 @@ pub fn check(
     let mut seen = HashSet::new();
     let mut counted = 0;
     let mut running: Option<usize> = None;
-    let end = |running: &mut Option<usize>, seen: &mut HashSet<Access>, file: &[u8]| -> Result<usize, String> {
-        let Some(number) = running.take() else { return Ok(0) };
-        let (low, high) = file.split_at(LOW_SIZE as usize);
-        let memory = [hash(low), hash(&high[..HIGH_SIZE as usize])];
-        if memory != native[number].memory[..2] {
-            return Err(format!("the stores recorded of sequence {number} do not add up to what it stored: {seen:?}"));
-        }
-        let found = std::mem::take(seen);
-        if native[number].failed[0] != 0 {
-            return Ok(0);
-        }
-        let Expected { accesses, all_of } = expected(&sequences[number], loads);
-        let missing = accesses.iter().find(|one| !found.contains(one));
-        let more = found.iter().find(|one| all_of.contains(&one.pc) && !accesses.contains(one));
-        match missing.or(more) {
-            Some(one) => Err(format!("of sequence {number}, {:x?}: {one:x?} is missing or too much: {found:x?}", sequences[number])),
-            None => Ok(accesses.len()),
-        }
-    };
+    let end =
+        |running: &mut Option<usize>, seen: &mut HashSet<Access>, file: &[u8]| -> Result<usize, String> {
+            let Some(number) = running.take() else { return Ok(0) };
+            let (low, high) = file.split_at(LOW_SIZE as usize);
+            let memory = [hash(low), hash(&high[..HIGH_SIZE as usize])];
+            if memory != native[number].memory[..2] {
+                return Err(format!(
+                    "the stores recorded of sequence {number} do not add up to what it stored: {seen:?}"
+                ));
+            }
+            let found = std::mem::take(seen);
+            if native[number].failed[0] != 0 {
+                return Ok(0);
+            }
+            let Expected { accesses, all_of } = expected(&sequences[number], loads);
+            let missing = accesses.iter().find(|one| !found.contains(one));
+            let more = found.iter().find(|one| all_of.contains(&one.pc) && !accesses.contains(one));
+            match missing.or(more) {
+                Some(one) => Err(format!(
+                    "of sequence {number}, {:x?}: {one:x?} is missing or too much: {found:x?}",
+                    sequences[number]
+                )),
+                None => Ok(accesses.len()),
+            }
+        };
     for event in reader.events() {
         let event = event.map_err(|error| error.to_string())?;
-        let pc = reader.site(event.site).map_or(0, |site| if site.module.contains('[') { site.address } else { 0 });
+        let pc = reader
+            .site(event.site)
+            .map_or(0, |site| if site.module.contains('[') { site.address } else { 0 });
         let stored = event.action.stores();
         if let Some((at, bytes)) = stored
             && at.offset == LOW_SIZE + HIGH_SIZE
@@ -122,7 +130,8 @@ impl Expected {
         let element = one.memory_size().element_size().max(1) as u64;
         let count = one.memory_size().size() as u64 / element;
         let mut access = |first: u64, size: u64| {
-            let access = Access { pc: one.ip(), kind: "store", offset: at + first * element, size: size * element };
+            let access =
+                Access { pc: one.ip(), kind: "store", offset: at + first * element, size: size * element };
             self.accesses.push(access);
         };
         let is_set = |bit: u64| bit < count && mask >> bit & 1 != 0;
@@ -180,7 +189,10 @@ fn expected(sequence: &Sequence, loads: bool) -> Expected {
                     Some(Operation::Locked) => "locked",
                     _ => "store",
                 };
-                if !matches!(memory.access(), OpAccess::ReadCondWrite | OpAccess::CondWrite | OpAccess::CondRead) {
+                if !matches!(
+                    memory.access(),
+                    OpAccess::ReadCondWrite | OpAccess::CondWrite | OpAccess::CondRead
+                ) {
                     expected.all_of.insert(one.ip());
                 }
                 let both = memory.access() == OpAccess::ReadWrite;

@@ -40,14 +40,37 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
     use Mnemonic as M;
     let op = code.op_code();
     let plain = matches!(op.encoding(), EncodingKind::Legacy | EncodingKind::VEX | EncodingKind::EVEX);
-    if !plain || !op.is_instruction() || !op.mode64() || op.is_privileged() || op.fwait() || op.is_input_output() {
+    if !plain
+        || !op.is_instruction()
+        || !op.mode64()
+        || op.is_privileged()
+        || op.fwait()
+        || op.is_input_output()
+    {
         return false;
     }
     // What a program can do only to itself, such as to load `gs`, or what depends on the processor that it runs on.
     let excluded = matches!(
         code.mnemonic(),
-        M::Lss | M::Lfs | M::Lgs | M::Lsl | M::Lgdt | M::Lidt | M::Rdpid | M::Iret | M::Iretd | M::Iretq | M::Retf
-            | M::Xbegin | M::Sysexit | M::Uiret | M::Int | M::Int3 | M::Syscall | M::Ud0 | M::Ud1
+        M::Lss
+            | M::Lfs
+            | M::Lgs
+            | M::Lsl
+            | M::Lgdt
+            | M::Lidt
+            | M::Rdpid
+            | M::Iret
+            | M::Iretd
+            | M::Iretq
+            | M::Retf
+            | M::Xbegin
+            | M::Sysexit
+            | M::Uiret
+            | M::Int
+            | M::Int3
+            | M::Syscall
+            | M::Ud0
+            | M::Ud1
     );
     let far = matches!(op.memory_size(), MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64);
     let segments = op.op_kinds().contains(&OpCodeOperandKind::seg_reg) && code.mnemonic() == M::Mov;
@@ -74,5 +97,6 @@ fn accesses_memory(code: Code) -> bool {
 /// Whether an operand may be in memory.
 pub fn is_memory(kind: OpCodeOperandKind) -> bool {
     let name = format!("{kind:?}");
-    name.contains("mem") && !name.ends_with("_reg_mem") || matches!(name.as_str(), "seg_rSI" | "es_rDI" | "seg_rDI" | "seg_rBX_al")
+    name.contains("mem") && !name.ends_with("_reg_mem")
+        || matches!(name.as_str(), "seg_rSI" | "es_rDI" | "seg_rDI" | "seg_rBX_al")
 }

@@ -36,16 +36,26 @@ fn sequences(seed: u64, count: usize, most: u64, all: &[Code]) -> Vec<Sequence> 
     made
 }
 
-fn difference(executor: &Executor, sequence: &Sequence, number: usize, loads: bool, became: [&Became; 2]) -> String {
+fn difference(
+    executor: &Executor,
+    sequence: &Sequence,
+    number: usize,
+    loads: bool,
+    became: [&Became; 2],
+) -> String {
     let bytes: Vec<String> = sequence.code.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut text = format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
+    let mut text =
+        format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
     let [native, other] = became;
     for at in 0..16 {
         if native.registers[at] != other.registers[at] {
             text += &format!("register {at}: {:#x} {:#x}\n", native.registers[at], other.registers[at]);
         }
     }
-    text += &format!("flags {:#x} {:#x}\nfailed {:x?} {:x?}\n", native.flags, other.flags, native.failed, other.failed);
+    text += &format!(
+        "flags {:#x} {:#x}\nfailed {:x?} {:x?}\n",
+        native.flags, other.flags, native.failed, other.failed
+    );
     executor.natively(number, 1);
     let native = executor.state();
     executor.recorded(number, 1, loads);
@@ -68,7 +78,10 @@ fn compare(seed: u64, count: usize, most: u64) {
         println!("at {:#x}: {:?}\n{}", made[at].at, made[at].forms, bytes.join(" "));
         let native = executor.natively(at, 1);
         let (_, recorded, _) = executor.recorded(at, 1, std::env::var("LOADS").is_ok());
-        println!("{}", difference(&executor, &made[at], at, std::env::var("LOADS").is_ok(), [&native[0], &recorded[0]]));
+        println!(
+            "{}",
+            difference(&executor, &made[at], at, std::env::var("LOADS").is_ok(), [&native[0], &recorded[0]])
+        );
         return;
     }
     let native = executor.natively(0, count);
@@ -91,7 +104,10 @@ fn compare(seed: u64, count: usize, most: u64) {
             }
         }
         if let Some((number, _)) = wrong.values().find(|one| one.1 == loads) {
-            println!("{}", difference(&executor, &made[*number], *number, loads, [&native[*number], &recorded[*number]]));
+            println!(
+                "{}",
+                difference(&executor, &made[*number], *number, loads, [&native[*number], &recorded[*number]])
+            );
         }
     }
     assert!(wrong.is_empty(), "{} of {count} differ: {wrong:?}", wrong.len());
@@ -100,7 +116,8 @@ fn compare(seed: u64, count: usize, most: u64) {
 #[test]
 fn every_form_can_be_made() {
     let all = forms::forms();
-    let can_be = |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
+    let can_be =
+        |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
     let never: Vec<_> = all.iter().filter(|code| !can_be(code)).collect();
     // Of 16 bits: they go where no program is.
     use Code::{Call_rel16, Call_rm16, Jmp_rm16, Retnw, Retnw_imm16};

@@ -240,7 +240,8 @@ impl Maker {
             // Most instructions of SSE fail where their operand is not aligned.
             let legacy = op.encoding() == EncodingKind::Legacy && size == 16;
             let moves = format!("{:?}", made.mnemonic());
-            let aligned = legacy || moves.contains("mova") || moves.contains("movdqa") || moves.contains("movnt");
+            let aligned =
+                legacy || moves.contains("mova") || moves.contains("movdqa") || moves.contains("movnt");
             if aligned && !self.random.once_in(20) {
                 target &= !(size.next_power_of_two() - 1);
             }

@@ -12,9 +12,22 @@ pub fn general(random: &mut Random, size: usize) -> Register {
         1 => {
             // The high bytes come behind the first four.
             return random.of(&[
-                Register::AL, Register::CL, Register::DL, Register::BL, Register::AH, Register::CH, Register::DH,
-                Register::BH, Register::SPL, Register::BPL, Register::SIL, Register::DIL, Register::R8L,
-                Register::R11L, Register::R12L, Register::R15L,
+                Register::AL,
+                Register::CL,
+                Register::DL,
+                Register::BL,
+                Register::AH,
+                Register::CH,
+                Register::DH,
+                Register::BH,
+                Register::SPL,
+                Register::BPL,
+                Register::SIL,
+                Register::DIL,
+                Register::R8L,
+                Register::R11L,
+                Register::R12L,
+                Register::R15L,
             ]);
         }
         2 => Register::AX,
@@ -74,7 +87,8 @@ impl Maker {
         let vectors = if evex { 32 } else { 16 };
         let register = match name.as_str() {
             "es" | "cs" | "ss" | "ds" | "fs" | "gs" => {
-                let all = [Register::ES, Register::CS, Register::SS, Register::DS, Register::FS, Register::GS];
+                let all =
+                    [Register::ES, Register::CS, Register::SS, Register::DS, Register::FS, Register::GS];
                 all[["es", "cs", "ss", "ds", "fs", "gs"].iter().position(|one| *one == name)?]
             }
             "al" => Register::AL,
@@ -105,7 +119,8 @@ impl Maker {
 
 fn value(random: &mut Random, made: &mut Instruction, at: u32, name: &str) -> Option<()> {
     let value = immediate(random);
-    let second = (0..at).any(|one| made.op_kind(one) == OpKind::Immediate8 || made.op_kind(one) == OpKind::Immediate16);
+    let second = (0..at)
+        .any(|one| made.op_kind(one) == OpKind::Immediate8 || made.op_kind(one) == OpKind::Immediate16);
     match name {
         "imm4_m2z" => {
             made.set_op_kind(at, OpKind::Immediate8);

@@ -19,7 +19,9 @@ impl Maker {
             return Some(self.string(code));
         }
         Some(match code.mnemonic() {
-            M::Push | M::Pop | M::Pushf | M::Pushfq | M::Popf | M::Popfq | M::Leave | M::Enter => self.stack(code),
+            M::Push | M::Pop | M::Pushf | M::Pushfq | M::Popf | M::Popfq | M::Leave | M::Enter => {
+                self.stack(code)
+            }
             M::Call | M::Jmp | M::Ret => self.branch(code),
             M::Xlatb => {
                 let target = self.target(256);
@@ -37,20 +39,27 @@ impl Maker {
             M::Bt | M::Bts | M::Btr | M::Btc => self.bits(code),
             M::Cmpxchg | M::Cmpxchg8b | M::Cmpxchg16b => self.exchange(code),
             M::Div | M::Idiv => self.division(code),
-            M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64 | M::Fxsave | M::Fxsave64 => {
-                self.save(code, None)
-            }
+            M::Xsave
+            | M::Xsave64
+            | M::Xsavec
+            | M::Xsavec64
+            | M::Xsaveopt
+            | M::Xsaveopt64
+            | M::Fxsave
+            | M::Fxsave64 => self.save(code, None),
             M::Xrstor => self.save(Code::Xsave_mem, Some(code)),
             M::Xrstor64 => self.save(Code::Xsavec64_mem, Some(code)),
             M::Fxrstor => self.save(Code::Fxsave_m512byte, Some(code)),
             M::Fxrstor64 => self.save(Code::Fxsave64_m512byte, Some(code)),
             M::Fnstenv | M::Fnsave => self.environment(code, None),
             M::Fldenv => {
-                let save = if code == Code::Fldenv_m14byte { Code::Fnstenv_m14byte } else { Code::Fnstenv_m28byte };
+                let save =
+                    if code == Code::Fldenv_m14byte { Code::Fnstenv_m14byte } else { Code::Fnstenv_m28byte };
                 self.environment(save, Some(code))
             }
             M::Frstor => {
-                let save = if code == Code::Frstor_m94byte { Code::Fnsave_m94byte } else { Code::Fnsave_m108byte };
+                let save =
+                    if code == Code::Frstor_m94byte { Code::Fnsave_m94byte } else { Code::Fnsave_m108byte };
                 self.environment(save, Some(code))
             }
             M::Fldcw => self.control(code, 0x37f | self.random.clone().below(4) << 10, 2),
@@ -75,8 +84,9 @@ impl Maker {
             }
         }
         let size = made.memory_size().size() as u64;
-        let compares = matches!(code.mnemonic(), Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq)
-            || format!("{:?}", code.mnemonic()).starts_with("Scas");
+        let compares =
+            matches!(code.mnemonic(), Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq)
+                || format!("{:?}", code.mnemonic()).starts_with("Scas");
         match self.random.below(3) {
             0 => {}
             1 if compares => made.set_has_repne_prefix(true),
@@ -176,10 +186,12 @@ impl Maker {
                     return None;
                 }
                 let return_to = self.here() + 8;
-                let push = Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), return_to as i32).ok()?;
+                let push =
+                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), return_to as i32).ok()?;
                 // `mov [rsp], imm32` has 8 bytes, and this one or three.
                 let length = if code == Code::Retnq { 1 } else { 3 };
-                let push_to = Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), (return_to + length) as i32);
+                let push_to =
+                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), (return_to + length) as i32);
                 self.before.push(push_to.unwrap_or(push));
                 if code == Code::Retnq {
                     return Some(vec![Instruction::with(code)]);
