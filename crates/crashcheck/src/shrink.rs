@@ -54,7 +54,7 @@ pub(crate) fn shrink(
     let is_long = violation.fault.is_long();
     let mut attempts = Attempts { check, program, recovery, is_long, states: ATTEMPTS };
     match attempts.fix(&violation.story, events) {
-        Ok(Found::Fix(fix, left)) => (violation.fix, violation.left) = (Some(fix), left),
+        Ok(Found::Fix(fix, left)) => (violation.fix, violation.left) = (Some(*fix), left),
         Ok(Found::None(why)) => violation.story.tried_in_vain(why),
         Ok(Found::NotAllTried) => {}
         Err(differs) => report.violation = Some(*differs),
@@ -68,7 +68,7 @@ fn differs(violation: &Violation) -> bool {
 // What comes of looking for a fix.
 enum Found {
     /// And what it leaves.
-    Fix(Fix, Vec<Lint>),
+    Fix(Box<Fix>, Vec<Lint>),
     None(InVain),
     NotAllTried,
 }
@@ -168,7 +168,7 @@ impl Attempts<'_> {
             best = Some(self.completed(edits, with, &before, story, events)?);
         }
         Ok(match best {
-            Some((fix, left)) => Found::Fix(fix, left),
+            Some((fix, left)) => Found::Fix(Box::new(fix), left),
             None if refuted == candidates.len() => Found::None(InVain::Each(refuted)),
             None => Found::NotAllTried,
         })

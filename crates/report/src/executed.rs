@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ringfence_machine::units::Bytes;
+use ringfence_trace::census::dynamic::saving::{Predicted, Saving};
 use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run};
 use ringfence_trace::events::{Ended, Location};
 
-use crate::numbers::{count, duration, percent, units_per_s};
+use crate::numbers::{self, count, duration, percent, units_per_s};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, hanging, heading, paragraph, plural, section};
@@ -16,7 +17,9 @@ const BUSIEST: usize = 10;
 
 /// What was executed: everything together, what was needless or missing, and the busiest places, or with `all` every
 /// place.
-pub fn executed(run: &Run, all: bool, style: &Style) -> String {
+///
+/// `saving` is what the same would cost by other instructions, or why that is not known, if it was asked.
+pub fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, style: &Style) -> String {
     let mut out = String::new();
     beginning(&mut out, run, style);
     if run.events == 0 {
@@ -32,6 +35,14 @@ pub fn executed(run: &Run, all: bool, style: &Style) -> String {
         hidden |= places(&mut out, "called from", &run.callers, all, style);
     }
     hidden |= lints(&mut out, run, all, style);
+    match saving {
+        None => {}
+        Some(Ok(saving)) => costs(&mut out, saving, style),
+        Some(Err(why)) => {
+            section(&mut out);
+            hanging(&mut out, "costs     ", None, &format!("not known: {why}"), style);
+        }
+    }
     if hidden {
         section(&mut out);
         faint(&mut out, "The busiest places and the first findings are shown: --all shows every one.", style);
@@ -177,6 +188,53 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
         paragraph(out, 0, &finding.text, style);
     }
     run.findings.len() > most
+}
+
+fn costs(out: &mut String, saving: &Saving, style: &Style) {
+    section(out);
+    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
+    let what = format!("What {lines} and {fences} cost on {}", saving.measured_on);
+    heading(out, &what, style);
+    let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
+    for Predicted { method, cost } in &saving.predicted {
+        let name = method.as_deref().unwrap_or("as recorded");
+        let bounds = format!("[{}, {}]", signed(cost.low), signed(cost.high));
+        table.row(vec![Cell::new(name), Cell::new(signed(cost.ns)), Cell::new(bounds)]);
+    }
+    if !saving.predicted.is_empty() {
+        out.push_str(&table.render(style));
+    }
+    let needless = format!(
+        "{} and {}",
+        many(saving.needless_flushes, "needless flush", "needless flushes"),
+        many(saving.needless_fences, "needless fence", "needless fences")
+    );
+    let text = match saving.needless_ns {
+        _ if saving.needless_flushes + saving.needless_fences == 0 => {
+            "No flush and no fence was needless.".into()
+        }
+        Some(ns) => {
+            format!("{needless} cost about {} more, by the prices of RINGFENCE_POLICY.", numbers::ns(ns))
+        }
+        None => format!(
+            "What {needless} cost besides is not measured: set RINGFENCE_POLICY to a policy file of 'ringfence tune'."
+        ),
+    };
+    paragraph(out, 0, &text, style);
+    if !saving.predicted.is_empty() {
+        let how = "Lines are priced one by one and fences by the lines that they wait for, each as in a row of \
+                   thousands: the program may hide a part of it behind other work.";
+        faint(out, how, style);
+    }
+}
+
+fn many(number: u64, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
+}
+
+// Bounds of differences can be below 0.
+fn signed(ns: f64) -> String {
+    if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
 }
 
 fn sizes(out: &mut String, run: &Run, style: &Style) {

@@ -175,3 +175,48 @@ fn of_a_trace_it_says_what_was_executed() {
         assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
     }
 }
+
+#[test]
+fn of_a_trace_it_says_what_it_would_cost_by_a_survey() {
+    use ringfence_studies::fixtures::{survey_in, zen};
+
+    let folder = Folder::new();
+    trace(&folder.path().join("trace"));
+    let survey = survey_in(&folder.path().join("survey"), zen);
+    // What the survey says of clwb: the instruction on a line, and a fence after it.
+    let clwb = survey.parts.iter().find(|parts| parts.instruction == "clwb").unwrap();
+    let expected = clwb.flush.as_ref().unwrap().ns + clwb.fence_per_line.as_ref().unwrap().ns;
+    let found = ringfence_in(folder.path(), &["census", "trace", "--costs", "survey", "--json"]).json();
+    let saving = &found["saving"];
+    assert_eq!(
+        (&saving["lines"], &saving["fences"], &saving["needless_flushes"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+    let ns = saving["predicted"][0]["ns"].as_f64().unwrap();
+    assert!((ns - expected).abs() < 1e-6 * expected.abs(), "{ns} and {expected}");
+    assert!(saving["predicted"].as_array().unwrap().len() > 2, "{saving}");
+    assert!(saving["needless_ns"].is_null(), "{saving}");
+    let said = ringfence_in(folder.path(), &["census", "trace", "--costs", "survey"]).said();
+    assert!(said.contains("What 1 line and 1 fence cost on"), "{said}");
+    assert!(said.contains("'ringfence tune'"), "{said}");
+
+    let policy = format!(
+        "schema = 1\nprocessor = \"{}\"\ntarget = \"dram\"\ninstruction = \"clwb\"\nbatch = 1\nclean_flush_ns = 12.5\n",
+        ringfence_persist::policy::Fingerprint::here()
+    );
+    fs::write(folder.path().join("policy.toml"), policy).unwrap();
+    let mut priced = std::process::Command::new(env!("CARGO_BIN_EXE_ringfence"));
+    priced.args(["census", "trace", "--costs", "survey", "--json"]).current_dir(folder.path());
+    let priced = priced.env("RINGFENCE_POLICY", "policy.toml").output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&priced.stdout).unwrap();
+    assert_eq!(found["saving"]["needless_ns"], 12.5);
+
+    for (words, why) in [
+        (&["census", "trace", "--costs", "trace"][..], "'ringfence survey' makes one"),
+        (&["census", "--costs", "survey", env!("CARGO_BIN_EXE_ringfence")], "--costs is for a trace"),
+    ] {
+        let refused = ringfence_in(folder.path(), words);
+        assert_eq!(refused.code(), Some(2), "{words:?}");
+        assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
+    }
+}

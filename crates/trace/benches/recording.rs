@@ -22,7 +22,8 @@ fn main() {
         let bytes: u64 =
             folder.path().read_dir().unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
         let began = Instant::now();
-        let read = Reader::open(folder.path()).unwrap().events().map(|event| event.unwrap().sequence).count();
+        let reader = Reader::open(folder.path()).unwrap();
+        let read = reader.events().inspect(|event| assert!(event.is_ok())).count();
         let took = began.elapsed();
         assert_eq!(read as u64, count);
         let rate = |took: std::time::Duration| count as f64 / took.as_secs_f64() / 1e6;

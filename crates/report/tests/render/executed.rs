@@ -1,6 +1,8 @@
 //! What a recorded program executed.
 
-use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf};
+use ringfence_report::Style;
+use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
+use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
 use ringfence_trace::events::{Ended, Location, TracedFile};
 
 use crate::golden::check;
@@ -57,6 +59,8 @@ fn run() -> Run {
         events_per_second: Some(390_524.0),
         total,
         most_dirty_lines: 17,
+        waits: vec![Waits { lines: 3, fences: 12_000 }],
+        nt_lines: 250,
         sizes: [(1, 12, 0), (2, 5, 0), (8, 1_199_000, 0), (64, 983, 500), (4096, 0, 0), (65536, 1, 0)]
             .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
             .to_vec(),
@@ -94,7 +98,7 @@ fn run() -> Run {
 
 #[test]
 fn a_busy_program() {
-    check("executed", |style| ringfence_report::executed(&run(), false, style));
+    check("executed", |style| ringfence_report::executed(&run(), None, false, style));
 }
 
 #[test]
@@ -106,9 +110,9 @@ fn more_places_than_are_shown() {
     (run.races, run.command) = (vec![], vec![]);
     run.findings = vec![run.findings[0].clone(); 12];
     run.ended = Some(Ended::Signal(11));
-    check("executed-many", |style| ringfence_report::executed(&run, false, style));
+    check("executed-many", |style| ringfence_report::executed(&run, None, false, style));
     run.ended = None;
-    check("executed-all", |style| ringfence_report::executed(&run, true, style));
+    check("executed-all", |style| ringfence_report::executed(&run, None, true, style));
 }
 
 #[test]
@@ -130,8 +134,39 @@ fn what_is_sound_or_did_nothing() {
         ended: Some(Ended::Stopped("vscatterdps at 0x1234 cannot be recorded".into())),
         ..run()
     };
-    check("executed-sound", |style| ringfence_report::executed(&run, false, style));
+    check("executed-sound", |style| ringfence_report::executed(&run, None, false, style));
     (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
     (run.sites, run.callers) = (vec![], vec![]);
-    check("executed-nothing", |style| ringfence_report::executed(&run, false, style));
+    check("executed-nothing", |style| ringfence_report::executed(&run, None, false, style));
+}
+
+#[test]
+fn what_it_would_cost() {
+    let cost = |ns: f64| Cost { ns, low: 0.9 * ns, high: 1.1 * ns };
+    let predicted = |method: Option<&str>, cost| Predicted { method: method.map(Into::into), cost };
+    let mut saving = Saving {
+        measured_on: "dram, 1GiB".into(),
+        lines: 39_750,
+        fences: 12_000,
+        predicted: vec![
+            predicted(None, cost(4_123_000.0)),
+            predicted(Some("clflushopt"), Cost { low: -1000.0, ..cost(3_900_000.0) }),
+            predicted(Some("clwb"), cost(4_100_000.0)),
+            predicted(Some("nt"), cost(9_000_000.0)),
+        ],
+        needless_flushes: 1500,
+        needless_fences: 1,
+        needless_ns: Some(18_123.0),
+    };
+    let with = |saving: Result<Saving, String>| {
+        move |style: &Style| ringfence_report::executed(&run(), Some(&saving), false, style)
+    };
+    check("executed-costs", with(Ok(saving.clone())));
+    saving.needless_ns = None;
+    check("executed-no-price", with(Ok(saving.clone())));
+    (saving.needless_flushes, saving.needless_fences, saving.predicted) = (0, 0, vec![]);
+    check("executed-no-lines", with(Ok(saving)));
+    let why =
+        "what clwb costs was not measured: 'ringfence survey' measures every method that the machine has";
+    check("executed-no-costs", with(Err(why.into())));
 }

@@ -35,6 +35,9 @@ pub struct Census {
     /// Compare with this older build, function by function
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
+    /// Of a trace: what it would cost by a survey's costs
+    #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
+    pub costs: Option<PathBuf>,
     /// List every function, and every place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,

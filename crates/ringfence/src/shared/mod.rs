@@ -1,6 +1,7 @@
 //! What verbs share. Nothing here knows of a verb.
 
 pub mod command;
+pub mod costs;
 pub mod experiment;
 pub mod flags;
 pub mod folder;

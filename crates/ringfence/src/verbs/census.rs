@@ -9,11 +9,15 @@ use ringfence_trace::recording::Reader;
 use crate::args::Census;
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::costs;
 
 pub fn run(asked: &Census) -> Result<(), Failure> {
     let style = output::style();
     if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
         return of_trace(trace, asked);
+    }
+    if asked.costs.is_some() {
+        return Err(Failure::Usage("--costs is for a trace: name one".into()));
     }
     if let Some(before) = &asked.diff {
         let one = |path: &PathBuf| census::of(std::slice::from_ref(path)).map_err(failure);
@@ -43,9 +47,12 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
     }
     let run = Reader::open(trace).and_then(|trace| dynamic::of(&trace));
     let run = run.map_err(|error| Failure::Usage(error.to_string()))?;
+    let saving = asked.costs.as_ref().map(|survey| costs::saving(&run, survey)).transpose()?;
     match asked.json {
-        true => output::print_json(&json::census_run(&run)),
-        false => output::print(&ringfence_report::executed(&run, asked.all, &output::style())),
+        true => output::print_json(&json::census_run(&run, saving.as_ref())),
+        false => {
+            output::print(&ringfence_report::executed(&run, saving.as_ref(), asked.all, &output::style()))
+        }
     }
 }
 

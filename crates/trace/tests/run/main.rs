@@ -5,3 +5,4 @@ mod findings;
 mod made;
 mod random;
 mod reference;
+mod saving;

@@ -1,6 +1,6 @@
 //! The lints of the crash checker over a recording: its events as the checker's own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use ringfence_crashcheck as checker;
@@ -48,12 +48,14 @@ pub struct Findings<'r> {
     recording: &'r Reader,
     lints: Lints,
     files: Vec<u32>,
+    // Where each is among them.
+    file_numbers: HashMap<u32, usize>,
     // By site and callers, the number that the checker knows a place by.
     numbers: HashMap<Key, u32>,
     places: Vec<Named>,
     // The same of places, as several callers may have been called from one.
     known: HashMap<(u32, Option<Location>), u32>,
-    threads: HashMap<u32, ()>,
+    threads: HashSet<u32>,
 }
 
 struct Named {
@@ -67,16 +69,17 @@ impl<'r> Findings<'r> {
             recording,
             lints: Lints::new(Profile::IntelAdr),
             files: Vec::new(),
+            file_numbers: HashMap::new(),
             numbers: HashMap::new(),
             places: Vec::new(),
             known: HashMap::new(),
-            threads: HashMap::new(),
+            threads: HashSet::new(),
         }
     }
 
     /// The next event.
     pub fn step(&mut self, event: &Event) {
-        self.threads.insert(event.thread, ());
+        self.threads.insert(event.thread);
         let at = At::Site(self.number(Key { site: event.site, callers: event.callers }));
         match &event.action {
             Action::Store { at: place, bytes } => self.store(*place, bytes, at, Kind::Store),
@@ -119,7 +122,7 @@ impl<'r> Findings<'r> {
             let (now, later) = rest.split_at(rest.len().min(WORD - within));
             let mut write = Write { word: start / WORD, bytes: [0; WORD], mask: 0 };
             write.bytes[within..within + now.len()].copy_from_slice(now);
-            write.mask = ((1u16 << now.len()) - 1 << within) as u8;
+            write.mask = (((1u16 << now.len()) - 1) << within) as u8;
             self.tell(kind(write), at);
             (start, rest) = (start + now.len(), later);
         }
@@ -127,11 +130,12 @@ impl<'r> Findings<'r> {
 
     // Where a place of a file is in the checker's memory.
     fn address(&mut self, place: Place) -> Option<usize> {
-        let number = self.files.iter().position(|file| *file == place.file).unwrap_or_else(|| {
+        let number = *self.file_numbers.entry(place.file).or_insert_with(|| {
             self.files.push(place.file);
             self.files.len() - 1
         });
-        (number < MOST_FILES && place.offset < 1 << SPAN).then(|| number << SPAN | place.offset as usize)
+        let fits = number < MOST_FILES && place.offset < 1 << SPAN;
+        fits.then_some((number << SPAN) | place.offset as usize)
     }
 
     fn number(&mut self, key: Key) -> u32 {

@@ -20,7 +20,9 @@ mod findings;
 mod key;
 mod lines;
 mod races;
+pub mod saving;
 mod sizes;
+mod waits;
 mod walk;
 
 use std::collections::HashMap;
@@ -34,6 +36,7 @@ pub use blocks::BLOCK;
 pub use executed::Executed;
 pub use findings::Finding;
 pub use sizes::SizesOf;
+pub use waits::Waits;
 
 use findings::Findings;
 
@@ -58,6 +61,10 @@ pub struct Run {
     pub total: Executed,
     /// Lines that were stored to and not flushed yet, at most at once.
     pub most_dirty_lines: u64,
+    /// Fences by the lines that they waited for.
+    pub waits: Vec<Waits>,
+    /// Lines of non-temporal stores, each once between two fences of a thread.
+    pub nt_lines: u64,
     /// How large stores were.
     pub sizes: Vec<SizesOf>,
     /// By instruction, first what has most to do with durability.
@@ -145,6 +152,8 @@ pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
         events_per_second: (recorded_ns > 0).then(|| events as f64 / seconds),
         total,
         most_dirty_lines,
+        waits: walk.waits.iter().map(|(&lines, &fences)| Waits { lines, fences }).collect(),
+        nt_lines: walk.nt_lines,
         sizes: walk.sizes.all(),
         sites: sorted(sites.into_iter().map(|(id, executed)| (site(id), executed))),
         callers: sorted(callers),

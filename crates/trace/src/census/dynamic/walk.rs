@@ -1,6 +1,6 @@
 //! The events as they go by.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ringfence_persist::Flush;
 
@@ -27,6 +27,10 @@ pub struct Walk {
     pub sizes: Sizes,
     pub lines: Lines,
     pub races: Races,
+    /// Fences by the lines that they waited for.
+    pub waits: BTreeMap<u64, u64>,
+    /// Lines of non-temporal stores, each once between two fences of a thread.
+    pub nt_lines: u64,
     threads: HashMap<u32, Thread>,
 }
 
@@ -103,7 +107,7 @@ impl Walk {
         let (thread, sequence) = (event.thread, event.sequence);
         let own = self.threads.entry(thread).or_default();
         own.busy = true;
-        own.blocks.bytes(at, size);
+        self.nt_lines += own.blocks.bytes(at, size);
         for number in touched(at, size) {
             own.lines.push(number);
             self.lines.stream(number, Pending { thread, sequence, key, is_flush: false });
@@ -132,7 +136,10 @@ impl Walk {
     fn fence(&mut self, event: &Event, key: Key, waits: bool) {
         self.races.order(event.thread, event.sequence);
         let own = self.threads.entry(event.thread).or_default();
-        let (blocks, partial) = own.blocks.take();
+        let (lines, blocks, partial) = own.blocks.take();
+        if waits && lines > 0 {
+            *self.waits.entry(lines).or_default() += 1;
+        }
         let idle = !std::mem::take(&mut own.busy);
         own.lines.drain(..).for_each(|number| self.lines.fence(number, event.thread));
         let row = self.rows.entry(key).or_default();

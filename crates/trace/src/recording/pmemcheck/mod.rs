@@ -139,8 +139,8 @@ impl Import<'_> {
             }
             Entry::Fence => self.push(0, 0, Action::Sfence),
             Entry::Sync { address, size } => {
-                let pieces = self.pieces(address, size).into_iter();
-                pieces.map(|(at, size)| self.push(0, 0, Action::Msync { at, size })).collect()
+                let mut pieces = self.pieces(address, size).into_iter();
+                pieces.try_for_each(|(at, size)| self.push(0, 0, Action::Msync { at, size }))
             }
             Entry::Note | Entry::Stop => Ok(()),
         }

@@ -1,0 +1,12 @@
+//! What fences waited for.
+
+use serde::Serialize;
+
+/// Fences that waited for so many lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Waits {
+    /// Lines that were flushed, or stored to past the caches, since the fence before; at least 1.
+    pub lines: u64,
+    /// `sfence` and `mfence`.
+    pub fences: u64,
+}
