@@ -191,9 +191,12 @@ int main(int count, char **arguments) {
     uint64_t *marker = (uint64_t *)map(MARKER, 4096, both, MAP_SHARED, file, LOW_SIZE + HIGH_SIZE);
     unsigned char *ordinary = map(ORDINARY, ORDINARY_SIZE, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned char *constants = map(CONSTANTS, CONSTANTS_SIZE, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned char *code = map(CODE, (header->code_size + 4095) & ~4095ull, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(code, text + header->code_at, header->code_size);
-    mprotect(code, (header->code_size + 4095) & ~4095ull, PROT_READ | PROT_EXEC);
+    if (header->code_size) {
+        size_t whole = (header->code_size + 4095) & ~4095ull;
+        unsigned char *code = map(CODE, whole, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memcpy(code, text + header->code_at, header->code_size);
+        mprotect(code, whole, PROT_READ | PROT_EXEC);
+    }
 
     static unsigned char was[LOW_SIZE + HIGH_SIZE], now[LOW_SIZE + HIGH_SIZE], was_ordinary[ORDINARY_SIZE];
     if (pread(file, was, sizeof was, 0) != sizeof was) fail("the file");

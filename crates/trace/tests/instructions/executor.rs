@@ -11,7 +11,7 @@ use ringfence_trace::recording::{About, Reader, Writer};
 use ringfence_trace::replay;
 
 use crate::maker::{SLOT, Sequence};
-use crate::places::{ALL, HIGH, HIGH_SIZE, LOW_SIZE, MARKER_SIZE};
+use crate::places::{ALL, CODE, HIGH, HIGH_SIZE, LOW_SIZE, MARKER_SIZE};
 use crate::random::Random;
 
 /// What became of one sequence, as the executor writes it.
@@ -41,14 +41,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Makes a program out of sources in C and assembly.
 pub fn compile(into: &Path, sources: &[PathBuf]) {
     let mut compiler = Command::new("gcc");
-    compiler.args([
-        "-O2",
-        "-static",
-        "-no-pie",
-        "-fno-stack-protector",
-        "-fcf-protection=none",
-        "-mgeneral-regs-only",
-    ]);
+    compiler.args(["-O2", "-static", "-no-pie", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"]);
+    compiler.arg(format!("-Wl,--section-start=.sequences={CODE:#x}"));
     compiler.args(ALL.iter().map(|(name, value)| format!("-D{name}={value:#x}")));
     let status = compiler.arg("-o").arg(into).args(sources).status().expect("gcc runs");
     assert!(status.success(), "the program is built");
@@ -60,10 +54,17 @@ pub fn source(name: &str) -> PathBuf {
 
 impl Executor {
     pub fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With more code, in assembly, that begins at [`CODE`].
+    pub fn with(assembly: &str) -> Self {
         let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("executor");
-        compile(&program, &[source("executor.c")]);
+        let more = folder.path().join("sequences.s");
+        std::fs::write(&more, assembly).expect("the assembly");
+        compile(&program, &[source("executor.c"), more]);
         Self { folder, program, _alone: alone }
     }
 
@@ -89,17 +90,19 @@ impl Executor {
         path
     }
 
-    /// Writes what is to be executed.
-    pub fn write(&self, sequences: &[Sequence]) {
+    /// Writes what is to be executed, with its code unless the program has it already.
+    pub fn write(&self, sequences: &[Sequence], has_code: bool) {
         let base = sequences[0].at;
         let end = sequences.last().map_or(base, |last| last.at + last.code.len() as u64);
-        let mut code = vec![0xcc; (end - base) as usize];
+        let mut code = vec![0xcc; if has_code { 0 } else { (end - base) as usize }];
         let mut constants: Vec<u8> = Vec::new();
         let head = 24 + 32 * sequences.len() as u64;
         let mut entries = Vec::new();
         for one in sequences {
             let from = (one.at - base) as usize;
-            code[from..from + one.code.len()].copy_from_slice(&one.code);
+            if !has_code {
+                code[from..from + one.code.len()].copy_from_slice(&one.code);
+            }
             let at = head + code.len() as u64 + constants.len() as u64;
             for value in [one.seed, one.at, at, one.constants.len() as u64] {
                 entries.extend(value.to_le_bytes());
@@ -151,12 +154,7 @@ impl Executor {
     }
 
     /// Runs some of them recorded. The file is what it is afterwards; the recording is in a folder of that name.
-    pub fn recorded(
-        &self,
-        first: usize,
-        count: usize,
-        loads: bool,
-    ) -> (Outcome, Vec<Became>, Option<Reader>) {
+    pub fn recorded(&self, first: usize, count: usize, loads: bool) -> (Outcome, Vec<Became>, Option<Reader>) {
         let file = self.new_file();
         let _ = std::fs::remove_file(self.path("results"));
         let folder = self.path("recording");
@@ -165,8 +163,7 @@ impl Executor {
         let options = Options { command: self.command(first, count), files: vec![file], loads };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");
-        let reader =
-            matches!(outcome.ended, Ended::Exited(0)).then(|| Reader::open(&folder).expect("it opens"));
+        let reader = matches!(outcome.ended, Ended::Exited(0)).then(|| Reader::open(&folder).expect("it opens"));
         (outcome, self.results(), reader)
     }
 

@@ -6,6 +6,7 @@ mod executor;
 mod forms;
 mod maker;
 mod operands;
+mod patched;
 mod places;
 mod random;
 mod special;
@@ -71,7 +72,7 @@ fn compare(seed: u64, count: usize, most: u64) {
     let all = forms::forms();
     let executor = Executor::new();
     let made = sequences(seed, count, most, &all);
-    executor.write(&made);
+    executor.write(&made, false);
     if let Ok(only) = std::env::var("ONLY") {
         let at: usize = only.parse().expect("a number");
         let bytes: Vec<String> = made[at].code.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -94,7 +95,7 @@ fn compare(seed: u64, count: usize, most: u64) {
         assert_eq!((native.len(), recorded.len()), (count, count));
         println!("loads {loads}: {} events, {:?}", outcome.events, outcome.notes);
         let reader = reader.expect("a recording that has ended by itself");
-        let seen = events::check(&reader, &made, &native, loads, executor.initial());
+        let seen = events::check(&reader, &made, &native, loads, false, executor.initial());
         let seen = seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}"));
         println!("{seen} accesses were expected and seen");
         assert!(executor.is_replayed(&reader), "loads: {loads}: the replay makes another file");

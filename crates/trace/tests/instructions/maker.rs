@@ -24,6 +24,8 @@ pub struct Maker {
     pub constants: Vec<u8>,
     /// What comes before the instruction that is being made.
     pub before: Vec<Instruction>,
+    /// Whether a jump right behind the instruction comes before it, and is taken.
+    pub skip: Option<bool>,
     /// Whether an instruction of x87 has been executed, which leaves its address behind.
     pub x87: bool,
 }
@@ -42,15 +44,7 @@ pub fn plain(address: u64) -> MemoryOperand {
 impl Maker {
     /// A sequence of some forms; those that cannot be encoded as chosen are left out.
     pub fn sequence(seed: u64, at: u64, forms: &[Code]) -> Sequence {
-        assert!(at >= CODE);
-        let mut maker = Self {
-            random: Random(seed ^ 0x5eed),
-            at,
-            code: Vec::new(),
-            constants: Vec::new(),
-            before: Vec::new(),
-            x87: false,
-        };
+        let mut maker = Self::new(seed, at);
         let mut used = Vec::new();
         for code in forms {
             if (0..20).any(|_| maker.add(*code)) {
@@ -63,7 +57,22 @@ impl Maker {
         Sequence { seed, at, code: maker.code, constants: maker.constants, forms: used }
     }
 
-    fn add(&mut self, code: Code) -> bool {
+    /// Nothing yet, to run at an address.
+    pub fn new(seed: u64, at: u64) -> Self {
+        assert!(at >= CODE);
+        Self {
+            random: Random(seed ^ 0x5eed),
+            at,
+            code: Vec::new(),
+            constants: Vec::new(),
+            before: Vec::new(),
+            skip: None,
+            x87: false,
+        }
+    }
+
+    /// Adds an instruction of a form, with what it needs; `false` where the operands that were chosen cannot be encoded.
+    pub fn add(&mut self, code: Code) -> bool {
         self.before.clear();
         let constants = self.constants.len();
         let Some(made) = self.special(code).unwrap_or_else(|| self.ordinary(code)) else {
@@ -80,11 +89,16 @@ impl Maker {
     }
 
     // Encodes them, if all of them can be, and are what they are meant to be.
-    fn commit(&mut self, all: &[Instruction]) -> bool {
+    pub fn commit(&mut self, all: &[Instruction]) -> bool {
         let start = self.at + self.code.len() as u64;
         let mut code = Vec::new();
-        for one in all {
+        for (number, one) in all.iter().enumerate() {
             let mut encoder = Encoder::new(64);
+            let skip = self.skip.filter(|_| number + 1 == all.len());
+            if let Some(taken) = skip {
+                // stc or clc; jc
+                code.extend([if taken { 0xf9 } else { 0xf8 }, 0x72, 0]);
+            }
             let ip = start + code.len() as u64;
             if encoder.encode(one, ip).is_err() {
                 return false;
@@ -93,6 +107,9 @@ impl Maker {
             let decoded = Decoder::with_ip(64, &bytes, ip, DecoderOptions::NONE).decode();
             if decoded.is_invalid() || decoded.len() != bytes.len() {
                 return false;
+            }
+            if skip.is_some() {
+                *code.last_mut().expect("the jump") = bytes.len() as u8;
             }
             code.extend(bytes);
         }
