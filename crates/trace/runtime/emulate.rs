@@ -3,7 +3,7 @@
 use crate::layout::{Block, Site, how, register, stop};
 use crate::questions::give_up;
 use crate::state::{Region, state};
-use crate::stubs::{Registers, address, alias, continues, record_load, record_store};
+use crate::stubs::{Registers, address, alias, continues, is_recorded, record_load, record_store};
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {
@@ -118,29 +118,31 @@ pub fn settle_string(block: &mut Block, site: &Site, registers: &mut Registers) 
     done
 }
 
-fn place(at: u64) -> *mut u64 {
-    (if state().region(at).is_some() { alias(at) } else { at }) as *mut u64
+fn place(site: &Site, at: u64, size: u64) -> *mut u64 {
+    (if is_recorded(site, at, size) { alias(at) } else { at }) as *mut u64
 }
 
 fn load(block: &mut Block, site: &Site, at: u64, size: u64) -> u64 {
+    let place = place(site, at, size);
     record_load(block, site, at, size);
     // SAFETY: the program's own access, at the alias where it is a file's.
     unsafe {
         match size {
-            2 => u64::from(place(at).cast::<u16>().read_unaligned()),
-            1 => u64::from(place(at).cast::<u8>().read_unaligned()),
-            4 => u64::from(place(at).cast::<u32>().read_unaligned()),
-            _ => place(at).read_unaligned(),
+            1 => place.cast::<u8>().read_unaligned().into(),
+            2 => place.cast::<u16>().read_unaligned().into(),
+            4 => place.cast::<u32>().read_unaligned().into(),
+            _ => place.read_unaligned(),
         }
     }
 }
 
 fn store(block: &mut Block, site: &Site, at: u64, size: u64, value: u64) {
+    let place = place(site, at, size);
     // SAFETY: as above.
     unsafe {
         match size {
-            2 => place(at).cast::<u16>().write_unaligned(value as u16),
-            _ => place(at).write_unaligned(value),
+            2 => place.cast::<u16>().write_unaligned(value as u16),
+            _ => place.write_unaligned(value),
         }
     }
     record_store(block, site, at, size);

@@ -411,6 +411,10 @@ pub struct Site {
     pub borrowed: u8,
     /// Whether the program's own instruction is replaced, by a jump (1) or by a breakpoint (2).
     pub patched: u8,
+    /// Whether its code is of memory that may hold another one by now.
+    pub may_change: u8,
+    /// Its bytes.
+    pub bytes: [u8; 15],
 }
 
 const _: () = assert!(PASSED as usize + MOST_PASSED * size_of::<Site>() <= SHARED_SIZE as usize, "they fit");

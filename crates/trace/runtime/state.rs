@@ -62,6 +62,15 @@ pub fn state() -> &'static mut State {
     unsafe { &mut *STATE.0.get() }
 }
 
+impl Site {
+    // Whether its code is still what it was.
+    fn is_there(&self) -> bool {
+        let bytes = self.bytes.iter().take(self.length.into()).enumerate();
+        // SAFETY: the thread has just executed them.
+        self.may_change == 0 || bytes.into_iter().all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
+    }
+}
+
 fn hash(pc: u64) -> usize {
     (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % (4 * MOST_SITES)
 }
@@ -140,6 +149,12 @@ impl State {
     /// The site at an address.
     pub fn site(&mut self, pc: u64) -> &'static Site {
         if let Some(site) = self.known(pc) {
+            if site.is_there() {
+                return site;
+            }
+            ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);
+            let number = (core::ptr::from_ref(site).addr() - self.sites.as_ptr().addr()) / size_of::<Site>();
+            self.sites[number] = block().mailbox.site;
             return site;
         }
         ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);

@@ -118,14 +118,9 @@ pub fn prepare(block: &mut Block, site: &Site, registers: &mut Registers) {
         };
         accessed = ea.wrapping_add((number.div_euclid(bits as i64) * i64::from(site.size)) as u64);
     }
-    let region = state().region(accessed);
     block.open = site.pc;
     block.open_size = 0;
-    if let Some(region) = region {
-        let end = accessed + extent(block, site);
-        if end > region.end && !continues(region, end) {
-            give_up(stop::PARTLY, site.pc, accessed);
-        }
+    if is_recorded(site, accessed, extent(block, site)) {
         ea = ea.wrapping_add(alias(accessed).wrapping_sub(accessed));
         if site.reads != 0 {
             record_load(block, site, accessed, extent(block, site));
@@ -141,6 +136,21 @@ pub fn prepare(block: &mut Block, site: &Site, registers: &mut Registers) {
     }
     block.open_address = accessed;
     block.target = ea;
+}
+
+/// Whether an access is one to a file. One that is so in part cannot be executed.
+pub fn is_recorded(site: &Site, start: u64, size: u64) -> bool {
+    let end = start.wrapping_add(size);
+    let partly = match state().region(start) {
+        Some(region) if end <= region.end || continues(region, end) => return true,
+        Some(_) => true,
+        None => size > 0 && state().touches(start, size),
+    };
+    // A line is flushed as a whole, and a prefetch fails nowhere.
+    if partly && site.reads | site.writes != 0 {
+        give_up(stop::PARTLY, site.pc, start);
+    }
+    false
 }
 
 // Bytes up to the last that is accessed.

@@ -4,8 +4,7 @@
 
 use crate::layout::{Block, Site, how, kind};
 use crate::ring::shared;
-use crate::state::state;
-use crate::stubs::{Registers, address, alias, record, record_load, record_store};
+use crate::stubs::{Registers, address, alias, is_recorded, record, record_load, record_store};
 
 // Where the pointer to the saved state stands behind the registers.
 const SAVED: usize = 23;
@@ -141,7 +140,7 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
             let sum = base.wrapping_add((index as u64).wrapping_mul(u64::from(site.scale)));
             if site.narrow != 0 { sum & 0xffff_ffff } else { sum }
         };
-        let place = if state().region(start).is_some() { alias(start) } else { start };
+        let place = if is_recorded(site, start, size as u64) { alias(start) } else { start };
         if site.how == how::GATHER {
             record_load(block, site, start, size as u64);
             let mut value = 0u64;

@@ -30,6 +30,11 @@ impl Service<'_> {
         if !stub::can_be_guarded(&site, &instruction) {
             return None;
         }
+        let in_stub = space.copied(pc).is_some();
+        let holds = |one: &super::space::Mapping| (one.start..one.end).contains(&pc);
+        if !in_stub && space.mappings().ok()?.into_iter().find(holds)?.may_change() {
+            return None;
+        }
         let old = space.jumps.get(&pc).cloned();
         let copied = space.copied(pc).cloned();
         let (displaced, on) = match (&old, instruction.len()) {

@@ -10,7 +10,7 @@ use iced_x86::{Instruction, InstructionInfoFactory};
 use super::analysis::Candidate;
 use super::layout::{ask, how, stop};
 use super::service::Service;
-use super::space::{Jump, Space};
+use super::space::{Jump, Mapping, Space};
 use super::stub::{self, Parts};
 use super::{RecordError, layout, process, site};
 use crate::code::Operation;
@@ -91,13 +91,15 @@ impl Service<'_> {
     fn make_site(&mut self, thread: u32, pc: u64) -> Option<layout::Site> {
         let space = self.space(thread)?;
         let bytes = space.code(pc, 15);
+        let mappings = space.mappings().unwrap_or_default();
+        let mapping = mappings.iter().find(|one| (one.start..one.end).contains(&pc));
         let (instruction, mut site) = site::decode(&bytes, pc, &mut InstructionInfoFactory::new());
         let origin = space.origin(pc);
         let length = usize::from(site.length);
         if site.how == how::STUB || (how::MOVS..=how::SCAS).contains(&site.how) || needs_stub(site.how) {
             let parts =
                 Parts { site: &site, instruction: &instruction, displaced: &[], on: None, guarded: false };
-            match space.distant_room().and_then(|at| Some((at, stub::assemble(&parts, at)?))) {
+            match space.distant_room(pc).and_then(|at| Some((at, stub::assemble(&parts, at)?))) {
                 Some((at, made)) if space.write(at, &made.code).is_ok() => {
                     (site.run, site.after, site.borrowed) = (made.run, made.after, made.borrowed);
                     space.add_copies(made.copies);
@@ -105,6 +107,8 @@ impl Service<'_> {
                 _ => site.how = how::NOT,
             }
         }
+        site.may_change = mapping.is_none_or(Mapping::may_change).into();
+        site.bytes[..bytes.len().min(15)].copy_from_slice(&bytes[..bytes.len().min(15)]);
         site.id = self.number(thread, origin, &bytes[..length.min(bytes.len())]);
         Some(site)
     }

@@ -52,6 +52,8 @@ pub(super) fn describe(instruction: &Instruction, info: &InstructionInfo) -> Sit
         packed: 0,
         borrowed: register::NONE,
         patched: 0,
+        may_change: 0,
+        bytes: [0; 15],
     };
     address(&mut site, instruction);
     special(&mut site, instruction);

@@ -38,6 +38,13 @@ pub(super) struct Jump {
     pub(super) length: usize,
 }
 
+impl Mapping {
+    /// Whether its bytes are not those of a program file: they may be others later.
+    pub(super) fn may_change(&self) -> bool {
+        self.inode == 0 || self.path.starts_with("/memfd:")
+    }
+}
+
 /// Memory for stubs.
 #[derive(Debug, Clone)]
 struct Arena {
@@ -52,6 +59,8 @@ pub(super) struct Space {
     arenas: Vec<Arena>,
     // Copies of instructions in stubs, by their addresses.
     copies: BTreeMap<u64, Copied>,
+    // Stubs that no jump leads to, by the instruction.
+    distant: HashMap<u64, u64>,
     /// The program's bytes below what was replaced.
     replaced: BTreeMap<u64, Vec<u8>>,
     /// Jumps, by the addresses of the instructions that they stand for.
@@ -74,6 +83,7 @@ impl Space {
             memory: process::memory(process)?,
             arenas: vec![Arena { start: STUBS, end: STUBS + STUBS_SIZE, free: STUBS }],
             copies: BTreeMap::new(),
+            distant: HashMap::new(),
             replaced: BTreeMap::new(),
             jumps: BTreeMap::new(),
             jump: Vec::new(),
@@ -89,6 +99,7 @@ impl Space {
             memory: process::memory(process)?,
             arenas: self.arenas.clone(),
             copies: self.copies.clone(),
+            distant: self.distant.clone(),
             replaced: self.replaced.clone(),
             jumps: self.jumps.clone(),
             jump: Vec::new(),
@@ -179,10 +190,15 @@ impl Space {
     }
 
     /// Room for a stub that no jump leads to.
-    pub(super) fn distant_room(&mut self) -> Option<u64> {
+    pub(super) fn distant_room(&mut self, pc: u64) -> Option<u64> {
+        if let Some(at) = self.distant.get(&pc) {
+            // Another instruction stood there.
+            return Some(*at);
+        }
         let arena = self.arenas.first_mut().filter(|arena| arena.end - arena.free >= MOST_STUB)?;
         let at = arena.free;
         arena.free = at + MOST_STUB;
+        self.distant.insert(pc, at);
         Some(at)
     }
 

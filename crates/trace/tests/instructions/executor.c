@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 struct header {
-    uint64_t sequences, code_at, code_size;
+    uint64_t sequences, code_at, code_size, rewrite;
 };
 
 struct entry {
-    uint64_t seed, code, constants_at, constants;
+    uint64_t seed, code, constants_at, constants, code_at, code_size;
 };
 
 struct result {
@@ -195,7 +195,7 @@ int main(int count, char **arguments) {
         size_t whole = (header->code_size + 4095) & ~4095ull;
         unsigned char *code = map(CODE, whole, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memcpy(code, text + header->code_at, header->code_size);
-        mprotect(code, whole, PROT_READ | PROT_EXEC);
+        mprotect(code, whole, PROT_READ | PROT_EXEC | (header->rewrite ? PROT_WRITE : 0));
     }
 
     static unsigned char was[LOW_SIZE + HIGH_SIZE], now[LOW_SIZE + HIGH_SIZE], was_ordinary[ORDINARY_SIZE];
@@ -220,6 +220,7 @@ int main(int count, char **arguments) {
         memcpy(constants, text + entry->constants_at, entry->constants);
         *(uint64_t *)(CONSTANTS + CONSTANTS_SIZE - 8) = (uint64_t)finished;
         entry_point = entry->code;
+        if (header->rewrite) memcpy((void *)entry_point, text + entry->code_at, entry->code_size);
         memset((void *)fault, 0, sizeof fault);
         __asm__ volatile("movq %1, %0" : "=m"(*marker) : "r"(at));
         run_sequence();

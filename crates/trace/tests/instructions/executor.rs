@@ -29,6 +29,17 @@ pub struct Became {
 /// Bytes of the file.
 pub const FILE_SIZE: u64 = LOW_SIZE + HIGH_SIZE + MARKER_SIZE;
 
+/// Where the code of sequences is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Where {
+    /// Each has memory of its own.
+    Apart,
+    /// All take the same, one after the other.
+    Same,
+    /// In the program.
+    Program,
+}
+
 pub struct Executor {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -54,7 +65,7 @@ pub fn source(name: &str) -> PathBuf {
 
 impl Executor {
     pub fn new() -> Self {
-        Self::with("")
+        Self::with(".section .note.GNU-stack,\"\",@progbits\n")
     }
 
     /// With more code, in assembly, that begins at [`CODE`].
@@ -90,32 +101,36 @@ impl Executor {
         path
     }
 
-    /// Writes what is to be executed, with its code unless the program has it already.
-    pub fn write(&self, sequences: &[Sequence], has_code: bool) {
-        let base = sequences[0].at;
-        let end = sequences.last().map_or(base, |last| last.at + last.code.len() as u64);
-        let mut code = vec![0xcc; if has_code { 0 } else { (end - base) as usize }];
-        let mut constants: Vec<u8> = Vec::new();
-        let head = 24 + 32 * sequences.len() as u64;
-        let mut entries = Vec::new();
+    /// Writes what is to be executed. Its code goes where the sequences say, unless the program has it already.
+    pub fn write(&self, sequences: &[Sequence], code: Where) {
+        let head = 32 + 48 * sequences.len() as u64;
+        let ends = sequences.iter().map(|one| one.at + one.code.len() as u64);
+        let size = match code {
+            Where::Program => 0,
+            _ => ends.max().unwrap_or(CODE) - CODE,
+        };
+        let mut text = vec![0xcc; size as usize];
+        let (mut entries, mut rest) = (Vec::<u8>::new(), Vec::<u8>::new());
         for one in sequences {
-            let from = (one.at - base) as usize;
-            if !has_code {
-                code[from..from + one.code.len()].copy_from_slice(&one.code);
+            let from = (one.at - CODE) as usize;
+            if code == Where::Apart {
+                text[from..from + one.code.len()].copy_from_slice(&one.code);
             }
-            let at = head + code.len() as u64 + constants.len() as u64;
-            for value in [one.seed, one.at, at, one.constants.len() as u64] {
-                entries.extend(value.to_le_bytes());
+            let at = head + size + rest.len() as u64;
+            let [constants, bytes] = [one.constants.len() as u64, one.code.len() as u64];
+            for value in [one.seed, one.at, at, constants, at + constants, bytes] {
+                entries.extend(u64::to_le_bytes(value));
             }
-            constants.extend(&one.constants);
+            rest.extend(&one.constants);
+            rest.extend(&one.code);
         }
         let mut script = Vec::new();
-        for value in [sequences.len() as u64, head, code.len() as u64] {
+        for value in [sequences.len() as u64, head, size, u64::from(code == Where::Same)] {
             script.extend(value.to_le_bytes());
         }
         script.extend(entries);
-        script.extend(code);
-        script.extend(constants);
+        script.extend(text);
+        script.extend(rest);
         std::fs::write(self.path("script"), script).expect("the script");
     }
 

@@ -13,16 +13,16 @@ mod special;
 
 use std::collections::BTreeMap;
 
-use executor::{Became, Executor};
+use executor::{Became, Executor, Where};
 use iced_x86::Code;
 use maker::{Maker, Sequence};
 use random::Random;
 use ringfence_trace::events::Ended;
 
 /// Sequences of one process.
-const BATCH: usize = 20_000;
+const BATCH: usize = 10_000;
 
-fn sequences(seed: u64, count: usize, most: u64, all: &[Code]) -> Vec<Sequence> {
+fn sequences(seed: u64, count: usize, most: u64, all: &[Code], place: Where) -> Vec<Sequence> {
     let mut random = Random(seed);
     let (mut made, mut at) = (Vec::new(), places::CODE);
     for number in 0..count {
@@ -31,7 +31,7 @@ fn sequences(seed: u64, count: usize, most: u64, all: &[Code]) -> Vec<Sequence> 
         let first = all[(seed as usize).wrapping_mul(BATCH).wrapping_add(number) % all.len()];
         let forms: Vec<Code> = std::iter::once(first).chain((1..length).map(|_| random.of(all))).collect();
         let one = Maker::sequence(random.next(), at, &forms);
-        at += one.code.len() as u64;
+        at += if place == Where::Same { 0 } else { one.code.len() as u64 };
         made.push(one);
     }
     made
@@ -68,11 +68,11 @@ fn difference(
     text
 }
 
-fn compare(seed: u64, count: usize, most: u64) {
+fn compare(seed: u64, count: usize, most: u64, place: Where) {
     let all = forms::forms();
     let executor = Executor::new();
-    let made = sequences(seed, count, most, &all);
-    executor.write(&made, false);
+    let made = sequences(seed, count, most, &all, place);
+    executor.write(&made, place);
     if let Ok(only) = std::env::var("ONLY") {
         let at: usize = only.parse().expect("a number");
         let bytes: Vec<String> = made[at].code.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -132,5 +132,27 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn single_instructions_do_what_they_do_natively() {
-    compare(number("SEED", 1), number("COUNT", 4000) as usize, number("LENGTH", 1));
+    compare(number("SEED", 1), number("COUNT", 4000) as usize, number("LENGTH", 1), Where::Apart);
+}
+
+#[test]
+fn code_that_is_written_anew_is_seen_anew() {
+    compare(number("SEED", 3), 2000, 3, Where::Same);
+}
+
+#[test]
+#[ignore = "takes minutes: SEQUENCES says how many, a million by default"]
+fn many_sequences_do_what_they_do_natively() {
+    let (first, count) = (number("SEED", 1000), number("SEQUENCES", 1_000_000) / BATCH as u64);
+    for seed in first..first + count {
+        println!("seed {seed}");
+        compare(seed, BATCH, 6, if seed % 5 == 0 { Where::Same } else { Where::Apart });
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: SEQUENCES says how many functions, 100,000 by default"]
+fn many_replaced_instructions_do_what_they_do_natively() {
+    let (first, count) = (number("SEED", 1000), number("SEQUENCES", 100_000) / BATCH as u64);
+    (first..first + count).for_each(|seed| patched::compare(seed, BATCH));
 }

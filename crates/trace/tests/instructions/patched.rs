@@ -6,7 +6,7 @@ use std::fmt::Write;
 use iced_x86::{Code, Mnemonic};
 use ringfence_trace::events::Ended;
 
-use crate::executor::Executor;
+use crate::executor::{Executor, Where};
 use crate::maker::{Maker, Sequence};
 use crate::places::CODE;
 use crate::random::Random;
@@ -75,7 +75,8 @@ fn assembly(sequences: &[Sequence]) -> String {
     text + ".section .note.GNU-stack,\"\",@progbits\n"
 }
 
-fn compare(seed: u64, count: usize) {
+/// Runs functions made of a seed.
+pub fn compare(seed: u64, count: usize) {
     let all = forms::forms();
     let wanted: Vec<Code> = all.iter().copied().filter(|code| is_wanted(*code)).collect();
     let mut random = Random(seed);
@@ -86,7 +87,7 @@ fn compare(seed: u64, count: usize) {
         made.push(one);
     }
     let executor = Executor::with(&assembly(&made));
-    executor.write(&made, true);
+    executor.write(&made, Where::Program);
     let native = executor.natively(0, count);
     let failed = native.iter().filter(|one| one.failed[0] != 0).count();
     println!("{count} functions, {failed} of them fail");
