@@ -59,12 +59,11 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
     process.spawn()
 }
 
-/// Whatever a child or a tracee has become since the last time.
-pub(super) fn next_change() -> Option<(i32, Change)> {
+/// What a child or a tracee has become since the last time. Of other processes, nothing is told.
+pub(super) fn change(process: i32) -> Option<Change> {
     let mut status = 0;
     // SAFETY: `status` is ours.
-    let process = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
-    if process <= 0 {
+    if unsafe { libc::waitpid(process, &mut status, libc::WNOHANG | libc::__WALL) } <= 0 {
         return None;
     }
     let change = if libc::WIFEXITED(status) {
@@ -78,7 +77,7 @@ pub(super) fn next_change() -> Option<(i32, Change)> {
             _ => Change::Signal(libc::WSTOPSIG(status)),
         }
     };
-    Some((process, change))
+    Some(change)
 }
 
 /// Has a running thread stop where it executes another program.

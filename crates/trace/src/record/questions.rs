@@ -39,6 +39,7 @@ impl Service<'_> {
             ask::ORIGIN => answer[0] = self.space(thread).map_or(a[0], |space| space.origin(a[0])),
             ask::FILE => answer[0] = self.file(process, a)?,
             ask::EXEC => {
+                self.watched.insert(tid);
                 if let Err(error) = process::watch_for_exec(tid) {
                     self.stop(format!("process {process} cannot be followed into its next program: {error}"));
                 }

@@ -1,10 +1,11 @@
 //! The recorder's own loop: answers what threads ask, keeps what they record, and follows processes to their ends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::copy::Copies;
 use super::layout::{BLOCK, Head, MOST_THREADS, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind};
@@ -44,6 +45,8 @@ pub(super) struct Service<'w> {
     beginning: HashMap<i32, Beginning>,
     // Threads that are to be let go once they stop.
     pub(super) unwatched: HashSet<i32>,
+    // Threads that are about to execute another program.
+    pub(super) watched: HashSet<i32>,
     /// Numbers given to stacks.
     pub(super) stacks: u32,
     threads_told: u32,
@@ -83,6 +86,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         stopped: None,
         beginning: HashMap::new(),
         unwatched: HashSet::new(),
+        watched: HashSet::new(),
         stacks: 0,
         threads_told: 0,
         sequence: 0,
@@ -107,10 +111,13 @@ impl Service<'_> {
             let bell = self.memory.bell();
             let mut busy = self.answer_all()?;
             busy |= self.keep_events()?;
-            while let Some((process, change)) = process::next_change() {
-                busy = true;
-                if let Some(how) = self.changed(process, change, main)? {
-                    ended = Some(how);
+            let processes = self.space_of.keys().chain(&self.watched).chain([&main]).copied();
+            for process in processes.collect::<BTreeSet<i32>>() {
+                while let Some(change) = process::change(process) {
+                    busy = true;
+                    if let Some(how) = self.changed(process, change, main)? {
+                        ended = Some(how);
+                    }
                 }
             }
             if busy {
@@ -118,9 +125,14 @@ impl Service<'_> {
                 continue;
             }
             idle += 1;
+            if idle == 1000 {
+                // Whatever comes next may be long in coming.
+                self.writer.close_part()?;
+            }
             if idle % 64 == 0 || ended.is_some() {
                 self.memory.unlock_dead();
                 self.space_of.retain(|process, _| process::is_alive(*process));
+                self.watched.retain(|thread| process::is_alive(*thread));
             }
             if let Some(how) = &ended
                 && self.space_of.is_empty()
@@ -136,7 +148,14 @@ impl Service<'_> {
         for process in self.space_of.keys() {
             process::kill(*process);
         }
-        while process::next_change().is_some() {}
+        let deadline = Instant::now() + Duration::from_secs(5);
+        for process in self.space_of.keys() {
+            while Instant::now() < deadline && process::is_alive(*process) {
+                let _ = process::change(*process);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let _ = process::change(*process);
+        }
     }
 
     /// No more can be recorded: everything ends.
@@ -152,8 +171,12 @@ impl Service<'_> {
             Change::Exited(code) if process == main => return Ok(Some(Ended::Exited(code))),
             Change::Killed(signal) if process == main => return Ok(Some(Ended::Signal(signal))),
             Change::Exited(_) | Change::Killed(_) => {}
-            Change::Executed => self.begin(process, false)?,
+            Change::Executed => {
+                self.watched.remove(&process);
+                self.begin(process, false)?;
+            }
             Change::Interrupted if self.unwatched.remove(&process) => {
+                self.watched.remove(&process);
                 let _ = process::let_go(process);
             }
             Change::Interrupted => {

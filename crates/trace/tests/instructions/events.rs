@@ -59,7 +59,9 @@ pub fn check(
         let (low, high) = file.split_at(LOW_SIZE as usize);
         let memory = [hash(low), hash(&high[..HIGH_SIZE as usize])];
         if memory != native[number].memory[..2] {
-            return Err(format!("the stores recorded of sequence {number} do not add up to what it stored: {seen:?}"));
+            return Err(format!(
+                "the stores recorded of sequence {number} do not add up to what it stored: {seen:?}"
+            ));
         }
         let found = std::mem::take(seen);
         if native[number].failed[0] != 0 {
@@ -70,7 +72,10 @@ pub fn check(
         let missing = accesses.iter().find(|one| times(one) != 1);
         let more = found.iter().find(|one| all_of.contains(&one.pc) && !accesses.contains(one));
         match missing.or(more) {
-            Some(one) => Err(format!("of sequence {number}, {:x?}: {one:x?} is missing or too much: {found:x?}", sequences[number])),
+            Some(one) => Err(format!(
+                "of sequence {number}, {:x?}: {one:x?} is missing or too much: {found:x?}",
+                sequences[number]
+            )),
             None => Ok(accesses.len()),
         }
     };
@@ -126,7 +131,8 @@ impl Expected {
         let element = one.memory_size().element_size().max(1) as u64;
         let count = one.memory_size().size() as u64 / element;
         let mut access = |first: u64, size: u64| {
-            let access = Access { pc: one.ip(), kind: "store", offset: at + first * element, size: size * element };
+            let access =
+                Access { pc: one.ip(), kind: "store", offset: at + first * element, size: size * element };
             self.accesses.push(access);
         };
         let is_set = |bit: u64| bit < count && mask >> bit & 1 != 0;
@@ -201,7 +207,10 @@ fn expected(sequence: &Sequence, loads: bool, patched: bool) -> Expected {
                     Some(Operation::Locked) => "locked",
                     _ => "store",
                 };
-                if !matches!(memory.access(), OpAccess::ReadCondWrite | OpAccess::CondWrite | OpAccess::CondRead) {
+                if !matches!(
+                    memory.access(),
+                    OpAccess::ReadCondWrite | OpAccess::CondWrite | OpAccess::CondRead
+                ) {
                     expected.all_of.insert(one.ip());
                 }
                 let both = memory.access() == OpAccess::ReadWrite;

@@ -102,10 +102,14 @@ pub fn compare(seed: u64, count: usize) {
         }
         let reader = reader.expect("a recording that has ended by itself");
         let seen = events::check(&reader, &made, &native, loads, true, executor.initial());
-        println!("{:?} accesses were expected and seen", seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}")));
+        println!(
+            "{:?} accesses were expected and seen",
+            seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}"))
+        );
         assert!(executor.is_replayed(&reader));
     }
-    let fences = made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
+    let fences =
+        made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
     assert!(fences.count() > count / 4);
 }
 

@@ -1,0 +1,201 @@
+//! Programs behave as they do unrecorded, and replaying what was recorded gives the files that they leave, byte for
+//! byte: C, C++ and Rust, with and without optimization, linked statically or not, with threads, children, signals
+//! and the kernel as another writer.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ringfence_trace::events::{Action, Ended};
+use ringfence_trace::record::{Options, record};
+use ringfence_trace::recording::{About, Reader, Writer};
+use ringfence_trace::replay;
+use support::skip;
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/programs");
+const NATIVE: [&str; 2] = ["-O3", "-march=native"];
+
+// The program, or none where there is no such compiler.
+fn build(folder: &Path, source: &str, compiler: &str, flags: &[&str], libraries: &[&str]) -> Option<PathBuf> {
+    let name = format!("{source}{}", flags.concat()).replace(['.', '=', '-'], "_");
+    let program = folder.join(name);
+    let mut command = Command::new(compiler);
+    command.args(flags).arg("-o").arg(&program).arg(Path::new(PROGRAMS).join(source)).args(libraries);
+    if compiler == "rustc" {
+        command.arg("--edition=2024");
+    } else {
+        command.arg("-w");
+    }
+    let built = command.status().is_ok_and(|status| status.success());
+    if !built {
+        skip(&format!("{source} cannot be built by {compiler} {}", flags.join(" ")));
+    }
+    built.then_some(program)
+}
+
+// Runs a program as it is and recorded, and compares all that it leaves.
+fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {
+    let folder = tempfile::tempdir().unwrap();
+    let (native, recorded) = (folder.path().join("native"), folder.path().join("recorded"));
+    let named = |file: &Path| {
+        let mut words = vec![program.as_os_str().to_owned(), file.as_os_str().to_owned()];
+        words.extend(arguments.iter().map(Into::into));
+        words
+    };
+    let output = folder.path().join("output");
+    let words = named(&native);
+    let expected = Command::new(&words[0]).args(&words[1..]).env("PMEM_IS_PMEM_FORCE", "1").output().unwrap();
+    // Its output goes where a shell puts it.
+    let mut command: Vec<_> =
+        ["sh", "-c", "out=$1; shift; exec env PMEM_IS_PMEM_FORCE=1 \"$@\" > \"$out\"", "sh"]
+            .map(Into::into)
+            .into();
+    command.push(output.clone().into_os_string());
+    command.extend(named(&recorded));
+    let trace = folder.path().join("trace");
+    let mut writer = Writer::create(&trace, About::default()).unwrap();
+    let options = Options { command, files: vec![recorded.clone()], copies: None, loads };
+    let outcome = record(options, &mut writer).unwrap();
+    writer.finish(outcome.ended.clone()).unwrap();
+    let what = format!("{} {arguments:?}, loads: {loads}", program.display());
+    match expected.status.code() {
+        Some(code) => assert_eq!(outcome.ended, Ended::Exited(code), "{what}"),
+        None => assert!(matches!(outcome.ended, Ended::Signal(11)), "{what}: {outcome:?}"),
+    }
+    assert_eq!(
+        String::from_utf8_lossy(&fs::read(&output).unwrap()),
+        String::from_utf8_lossy(&expected.stdout),
+        "{what}"
+    );
+    let (native, recorded) = (fs::read(&native).unwrap(), fs::read(&recorded).unwrap());
+    if !what.contains("objects") {
+        assert!(native == recorded, "{what}: the files differ");
+    }
+    let reader = Reader::open(&trace).unwrap();
+    let replayed = folder.path().join("replayed");
+    let into = File::options().read(true).write(true).create_new(true).open(&replayed).unwrap();
+    replay(&reader, 0, &into).unwrap();
+    let replayed = fs::read(&replayed).unwrap();
+    let differs = replayed.iter().zip(&recorded).position(|(one, other)| one != other);
+    assert!(
+        replayed == recorded,
+        "{what}: the replay differs from {differs:?} on, of {} and {} bytes",
+        replayed.len(),
+        recorded.len()
+    );
+    reader.events().map(|event| event.unwrap().action).collect()
+}
+
+fn count(actions: &[Action], is_it: impl Fn(&Action) -> bool) -> usize {
+    actions.iter().filter(|action| is_it(action)).count()
+}
+
+// Builds a source in several ways, and compares each program's runs.
+fn compare_all(source: &str, compiler: &str, ways: &[&[&str]]) {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, flags) in ways.iter().enumerate() {
+        let Some(program) = build(folder.path(), source, compiler, flags, &[]) else { continue };
+        for loads in [false, true] {
+            // Loads are recorded by the same way, however the program was built.
+            if loads && number % 2 == 1 {
+                continue;
+            }
+            let actions = compare(&program, &[], loads);
+            assert!(count(&actions, |one| matches!(one, Action::Store { .. })) > 0);
+            assert_eq!(count(&actions, |one| matches!(one, Action::Load { .. })) > 0, loads);
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_instruction() {
+    compare_all("kinds.c", "gcc", &[&["-O0"], &["-O1"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
+fn the_c_library_s_loops() {
+    compare_all("strings.c", "gcc", &[&["-O0"], &["-O2"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
+fn threads_and_children() {
+    let with = |flags: &[&'static str]| [flags, &["-pthread"]].concat();
+    let ways = [with(&["-O0"]), with(&["-O2"]), with(&["-O2", "-static"]), with(&NATIVE)];
+    compare_all("threads.c", "gcc", &ways.each_ref().map(Vec::as_slice));
+}
+
+#[test]
+fn handlers_and_timers() {
+    let with = |flags: &[&'static str]| [flags, &["-pthread"]].concat();
+    let ways = [with(&["-O1"]), with(&NATIVE), with(&["-O2", "-static"])];
+    compare_all("signals.c", "gcc", &ways.each_ref().map(Vec::as_slice));
+}
+
+#[test]
+fn the_kernel_as_another_writer() {
+    compare_all("kernel.c", "gcc", &[&["-O0"], &["-O2"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
+fn cpp_with_exceptions() {
+    let with = |flags: &[&'static str]| [flags, &["-pthread"]].concat();
+    let ways = [with(&["-O0"]), with(&["-O2"]), with(&["-O2", "-static"]), with(&NATIVE)];
+    compare_all("classes.cpp", "g++", &ways.each_ref().map(Vec::as_slice));
+}
+
+#[test]
+fn rust_with_panics() {
+    let native = ["-Copt-level=3", "-Ctarget-cpu=native"];
+    let fixed = ["-Copt-level=2", "-Ctarget-feature=+crt-static"];
+    compare_all("safe.rs", "rustc", &[&["-Copt-level=0"], &["-Copt-level=3"], &fixed, &native]);
+}
+
+#[test]
+fn a_crash_is_the_programs_own() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(program) = build(folder.path(), "signals.c", "gcc", &["-O2", "-pthread"], &[]) {
+        compare(&program, &["crash"], false);
+    }
+}
+
+#[test]
+fn transactional_objects_are_recorded_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O2"];
+    let Some(program) = build(folder.path(), "objects.c", "gcc", &flags, &["-lpmemobj", "-lpmem"]) else {
+        return;
+    };
+    let actions = compare(&program, &["50"], false);
+    assert!(count(&actions, |one| matches!(one, Action::Flush { .. })) > 1000);
+    assert!(count(&actions, |one| matches!(one, Action::Sfence)) > 100);
+}
+
+#[test]
+fn every_kind_is_counted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build(folder.path(), "kinds.c", "gcc", &["-O1", "-fno-builtin"], &[]) else { return };
+    let actions = compare(&program, &[], false);
+    let mut counts = HashMap::<&str, usize>::new();
+    for action in &actions {
+        let name = match action {
+            Action::Flush { .. } => "flush",
+            Action::Sfence => "sfence",
+            Action::Mfence => "mfence",
+            Action::NonTemporal { .. } => "non-temporal",
+            Action::Locked { stores: Some(_) } => "locked store",
+            Action::Msync { .. } => "msync",
+            Action::Map { .. } => "map",
+            Action::Unmap { .. } => "unmap",
+            _ => continue,
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let expected =
+        ["flush", "sfence", "mfence", "non-temporal", "msync", "map", "unmap"].map(|name| (name, 1));
+    let expected: HashMap<_, _> = expected.into_iter().chain([("locked store", 2)]).collect();
+    assert_eq!(counts, expected);
+}
