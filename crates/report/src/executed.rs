@@ -89,7 +89,8 @@ fn operations(out: &mut String, total: &Executed, style: &Style) {
         ("msync", total.msync, None),
     ];
     for (name, times, bytes) in rows.into_iter().filter(|(_, times, _)| *times > 0) {
-        let bytes = bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
+        let bytes = bytes.filter(|bytes| *bytes > 0).map(|bytes| Bytes(bytes).to_string());
+        let bytes = bytes.unwrap_or_default();
         table.row(vec![Cell::new(name), Cell::new(count(times)), Cell::new(bytes)]);
     }
     out.push_str(&table.render(style));
@@ -267,30 +268,47 @@ fn figure(many: u64) -> Cell {
 type Figure = (&'static str, fn(&Executed) -> u64);
 
 // Columns of places; those in which all have nothing are left out.
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 10] = [
     ("flushes", Executed::flushes),
     ("needless", Executed::needless_flushes),
     ("fences", |executed| executed.sfence + executed.mfence),
     ("idle", |executed| executed.idle_fences),
     ("nt stores", |executed| executed.nt_stores),
     ("stores", |executed| executed.stores + executed.locked),
+    ("loads", |executed| executed.loads),
+    ("msync", |executed| executed.msync),
+    ("kernel", |executed| executed.writes),
     ("left", |executed| executed.unflushed_lines + executed.unfenced_lines),
 ];
 
 // Whether some were left out.
 fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Style) -> bool {
-    let shown = if all { rows } else { &rows[..rows.len().min(BUSIEST)] };
+    // Some events are of none of these, such as that a file was mapped.
+    let is_shown = |row: &&AtPlace| FIGURES.iter().any(|(_, get)| get(&row.executed) > 0);
+    let rows: Vec<&AtPlace> = rows.iter().filter(is_shown).collect();
+    let shown = if all { &rows[..] } else { &rows[..rows.len().min(BUSIEST)] };
     let there: Vec<&Figure> =
         FIGURES.iter().filter(|(_, get)| shown.iter().any(|row| get(&row.executed) > 0)).collect();
     section(out);
-    let mut columns = vec![Column::text(head, 24)];
-    columns.extend(there.iter().map(|(name, _)| Column::right(*name)));
-    let mut table = Table::new(columns);
-    for row in shown {
-        let figures = there.iter().map(|(_, get)| figure(get(&row.executed)));
-        let name = row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
-        table.row(std::iter::once(Cell::new(name)).chain(figures).collect());
+    let table = |figures: &[&Figure]| {
+        let mut columns = vec![Column::text(head, 24)];
+        columns.extend(figures.iter().map(|(name, _)| Column::right(*name)));
+        let mut table = Table::new(columns);
+        for row in shown {
+            let figures = figures.iter().map(|(_, get)| figure(get(&row.executed)));
+            let name = row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
+            table.row(std::iter::once(Cell::new(name)).chain(figures).collect());
+        }
+        table
+    };
+    // Where there is no room, what has least to do with flushes is left to --json.
+    let mut figures = there;
+    while !table(&figures).fits(style)
+        && let Some(least) = figures.iter().rposition(|(name, _)| ["kernel", "loads", "msync"].contains(name))
+    {
+        figures.remove(least);
     }
+    let table = table(&figures);
     out.push_str(&table.render(style));
     shown.len() < rows.len()
 }

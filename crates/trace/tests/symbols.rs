@@ -152,6 +152,24 @@ fn nothing_is_said_of_another_build_or_of_what_is_gone() {
     bare(&folder.path().join("it.c").display().to_string(), None);
 }
 
+// `_mm_sfence` and its kin are functions of headers, which nobody wants to be sent to.
+#[test]
+fn an_intrinsic_is_where_somebody_wrote_it() {
+    if !has("gcc") {
+        return skip("this needs gcc");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <immintrin.h>\nstatic inline void drain(void) {\n    _mm_sfence();\n}\nint main(void) {\n    drain();\n    return 0;\n}\n";
+    fs::write(folder.path().join("it.c"), source).unwrap();
+    run("gcc", &["-g", "-O1", "-o", "it", "it.c"], folder.path());
+    let path = folder.path().join("it");
+    let found = ringfence_trace::census::of(std::slice::from_ref(&path)).unwrap();
+    let main = found.files[0].functions.iter().find(|function| function.name == "main").unwrap();
+    let place = of(folder.path(), &path, main.sites[0].address);
+    assert_eq!((place.function.as_deref(), place.inlined.as_deref()), (Some("main"), Some("drain")));
+    assert_eq!(place.line, Some(3), "{place:?}");
+}
+
 // Whatever is damaged, nobody falls over it.
 #[test]
 fn damaged_files_are_known_no_worse_than_not_at_all() {

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::profile::Profile;
 
 /// Finds what is wasteful or suspicious in a sequence of events, on memory that is durable at first. It holds something
-/// for each line that is stored to.
+/// for each line that is not durable, or was stored to past the caches.
 ///
 /// ```
 /// use ringfence_crashcheck::{At, Event, Kind, Lints, Profile, Rule, Write};

@@ -267,6 +267,11 @@ impl<'v> Walk<'v> {
             });
             line.pending = line.pending.filter(|pending| pending.strong && !completes_strong);
             late |= line.pending.is_none();
+            // As one that nothing was stored to. What was streamed is remembered, for what is said of its flush.
+            if line.stored.is_empty() && !line.dirty && line.pending.is_none() && !line.streamed {
+                self.lines.remove(&number);
+                self.changed.remove(&number);
+            }
         }
         self.fences += 1;
         let idle = !std::mem::take(&mut self.busy) && !late;

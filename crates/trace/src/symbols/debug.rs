@@ -43,26 +43,36 @@ pub fn add(root: &Path, path: &Path, bytes: &[u8], locations: &mut [Location]) {
 fn add_one(context: &Context<Slice>, location: &mut Location) {
     // Parts of a program in files of their own are left out, which their build folder has at best.
     let Ok(mut frames) = context.find_frames(location.address).skip_all_loads() else { return };
-    let mut names: Vec<String> = Vec::new();
-    let mut first = true;
+    // A function's name, source file and line in it, the innermost first.
+    let mut known: Vec<(Option<String>, Option<String>, Option<u32>)> = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
-        if std::mem::take(&mut first)
-            && let Some(place) = &frame.location
-        {
-            location.file = place.file.map(str::to_owned);
-            location.line = place.line.filter(|line| *line > 0);
+        let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
+        let place = frame.location.as_ref();
+        let file = place.and_then(|place| place.file).map(str::to_owned);
+        let line = place.and_then(|place| place.line).filter(|line| *line > 0);
+        known.push((name.map(|name| readable(&name)), file, line));
+    }
+    // What stands for one instruction in a compiler's own files says less than who wrote it.
+    let own = |file: &Option<String>| file.as_deref().is_some_and(is_compilers);
+    let skipped = known.iter().take_while(|(_, file, _)| own(file)).count();
+    let mut known = known.into_iter();
+    let first = known.nth(if skipped < known.len() { skipped } else { 0 });
+    let Some((name, file, line)) = first else { return };
+    (location.file, location.line) = (file, line);
+    // The last is the function that the others were inlined to.
+    let function = match known.last() {
+        Some((function, ..)) => {
+            location.inlined = name;
+            function
         }
-        if let Some(name) = frame.function.as_ref().and_then(|function| function.raw_name().ok()) {
-            names.push(readable(&name));
-        }
-    }
-    // The innermost comes first; the last is the function that they were inlined to.
-    if names.len() > 1 {
-        location.inlined = Some(names[0].clone());
-    }
-    if location.function.is_none() {
-        location.function = names.pop();
-    }
+        None => name,
+    };
+    location.function = location.function.take().or(function);
+}
+
+// Where compilers keep functions that are single instructions: `_mm_clwb` and its kin.
+fn is_compilers(file: &str) -> bool {
+    ["/lib/gcc/", "/lib/clang/", "/core_arch/", "/stdarch/"].iter().any(|folder| file.contains(folder))
 }
 
 fn has_lines(file: &object::File) -> bool {

@@ -1,6 +1,6 @@
 //! What a thread sends to memory between two fences, block by block.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::lines::Number;
 use crate::events::{LINE, Place};
@@ -12,7 +12,7 @@ const LINES: usize = (BLOCK / LINE) as usize;
 
 /// Of each block, which bytes of its lines were sent.
 #[derive(Debug, Default)]
-pub struct Blocks(HashMap<Number, [u64; LINES]>);
+pub struct Blocks(FxHashMap<Number, [u64; LINES]>);
 
 impl Blocks {
     /// A line was written back.

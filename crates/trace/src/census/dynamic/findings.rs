@@ -1,11 +1,11 @@
 //! The lints of the crash checker over a recording: its events as the checker's own.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use ringfence_crashcheck as checker;
 use ringfence_crashcheck::{At, Kind, Lint, Lints, Profile, Rule, WORD, Write};
 use ringfence_persist::Flush;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::key::Key;
@@ -49,13 +49,13 @@ pub struct Findings<'r> {
     lints: Lints,
     files: Vec<u32>,
     // Where each is among them.
-    file_numbers: HashMap<u32, usize>,
+    file_numbers: FxHashMap<u32, usize>,
     // By site and callers, the number that the checker knows a place by.
-    numbers: HashMap<Key, u32>,
+    numbers: FxHashMap<Key, u32>,
     places: Vec<Named>,
     // The same of places, as several callers may have been called from one.
-    known: HashMap<(u32, Option<Location>), u32>,
-    threads: HashSet<u32>,
+    known: FxHashMap<(u32, Option<Location>), u32>,
+    threads: FxHashSet<u32>,
 }
 
 struct Named {
@@ -69,11 +69,11 @@ impl<'r> Findings<'r> {
             recording,
             lints: Lints::new(Profile::IntelAdr),
             files: Vec::new(),
-            file_numbers: HashMap::new(),
-            numbers: HashMap::new(),
+            file_numbers: FxHashMap::default(),
+            numbers: FxHashMap::default(),
             places: Vec::new(),
-            known: HashMap::new(),
-            threads: HashSet::new(),
+            known: FxHashMap::default(),
+            threads: FxHashSet::default(),
         }
     }
 

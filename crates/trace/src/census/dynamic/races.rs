@@ -5,7 +5,9 @@
 //! in order with whatever comes before and after (Intel SDM volume 3A, section 8.2.3.9). Whether it is an error depends:
 //! threads may own parts of a line of their own. But what a crash leaves of such a line is as unsure as its order.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lines::Number;
 
@@ -19,15 +21,15 @@ struct Last {
 #[derive(Debug, Default)]
 struct Thread {
     // Lines that it stored to since it last ordered its stores.
-    lines: HashSet<Number>,
+    lines: FxHashSet<Number>,
     ordered: Option<u64>,
 }
 
 /// Stores that no order of their thread has come behind, and what was found.
 #[derive(Debug, Default)]
 pub struct Races {
-    last: HashMap<Number, Last>,
-    threads: HashMap<u32, Thread>,
+    last: FxHashMap<Number, Last>,
+    threads: FxHashMap<u32, Thread>,
     /// By the two sites, in the order of their stores: how often, and the first line.
     pub found: BTreeMap<(u32, u32), (u64, Number)>,
 }

@@ -1,8 +1,9 @@
 //! The events as they go by.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use ringfence_persist::Flush;
+use rustc_hash::FxHashMap;
 
 use super::blocks::Blocks;
 use super::executed::Executed;
@@ -23,7 +24,7 @@ struct Thread {
 
 #[derive(Debug, Default)]
 pub struct Walk {
-    pub rows: HashMap<Key, Executed>,
+    pub rows: FxHashMap<Key, Executed>,
     pub sizes: Sizes,
     pub lines: Lines,
     pub races: Races,
@@ -31,7 +32,7 @@ pub struct Walk {
     pub waits: BTreeMap<u64, u64>,
     /// Lines of non-temporal stores, each once between two fences of a thread.
     pub nt_lines: u64,
-    threads: HashMap<u32, Thread>,
+    threads: FxHashMap<u32, Thread>,
 }
 
 impl Walk {
