@@ -196,7 +196,7 @@ impl Maker {
                 return Some(());
             }
             1 if near && vector.is_none() => {
-                made.set_memory_base(Register::RIP);
+                made.set_memory_base(if self.random.once_in(5) { Register::EIP } else { Register::RIP });
                 made.set_memory_displacement64(target);
                 made.set_memory_displ_size(8);
                 return Some(());
