@@ -9,6 +9,7 @@ mod operands;
 mod patched;
 mod places;
 mod random;
+mod refused;
 mod special;
 
 use executor::{Became, Executor, Where};
