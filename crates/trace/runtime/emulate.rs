@@ -3,7 +3,9 @@
 use crate::layout::{Block, Site, how, register, stop};
 use crate::questions::give_up;
 use crate::state::{Region, state};
-use crate::stubs::{Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base};
+use crate::stubs::{
+    Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base,
+};
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {

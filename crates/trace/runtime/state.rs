@@ -67,7 +67,8 @@ impl Site {
     fn is_there(&self) -> bool {
         let bytes = self.bytes.iter().take(self.length.into()).enumerate();
         // SAFETY: the thread has just executed them.
-        self.may_change == 0 || bytes.into_iter().all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
+        self.may_change == 0
+            || bytes.into_iter().all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
     }
 }
 

@@ -297,7 +297,6 @@ fn gather(site: &mut Site, instruction: &Instruction) {
     if mnemonic.contains("pf") {
         site.what = what::NOTHING;
     }
-
 }
 
 fn masked(site: &mut Site, instruction: &Instruction, memory: bool) {
@@ -316,7 +315,7 @@ fn masked(site: &mut Site, instruction: &Instruction, memory: bool) {
     site.element = size as u8;
     site.elements = (site.size as usize / size) as u8;
     if by_vector {
-        let which = if site.writes != 0 { instruction.op1_register() } else { instruction.op1_register() };
+        let which = instruction.op1_register();
         (site.mask, site.mask_is_vector) = (which.number() as u8, 1);
     } else {
         site.mask = instruction.op_mask().number() as u8;

@@ -52,7 +52,14 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Makes a program out of sources in C and assembly.
 pub fn compile(into: &Path, sources: &[PathBuf]) {
     let mut compiler = Command::new("gcc");
-    compiler.args(["-O2", "-static", "-no-pie", "-fno-stack-protector", "-fcf-protection=none", "-mgeneral-regs-only"]);
+    compiler.args([
+        "-O2",
+        "-static",
+        "-no-pie",
+        "-fno-stack-protector",
+        "-fcf-protection=none",
+        "-mgeneral-regs-only",
+    ]);
     compiler.arg(format!("-Wl,--section-start=.sequences={CODE:#x}"));
     compiler.args(ALL.iter().map(|(name, value)| format!("-D{name}={value:#x}")));
     let status = compiler.arg("-o").arg(into).args(sources).status().expect("gcc runs");
@@ -169,7 +176,12 @@ impl Executor {
     }
 
     /// Runs some of them recorded. The file is what it is afterwards; the recording is in a folder of that name.
-    pub fn recorded(&self, first: usize, count: usize, loads: bool) -> (Outcome, Vec<Became>, Option<Reader>) {
+    pub fn recorded(
+        &self,
+        first: usize,
+        count: usize,
+        loads: bool,
+    ) -> (Outcome, Vec<Became>, Option<Reader>) {
         let file = self.new_file();
         let _ = std::fs::remove_file(self.path("results"));
         let folder = self.path("recording");
@@ -178,7 +190,8 @@ impl Executor {
         let options = Options { command: self.command(first, count), files: vec![file], loads };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");
-        let reader = matches!(outcome.ended, Ended::Exited(0)).then(|| Reader::open(&folder).expect("it opens"));
+        let reader =
+            matches!(outcome.ended, Ended::Exited(0)).then(|| Reader::open(&folder).expect("it opens"));
         (outcome, self.results(), reader)
     }
 

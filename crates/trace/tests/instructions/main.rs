@@ -36,16 +36,26 @@ fn sequences(seed: u64, count: usize, most: u64, all: &[Code], place: Where) -> 
     made
 }
 
-fn difference(executor: &Executor, sequence: &Sequence, number: usize, loads: bool, became: [&Became; 2]) -> String {
+fn difference(
+    executor: &Executor,
+    sequence: &Sequence,
+    number: usize,
+    loads: bool,
+    became: [&Became; 2],
+) -> String {
     let bytes: Vec<String> = sequence.code.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut text = format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
+    let mut text =
+        format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
     let [native, other] = became;
     for at in 0..16 {
         if native.registers[at] != other.registers[at] {
             text += &format!("register {at}: {:#x} {:#x}\n", native.registers[at], other.registers[at]);
         }
     }
-    text += &format!("flags {:#x} {:#x}\nfailed {:x?} {:x?}\n", native.flags, other.flags, native.failed, other.failed);
+    text += &format!(
+        "flags {:#x} {:#x}\nfailed {:x?} {:x?}\n",
+        native.flags, other.flags, native.failed, other.failed
+    );
     executor.natively(number, 1);
     let native = executor.state();
     executor.recorded(number, 1, loads);
@@ -97,7 +107,8 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
 #[test]
 fn every_form_can_be_made() {
     let all = forms::forms();
-    let can_be = |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
+    let can_be =
+        |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
     let never: Vec<_> = all.iter().filter(|code| !can_be(code)).collect();
     // Of 16 bits: they go where no program is.
     use Code::{Call_rel16, Call_rm16, Jmp_rm16, Retnw, Retnw_imm16};

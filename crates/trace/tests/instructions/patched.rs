@@ -87,7 +87,8 @@ pub fn compare(seed: u64, count: usize) {
     }
     let executor = Executor::with(&assembly(&made));
     same_as_natively(&executor, &made, Where::Program);
-    let fences = made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
+    let fences =
+        made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
     assert!(fences.count() > count / 4);
 }
 
