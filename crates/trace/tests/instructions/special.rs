@@ -191,7 +191,12 @@ impl Maker {
             if self.random.once_in(3) {
                 // By the stack pointer itself.
                 made.set_memory_base(Register::RSP);
-                made.set_memory_displacement64(self.random.around_zero(120) as u64);
+                let mut displacement = self.random.around_zero(120) as u64;
+                if stack.wrapping_add(displacement).abs_diff(ORDINARY) < 24 {
+                    // No value lies in the file in part.
+                    displacement = displacement.wrapping_sub(64);
+                }
+                made.set_memory_displacement64(displacement);
                 made.set_memory_displ_size(1);
             } else {
                 self.place(&mut made, target, &[Register::RSP])?;
