@@ -71,7 +71,9 @@ pub fn check(
             expected(&sequences[number], native[number].flags, loads, patched);
         let times = |one: &Access| found.iter().filter(|other| *other == one).count();
         let missing = accesses.iter().find(|one| times(one) != 1);
-        let more = found.iter().find(|one| all_of.contains(&one.pc) && one.kind != "other" && !accesses.contains(one));
+        let more = found
+            .iter()
+            .find(|one| all_of.contains(&one.pc) && one.kind != "other" && !accesses.contains(one));
         match missing.or(more) {
             Some(one) => Err(format!(
                 "of sequence {number}, {:x?}: {one:x?} is missing or too much: {found:x?}",
