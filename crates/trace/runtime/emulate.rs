@@ -1,11 +1,13 @@
 //! Instructions that a stub alone cannot run: of strings, and of a stack that lies in a recorded file.
 
+use crate::entry::guard_failed;
 use crate::layout::{Block, Site, how, register, stop};
 use crate::questions::give_up;
 use crate::state::{Region, state};
 use crate::stubs::{
     Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base,
 };
+use crate::sys;
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {
@@ -187,6 +189,17 @@ fn keep_identification(flags: u64) {
     }
 }
 
+// Where a jump leads. The processor goes to no address beyond the 48 bits that it has: the jump itself fails.
+fn target(block: &mut Block, address: u64) -> u64 {
+    if (address as i64) << 16 >> 16 != address as i64 {
+        const SI_KERNEL: u64 = 0x80;
+        block.failed = [sys::SIGSEGV, SI_KERNEL, 0];
+        // SAFETY: nothing of this instruction is done yet but loads.
+        unsafe { guard_failed() }
+    }
+    address
+}
+
 fn selector(which: u8) -> u64 {
     let value: u64;
     // SAFETY: it reads a register.
@@ -282,21 +295,24 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
             registers.set(register::RIP, site.immediate);
         }
         how::CALL_REGISTER => {
-            let target = registers.of(site.operand);
+            let target = self::target(block, registers.of(site.operand));
             push(block, site, registers, next);
             registers.set(register::RIP, target);
         }
         how::CALL_MEMORY => {
             let target = load(block, site, address(site, registers), 8);
+            let target = self::target(block, target);
             push(block, site, registers, next);
             registers.set(register::RIP, target);
         }
         how::JUMP_MEMORY => {
             let target = load(block, site, address(site, registers), 8);
+            let target = self::target(block, target);
             registers.set(register::RIP, target);
         }
         how::RETURN => {
             let target = pop(block, site, registers);
+            let target = self::target(block, target);
             registers.set(register::RSP, registers.get(register::RSP).wrapping_add(site.immediate));
             registers.set(register::RIP, target);
         }

@@ -124,7 +124,8 @@ impl Maker {
         for one in &self.before {
             at += encoder.encode(one, at).unwrap_or_default() as u64;
         }
-        at
+        // The flag and the jump that may come before the instruction.
+        at + if self.skip.is_some() { 3 } else { 0 }
     }
 
     /// Puts bytes among the constants, and tells where they are.

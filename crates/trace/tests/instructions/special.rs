@@ -236,7 +236,9 @@ impl Maker {
                 let register = self.random.of(&[Register::RDX, Register::R9, Register::RDI]);
                 if self.random.once_in(4) {
                     let next = self.here() + 10 + if register == Register::R9 { 3 } else { 2 };
-                    self.set(register, next);
+                    // Seldom to an address that no processor has.
+                    let to = if self.random.once_in(40) { next | 1 << 52 } else { next };
+                    self.set(register, to);
                     return Some(vec![Instruction::with1(code, register).ok()?]);
                 }
                 let target = self.target(8);
