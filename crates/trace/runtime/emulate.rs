@@ -1,13 +1,27 @@
 //! Instructions that a stub alone cannot run: of strings, and of a stack that lies in a recorded file.
 
+use crate::entry::guard_failed;
 use crate::layout::{Block, Site, how, register, stop};
 use crate::questions::give_up;
 use crate::state::{Region, state};
-use crate::stubs::{Registers, address, alias, continues, is_recorded, record_load, record_store};
+use crate::stubs::{
+    Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base,
+};
+use crate::sys;
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {
     [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)]
+}
+
+// What of a register counts where addresses have 32 bits.
+const fn narrowed(site: &Site, value: u64) -> u64 {
+    if site.narrow != 0 { value & 0xffff_ffff } else { value }
+}
+
+// What is added to a pointer: a segment's beginning, to the source.
+fn base(site: &Site, which: usize) -> u64 {
+    if which == 1 && site.segment != 0 { segment_base(site.segment) } else { 0 }
 }
 
 const REGISTERS: [usize; 2] = [register::RDI, register::RSI];
@@ -16,11 +30,11 @@ const REGISTERS: [usize; 2] = [register::RDI, register::RSI];
 pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers) {
     let element = u64::from(site.element);
     let down = registers.get(register::FLAGS) & 0x400 != 0;
-    let total = if site.repeat == 0 { 1 } else { registers.get(register::RCX) };
+    let total = if site.repeat == 0 { 1 } else { narrowed(site, registers.get(register::RCX)) };
     let mut turn = total;
     block.replaced = [0; 2];
     for (which, used) in pointers(site).into_iter().enumerate() {
-        let at = registers.get(REGISTERS[which]);
+        let at = narrowed(site, registers.get(REGISTERS[which])).wrapping_add(base(site, which));
         block.string[which] = at;
         if !used || total == 0 {
             continue;
@@ -37,9 +51,10 @@ pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers)
         }
         turn = turn.min(room);
     }
-    for which in 0..2 {
-        if block.replaced[which] != 0 {
-            registers.set(REGISTERS[which], alias(block.string[which]));
+    for (which, used) in pointers(site).into_iter().enumerate() {
+        let at = block.string[which];
+        if used {
+            registers.set(REGISTERS[which], if block.replaced[which] != 0 { alias(at) } else { at });
         }
     }
     if site.repeat != 0 {
@@ -89,9 +104,11 @@ pub fn leave_string(block: &mut Block, site: &Site, registers: &mut Registers) {
 pub fn settle_string(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
     let left = if site.repeat == 0 { 0 } else { registers.get(register::RCX) };
     let done = block.turn - left;
-    for which in 0..2 {
-        if block.replaced[which] != 0 {
-            registers.set(REGISTERS[which], alias(registers.get(REGISTERS[which])));
+    for (which, used) in pointers(site).into_iter().enumerate() {
+        let at = registers.get(REGISTERS[which]);
+        let at = if block.replaced[which] != 0 { alias(at) } else { at };
+        if used {
+            registers.set(REGISTERS[which], narrowed(site, at.wrapping_sub(base(site, which))));
         }
     }
     if site.repeat != 0 {
@@ -170,6 +187,17 @@ fn keep_identification(flags: u64) {
         core::arch::asm!("pushfq", "and qword ptr [rsp], {no}", "or qword ptr [rsp], {id}", "popfq",
             no = in(reg) !ID, id = in(reg) flags & ID);
     }
+}
+
+// Where a jump leads. The processor goes to no address beyond the 48 bits that it has: the jump itself fails.
+fn target(block: &mut Block, address: u64) -> u64 {
+    if (address as i64) << 16 >> 16 != address as i64 {
+        const SI_KERNEL: u64 = 0x80;
+        block.failed = [sys::SIGSEGV, SI_KERNEL, 0];
+        // SAFETY: nothing of this instruction is done yet but loads.
+        unsafe { guard_failed() }
+    }
+    address
 }
 
 fn selector(which: u8) -> u64 {
@@ -267,21 +295,24 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
             registers.set(register::RIP, site.immediate);
         }
         how::CALL_REGISTER => {
-            let target = registers.of(site.operand);
+            let target = self::target(block, registers.of(site.operand));
             push(block, site, registers, next);
             registers.set(register::RIP, target);
         }
         how::CALL_MEMORY => {
             let target = load(block, site, address(site, registers), 8);
+            let target = self::target(block, target);
             push(block, site, registers, next);
             registers.set(register::RIP, target);
         }
         how::JUMP_MEMORY => {
             let target = load(block, site, address(site, registers), 8);
+            let target = self::target(block, target);
             registers.set(register::RIP, target);
         }
         how::RETURN => {
             let target = pop(block, site, registers);
+            let target = self::target(block, target);
             registers.set(register::RSP, registers.get(register::RSP).wrapping_add(site.immediate));
             registers.set(register::RIP, target);
         }
@@ -293,7 +324,7 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
         }
         how::XLAT => {
             let index = registers.get(register::RAX) & 0xff;
-            let value = load(block, site, registers.get(register::RBX).wrapping_add(index), 1);
+            let value = load(block, site, address(site, registers).wrapping_add(index), 1);
             registers.set(register::RAX, registers.get(register::RAX) & !0xff | value);
         }
         _ => crate::vectors::execute(block, site, registers),

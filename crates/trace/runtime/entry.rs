@@ -151,7 +151,7 @@ unsafe extern "C" {
         site: *const crate::layout::Site,
         registers: *mut u64,
     ) -> bool;
-    pub fn guard_failed();
+    pub fn guard_failed() -> !;
     pub fn safe_read(address: u64, value: *mut u64) -> bool;
     pub fn unreadable();
     pub fn restorer();

@@ -52,7 +52,8 @@ pub fn address(site: &Site, registers: &Registers) -> u64 {
     }
 }
 
-fn segment_base(segment: u8) -> u64 {
+/// Where a segment begins: 1 is `fs`, 2 is `gs`.
+pub fn segment_base(segment: u8) -> u64 {
     // `gs` is ours, and 0 in the program's eyes.
     if segment == 2 {
         return 0;

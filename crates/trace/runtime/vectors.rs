@@ -4,7 +4,7 @@
 
 use crate::layout::{Block, Site, how, kind};
 use crate::ring::shared;
-use crate::stubs::{Registers, address, alias, is_recorded, record, record_load, record_store};
+use crate::stubs::{Registers, address, alias, is_recorded, record, record_load, record_store, segment_base};
 
 // Where the pointer to the saved state stands behind the registers.
 const SAVED: usize = 23;
@@ -127,6 +127,7 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
     let (saved, size) = (Saved::of(registers), site.element as usize);
     let active = mask(site, registers);
     let base = address(site, registers);
+    let segment = if site.segment != 0 { segment_base(site.segment) } else { 0 };
     for at in 0..site.elements as usize {
         if active >> at & 1 == 0 {
             continue;
@@ -137,8 +138,9 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
             let index_size = site.index_size as usize;
             let index = saved.element(site.immediate as u8, at * index_size, index_size);
             let index = if index_size == 4 { i64::from(index as i32) } else { index as i64 };
-            let sum = base.wrapping_add((index as u64).wrapping_mul(u64::from(site.scale)));
-            if site.narrow != 0 { sum & 0xffff_ffff } else { sum }
+            let offset = (index as u64).wrapping_mul(u64::from(site.scale));
+            let sum = base.wrapping_sub(segment).wrapping_add(offset);
+            segment.wrapping_add(if site.narrow != 0 { sum & 0xffff_ffff } else { sum })
         };
         let place = if is_recorded(site, start, size as u64) { alias(start) } else { start };
         if site.how == how::GATHER {

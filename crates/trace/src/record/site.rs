@@ -55,6 +55,10 @@ pub(super) fn describe(instruction: &Instruction, info: &InstructionInfo) -> Sit
         may_change: 0,
         bytes: [0; 15],
     };
+    if instruction.code() == Code::Movsxd_r16_rm16 {
+        // Processors of AMD load four bytes for two.
+        site.size = 4;
+    }
     address(&mut site, instruction);
     special(&mut site, instruction);
     let explicit = (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory);
@@ -210,7 +214,7 @@ fn special(site: &mut Site, instruction: &Instruction) {
             }
         }
         M::Leave => (site.element, site.how) = (element, how::LEAVE),
-        M::Xlatb => site.how = how::XLAT,
+        M::Xlatb => (site.how, site.index) = (how::XLAT, register::NONE),
         M::Bt | M::Bts | M::Btr | M::Btc if memory && instruction.op1_kind() == OpKind::Register => {
             site.how = how::BIT;
             site.operand = number(instruction.op1_register());
@@ -218,6 +222,7 @@ fn special(site: &mut Site, instruction: &Instruction) {
         M::Cmpxchg | M::Cmpxchg8b | M::Cmpxchg16b => site.condition = condition::EXCHANGED,
         M::Maskmovdqu | M::Vmaskmovdqu => {
             (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+            site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
             let first = instruction.op_count() - 2;
             site.operand = instruction.op_register(first).number() as u8;
             site.mask = instruction.op_register(first + 1).number() as u8;
@@ -225,6 +230,7 @@ fn special(site: &mut Site, instruction: &Instruction) {
         }
         M::Maskmovq => {
             (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+            site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
             site.operand = instruction.op1_register().number() as u8;
             site.mask = instruction.op2_register().number() as u8;
             (site.element, site.elements, site.reads, site.writes) = (1, 8, 0, 1);
@@ -256,14 +262,14 @@ fn string(site: &mut Site, instruction: &Instruction, kind: u8) {
         (_, true) => 2,
         _ => 0,
     };
-    // Both pointers may be changed, and none may be of 32 bits or of another segment.
     let kinds = [instruction.op0_kind(), instruction.op1_kind()];
-    let is_plain =
-        |kind: &OpKind| !matches!(kind, OpKind::MemorySegEDI | OpKind::MemoryESEDI | OpKind::MemorySegESI);
-    let other = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
-    if !kinds.iter().all(is_plain) || other {
-        site.how = how::NOT;
-    }
+    site.narrow = kinds.iter().any(|kind| matches!(kind, OpKind::MemoryESEDI | OpKind::MemorySegESI)).into();
+    // Of the source alone; of `rdi` it cannot be another one.
+    site.segment = match instruction.segment_prefix() {
+        Register::FS => 1,
+        Register::GS => 2,
+        _ => 0,
+    };
 }
 
 fn gather(site: &mut Site, instruction: &Instruction) {
@@ -309,7 +315,7 @@ fn masked(site: &mut Site, instruction: &Instruction, memory: bool) {
     site.element = size as u8;
     site.elements = (site.size as usize / size) as u8;
     if by_vector {
-        let which = if site.writes != 0 { instruction.op1_register() } else { instruction.op1_register() };
+        let which = instruction.op1_register();
         (site.mask, site.mask_is_vector) = (which.number() as u8, 1);
     } else {
         site.mask = instruction.op_mask().number() as u8;

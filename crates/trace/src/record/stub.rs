@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, InstructionInfoFactory,
-    MemoryOperand, OpAccess, Register,
+    MemoryOperand, OpAccess, OpKind, Register,
 };
 
 use super::layout::{Block, COUNTS, Site, TABLE_SHIFTS, how, register, what};
@@ -323,7 +323,7 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         code.put(&with_address(instruction, borrowed))?;
         code.load(borrowed, offset_of!(Block, spill))?;
     } else {
-        code.moved(std::slice::from_ref(instruction))?;
+        code.moved(&[with_plain_pointers(instruction)])?;
     }
     let is_string = is_string(site);
     if is_string || site.writes != 0 && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED)
@@ -365,6 +365,22 @@ fn with_address(instruction: &Instruction, borrowed: Register) -> Instruction {
     copy.set_memory_displacement64(0);
     copy.set_memory_displ_size(0);
     copy.set_segment_prefix(Register::None);
+    copy
+}
+
+// A string instruction whose pointers have 64 bits and no segment.
+fn with_plain_pointers(instruction: &Instruction) -> Instruction {
+    let mut copy = *instruction;
+    for at in 0..instruction.op_count() {
+        match instruction.op_kind(at) {
+            OpKind::MemorySegESI => copy.set_op_kind(at, OpKind::MemorySegRSI),
+            OpKind::MemoryESEDI => copy.set_op_kind(at, OpKind::MemoryESRDI),
+            _ => {}
+        }
+    }
+    if instruction.is_string_instruction() {
+        copy.set_segment_prefix(Register::None);
+    }
     copy
 }
 

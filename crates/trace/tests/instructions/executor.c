@@ -1,5 +1,5 @@
 // Executes sequences of instructions: loads all registers, runs one, keeps what registers and memory are afterwards.
-// `executor SCRIPT FILE RESULTS FIRST COUNT`. The script is as `script.rs` writes it; `places.rs` says where things lie.
+// `executor SCRIPT FILE RESULTS FIRST COUNT TIMES`. The script is as `script.rs` writes it; `places.rs` says where things lie.
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -171,7 +171,7 @@ static void restore(unsigned char *at, const unsigned char *now, const unsigned 
 }
 
 int main(int count, char **arguments) {
-    if (count != 6) return 92;
+    if (count != 7) return 92;
     int script = open(arguments[1], O_RDONLY), file = open(arguments[2], O_RDWR);
     struct stat about;
     if (script < 0 || file < 0 || fstat(script, &about)) fail("the files");
@@ -179,6 +179,7 @@ int main(int count, char **arguments) {
     const struct header *header = (void *)text;
     const struct entry *entries = (void *)(header + 1);
     uint64_t first = strtoull(arguments[4], 0, 0), number = strtoull(arguments[5], 0, 0);
+    uint64_t times = strtoull(arguments[6], 0, 0);
 
     unsigned c, d, low_bits;
     __asm__("cpuid" : "=a"(low_bits), "=b"(image_size), "=c"(c), "=d"(d) : "a"(0xd), "c"(0));
@@ -210,9 +211,10 @@ int main(int count, char **arguments) {
     for (int at = 0; at < 5; at++) sigaction(signals[at], &action, 0);
 
     struct result *results = calloc(number, sizeof *results);
-    for (uint64_t at = first; at < first + number; at++) {
+    for (uint64_t turn = 0; turn < number * times; turn++) {
+        uint64_t at = first + turn / times;
         const struct entry *entry = &entries[at];
-        struct result *result = &results[at - first];
+        struct result *result = &results[at - first], earlier = *result;
         uint64_t seed = entry->seed;
         for (int one = 0; one < 16; one++) before[one] = next(&seed);
         before_flags = (next(&seed) & 0x8d5) | 0x202;
@@ -235,6 +237,11 @@ int main(int count, char **arguments) {
         result->low = hash(1, now, LOW_SIZE);
         result->high = hash(1, now + LOW_SIZE, HIGH_SIZE);
         result->ordinary = hash(1, ordinary, ORDINARY_SIZE);
+        // Each time is to be as the first one.
+        if (turn % times && memcmp(&earlier, result, sizeof earlier)) {
+            result->signal = 1000 + turn % times;
+            turn += times - 1 - turn % times;
+        }
         if (number == 1) {
             char name[4096];
             snprintf(name, sizeof name, "%s.state", arguments[3]);

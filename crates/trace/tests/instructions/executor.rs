@@ -43,6 +43,8 @@ pub enum Where {
 pub struct Executor {
     folder: tempfile::TempDir,
     program: PathBuf,
+    /// How often each sequence is executed: what accesses a file often is replaced.
+    pub times: u32,
     // Recording waits for any child: there may be no other one.
     _alone: MutexGuard<'static, ()>,
 }
@@ -83,7 +85,7 @@ impl Executor {
         let more = folder.path().join("sequences.s");
         std::fs::write(&more, assembly).expect("the assembly");
         compile(&program, &[source("executor.c"), more]);
-        Self { folder, program, _alone: alone }
+        Self { folder, program, times: 1, _alone: alone }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -149,6 +151,7 @@ impl Executor {
             self.path("results").into(),
             first.to_string().into(),
             count.to_string().into(),
+            self.times.to_string().into(),
         ]
     }
 

@@ -86,7 +86,8 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
 
 /// What a recording stops at.
 pub fn refused(code: Code) -> bool {
-    matches!(code.mnemonic(), Mnemonic::Clzero) || code == Code::Enterw_imm16_imm8
+    matches!(code.mnemonic(), Mnemonic::Clzero)
+        || matches!(code, Code::Enterw_imm16_imm8 | Code::Movsxd_r16_rm16)
 }
 
 fn accesses_memory(code: Code) -> bool {

@@ -124,7 +124,8 @@ impl Maker {
         for one in &self.before {
             at += encoder.encode(one, at).unwrap_or_default() as u64;
         }
-        at
+        // The flag and the jump that may come before the instruction.
+        at + if self.skip.is_some() { 3 } else { 0 }
     }
 
     /// Puts bytes among the constants, and tells where they are.
@@ -196,7 +197,7 @@ impl Maker {
                 return Some(());
             }
             1 if near && vector.is_none() => {
-                made.set_memory_base(Register::RIP);
+                made.set_memory_base(if self.random.once_in(5) { Register::EIP } else { Register::RIP });
                 made.set_memory_displacement64(target);
                 made.set_memory_displ_size(8);
                 return Some(());

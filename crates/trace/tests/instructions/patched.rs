@@ -4,13 +4,12 @@
 use std::fmt::Write;
 
 use iced_x86::{Code, Mnemonic};
-use ringfence_trace::events::Ended;
 
 use crate::executor::{Executor, Where};
 use crate::maker::{Maker, Sequence};
 use crate::places::CODE;
 use crate::random::Random;
-use crate::{difference, events, forms, number};
+use crate::{forms, number, same_as_natively};
 
 // Instructions without memory, of one to four bytes.
 fn short(random: &mut Random) -> Vec<u8> {
@@ -75,10 +74,11 @@ fn assembly(sequences: &[Sequence]) -> String {
     text + ".section .note.GNU-stack,\"\",@progbits\n"
 }
 
-/// Runs functions made of a seed.
-pub fn compare(seed: u64, count: usize) {
+/// Runs functions made of a seed: of what is replaced before it runs, or of all that accesses memory, often enough to
+/// be replaced.
+pub fn compare(seed: u64, count: usize, often: bool) {
     let all = forms::forms();
-    let wanted: Vec<Code> = all.iter().copied().filter(|code| is_wanted(*code)).collect();
+    let wanted: Vec<Code> = all.iter().copied().filter(|code| often || is_wanted(*code)).collect();
     let mut random = Random(seed);
     let (mut made, mut at) = (Vec::new(), CODE);
     for _ in 0..count {
@@ -86,28 +86,11 @@ pub fn compare(seed: u64, count: usize) {
         at += one.code.len() as u64 + 5;
         made.push(one);
     }
-    let executor = Executor::with(&assembly(&made));
-    executor.write(&made, Where::Program);
-    let native = executor.natively(0, count);
-    let failed = native.iter().filter(|one| one.failed[0] != 0).count();
-    println!("{count} functions, {failed} of them fail");
-    assert!(failed < count / 10);
-    for loads in [false, true] {
-        let (outcome, recorded, reader) = executor.recorded(0, count, loads);
-        assert_eq!((outcome.ended, recorded.len()), (Ended::Exited(0), count));
-        let wrong: Vec<usize> = (0..count).filter(|at| native[*at] != recorded[*at]).collect();
-        if let Some(at) = wrong.first() {
-            let told = difference(&executor, &made[*at], *at, loads, [&native[*at], &recorded[*at]]);
-            panic!("loads: {loads}: {} of {count} differ: {told}", wrong.len());
-        }
-        let reader = reader.expect("a recording that has ended by itself");
-        let seen = events::check(&reader, &made, &native, loads, true, executor.initial());
-        println!(
-            "{:?} accesses were expected and seen",
-            seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}"))
-        );
-        assert!(executor.is_replayed(&reader));
+    let mut executor = Executor::with(&assembly(&made));
+    if often {
+        executor.times = 20;
     }
+    same_as_natively(&executor, &made, Where::Program);
     let fences =
         made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
     assert!(fences.count() > count / 4);
@@ -115,5 +98,10 @@ pub fn compare(seed: u64, count: usize) {
 
 #[test]
 fn replaced_instructions_do_what_they_do_natively() {
-    compare(number("SEED", 1), number("COUNT", 1500) as usize);
+    compare(number("SEED", 1), number("COUNT", 1500) as usize, false);
+}
+
+#[test]
+fn what_is_replaced_as_it_runs_does_what_it_does_natively() {
+    compare(number("SEED", 1), number("COUNT", 400) as usize, true);
 }

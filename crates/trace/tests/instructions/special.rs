@@ -3,7 +3,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 use crate::maker::{Maker, SLOT, bytes, plain};
-use crate::places::{CODE, HIGH, LOW, LOW_SIZE, ORDINARY};
+use crate::places::{CODE, FS_BASE, HIGH, LOW, LOW_SIZE, ORDINARY};
 
 type Made = Option<Vec<Instruction>>;
 
@@ -25,14 +25,22 @@ impl Maker {
             M::Call | M::Jmp | M::Ret => self.branch(code),
             M::Xlatb => {
                 let target = self.target(256);
-                self.set(Register::RBX, target);
-                Some(vec![xlat()])
+                let mut made = xlat();
+                let by_fs = target < 1 << 31 && self.random.once_in(3);
+                if by_fs {
+                    made.set_segment_prefix(Register::FS);
+                }
+                self.set(Register::RBX, target - if by_fs { FS_BASE } else { 0 });
+                Some(vec![made])
             }
             M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu => {
                 let target = self.target(16);
                 self.set(Register::RDI, target);
                 self.operands(code).map(|(mut made, _)| {
                     made.set_op0_kind(OpKind::MemorySegRDI);
+                    if target < 1 << 31 && self.random.once_in(4) {
+                        made.set_op0_kind(OpKind::MemorySegEDI);
+                    }
                     vec![made]
                 })
             }
@@ -108,9 +116,25 @@ impl Maker {
         if from > HIGH && self.random.once_in(4) {
             from = from.wrapping_add(1);
         }
-        self.set(Register::RSI, from);
-        self.set(Register::RDI, to);
-        self.set(Register::RCX, count);
+        let mut above = 0;
+        if from < 1 << 31 && to < 1 << 31 && self.random.once_in(6) {
+            above = self.random.next() << 32;
+            for at in 0..made.op_count() {
+                match made.op_kind(at) {
+                    OpKind::MemorySegRSI => made.set_op_kind(at, OpKind::MemorySegESI),
+                    OpKind::MemoryESRDI => made.set_op_kind(at, OpKind::MemoryESEDI),
+                    _ => {}
+                }
+            }
+        }
+        let uses_source = (0..made.op_count()).any(|at| format!("{:?}", made.op_kind(at)).contains("Seg"));
+        if uses_source && from < 1 << 31 && self.random.once_in(6) {
+            made.set_segment_prefix(Register::FS);
+            from -= FS_BASE;
+        }
+        self.set(Register::RSI, from | above);
+        self.set(Register::RDI, to | above);
+        self.set(Register::RCX, count | above);
         Some(vec![made])
     }
 
@@ -167,7 +191,12 @@ impl Maker {
             if self.random.once_in(3) {
                 // By the stack pointer itself.
                 made.set_memory_base(Register::RSP);
-                made.set_memory_displacement64(self.random.around_zero(120) as u64);
+                let mut displacement = self.random.around_zero(120) as u64;
+                if stack.wrapping_add(displacement).abs_diff(ORDINARY) < 24 {
+                    // No value lies in the file in part.
+                    displacement = displacement.wrapping_sub(64);
+                }
+                made.set_memory_displacement64(displacement);
                 made.set_memory_displ_size(1);
             } else {
                 self.place(&mut made, target, &[Register::RSP])?;
@@ -207,7 +236,9 @@ impl Maker {
                 let register = self.random.of(&[Register::RDX, Register::R9, Register::RDI]);
                 if self.random.once_in(4) {
                     let next = self.here() + 10 + if register == Register::R9 { 3 } else { 2 };
-                    self.set(register, next);
+                    // Seldom to an address that no processor has.
+                    let to = if self.random.once_in(40) { next | 1 << 52 } else { next };
+                    self.set(register, to);
                     return Some(vec![Instruction::with1(code, register).ok()?]);
                 }
                 let target = self.target(8);
