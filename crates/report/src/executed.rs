@@ -26,7 +26,7 @@ pub fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, s
         paragraph(&mut out, 0, "It did nothing with the files that were recorded.", style);
         return out;
     }
-    operations(&mut out, &run.total, style);
+    operations(&mut out, run, style);
     findings(&mut out, run, style);
     sizes(&mut out, run, style);
     let mut hidden = places(&mut out, "instruction", &run.sites, all, style);
@@ -72,7 +72,8 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
     paragraph(out, 0, &format!("{time}{ended}"), style);
 }
 
-fn operations(out: &mut String, total: &Executed, style: &Style) {
+fn operations(out: &mut String, run: &Run, style: &Style) {
+    let total = &run.total;
     section(out);
     let mut table = Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
     let rows = [
@@ -94,6 +95,13 @@ fn operations(out: &mut String, total: &Executed, style: &Style) {
         table.row(vec![Cell::new(name), Cell::new(count(times)), Cell::new(bytes)]);
     }
     out.push_str(&table.render(style));
+    if let Some(all) = run.locked_in_all.filter(|all| *all > total.locked) {
+        let text = format!(
+            "In all, {} were executed; the others had nothing to wait for.",
+            plural(all.try_into().unwrap_or(usize::MAX), "locked instruction")
+        );
+        paragraph(out, 0, &text, style);
+    }
 }
 
 fn findings(out: &mut String, run: &Run, style: &Style) {

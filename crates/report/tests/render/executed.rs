@@ -57,6 +57,7 @@ fn run() -> Run {
         events: 1_253_582,
         recorded_ns: 3_210_000_000,
         events_per_second: Some(390_524.0),
+        locked_in_all: Some(1234),
         total,
         most_dirty_lines: 17,
         waits: vec![Waits { lines: 3, fences: 12_000 }],

@@ -1,15 +1,17 @@
 //! `trace`: what a program does to the files that it maps.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringfence_machine::text::printable;
 use ringfence_trace::events::Ended;
 use ringfence_trace::record::{Options, Outcome, RecordError, may_mount, record, with_own_users};
-use ringfence_trace::recording::{About, RecordingError, Writer};
+use ringfence_trace::recording::{About, RecordingError, Writer, pmemcheck};
 
 use crate::args::Trace;
 use crate::failure::Failure;
+use crate::output;
 use crate::shared::command::command;
 
 pub fn run(asked: &Trace) -> Result<(), Failure> {
@@ -115,8 +117,32 @@ fn names(asked: &Trace) -> String {
 }
 
 fn import(log: &Path, out: &Path) -> Result<(), Failure> {
-    let _ = (log, out);
-    Err(Failure::Usage("--import: not built yet".to_owned()))
+    let named = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", log.display()));
+    let file = fs::File::open(log).map_err(|error| named(&error))?;
+    let about = About { recorder: "pmemcheck".to_owned(), ..About::default() };
+    let mut writer = Writer::create(out, about).map_err(failure)?;
+    let imported = match pmemcheck::import(std::io::BufReader::new(file), &mut writer) {
+        Ok(imported) => imported,
+        Err(error) => {
+            // Half a log is no trace.
+            drop(writer);
+            let _ = fs::remove_dir_all(out);
+            return Err(named(&error));
+        }
+    };
+    let ended =
+        if imported.whole { Ended::Exited(0) } else { Ended::Stopped("the log has no end".to_owned()) };
+    writer.finish(ended).map_err(failure)?;
+    let next = command(&["census"], out);
+    let mut text = format!("{} events in {}", imported.events, out.display());
+    if imported.elsewhere > 0 {
+        let _ = write!(
+            text,
+            "; {} stores and flushes were in no file that the log names, and were left out",
+            imported.elsewhere
+        );
+    }
+    output::print(&format!("{text}. Next: {next}"))
 }
 
 fn failure(error: RecordingError) -> Failure {

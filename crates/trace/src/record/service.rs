@@ -138,6 +138,7 @@ impl Service<'_> {
                 && self.space_of.is_empty()
             {
                 self.keep_events()?;
+                self.tell_locked();
                 return Ok(how.clone());
             }
             self.memory.wait(bell, TURN);
@@ -297,6 +298,14 @@ impl Service<'_> {
             self.writer.push(&Event { sequence, thread, site, callers, action })?;
         }
         Ok(true)
+    }
+
+    // What stubs have counted of locked instructions.
+    fn tell_locked(&mut self) {
+        let (threads, sites) = (self.memory.threads_so_far(), self.sites.len() as u32);
+        let each = (0..threads).flat_map(|thread| (0..sites).map(move |site| (thread, site)));
+        let count = each.map(|(thread, site)| self.memory.count(thread, site)).sum();
+        self.writer.locked_in_all(count);
     }
 
     fn tell_threads(&mut self, last: u32) {

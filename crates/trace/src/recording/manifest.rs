@@ -37,6 +37,9 @@ pub struct Manifest {
     pub threads: Vec<Thread>,
     /// Where sites and callers lie.
     pub modules: Vec<Module>,
+    /// Locked instructions that were executed in all: events are only those that something waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_in_all: Option<u64>,
     /// The files of each table, in order.
     pub events: Vec<Part>,
     /// As for events.

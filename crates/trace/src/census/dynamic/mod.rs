@@ -57,6 +57,9 @@ pub struct Run {
     pub recorded_ns: u64,
     /// Events in a second of recording; `None` where nobody took the time.
     pub events_per_second: Option<f64>,
+    /// Locked instructions that were executed in all; `None` where the recorder did not count them. Those in `total` are
+    /// the ones that something waited for, or that stored to the files.
+    pub locked_in_all: Option<u64>,
     /// Everything together.
     pub total: Executed,
     /// Lines that were stored to and not flushed yet, at most at once.
@@ -150,6 +153,7 @@ pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
         events,
         recorded_ns,
         events_per_second: (recorded_ns > 0).then(|| events as f64 / seconds),
+        locked_in_all: recording.manifest().locked_in_all,
         total,
         most_dirty_lines,
         waits: walk.waits.iter().map(|(&lines, &fences)| Waits { lines, fences }).collect(),

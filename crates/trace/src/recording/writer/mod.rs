@@ -78,6 +78,7 @@ impl Writer {
             files: Vec::new(),
             threads: Vec::new(),
             modules: Vec::new(),
+            locked_in_all: None,
             events: Vec::new(),
             images: Vec::new(),
             sites: Vec::new(),
@@ -153,6 +154,11 @@ impl Writer {
     /// What is known of a place that a site or callers name; of others, it is found out at the end.
     pub fn location(&mut self, location: Location) {
         self.locations.push(location);
+    }
+
+    /// Locked instructions that were executed in all, as far as the recorder counts them.
+    pub fn locked_in_all(&mut self, count: u64) {
+        self.manifest.locked_in_all = Some(count);
     }
 
     /// A thread that events will name.
