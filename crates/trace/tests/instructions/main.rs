@@ -91,7 +91,7 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
         assert_eq!((outcome.ended, recorded.len()), (Ended::Exited(0), count), "loads: {loads}");
         let wrong: Vec<usize> = (0..count).filter(|at| native[*at] != recorded[*at]).collect();
         if let Some(at) = wrong.first() {
-            let told = difference(&executor, &made[*at], *at, loads, [&native[*at], &recorded[*at]]);
+            let told = difference(executor, &made[*at], *at, loads, [&native[*at], &recorded[*at]]);
             let forms: Vec<_> = wrong.iter().take(20).map(|at| (at, &made[*at].forms)).collect();
             panic!("loads: {loads}: {} of {count} differ: {told}{forms:?}", wrong.len());
         }
