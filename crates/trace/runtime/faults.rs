@@ -51,12 +51,8 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
         && let Some(site) = state().known(pc)
     {
         registers.set(register::RIP, site.pc);
-    } else if info.code > 0 && instruction_of(pc).is_some() {
-        // One that was moved to make room for a jump.
-        lock(block);
-        let [origin, ..] = ask(ask::ORIGIN, [pc, 0, 0, 0, 0, 0]);
-        unlock();
-        registers.set(register::RIP, origin);
+    } else if info.code > 0 {
+        leave_moved(info, &mut registers);
     }
     deliver(signal, info, frame);
 }
@@ -89,6 +85,20 @@ pub fn leave_stub(block: &mut Block, info: &mut Info, registers: &mut Registers)
         unlock();
     }
     is_it
+}
+
+/// One that was moved to make room for a jump has failed where it comes from.
+pub fn leave_moved(info: &mut Info, registers: &mut Registers) {
+    let pc = registers.get(register::RIP);
+    if instruction_of(pc).is_some() {
+        lock(block());
+        let [origin, ..] = ask(ask::ORIGIN, [pc, 0, 0, 0, 0, 0]);
+        unlock();
+        registers.set(register::RIP, origin);
+        if info.address() == pc {
+            info.set_address(origin);
+        }
+    }
 }
 
 // Where a stub has the program's instruction: behind what loads its address.

@@ -130,9 +130,7 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
     // What the program's instruction brought about in a stub does not wait: it would come again.
     let is_own = info.code > 0 && matches!(signal, sys::SIGILL | sys::SIGFPE);
     if is_own && !crate::faults::leave_stub(block, info, &mut registers) {
-        let [origin, ..] =
-            crate::questions::ask(crate::layout::ask::ORIGIN, [registers.get(register::RIP), 0, 0, 0, 0, 0]);
-        registers.set(register::RIP, origin);
+        crate::faults::leave_moved(info, &mut registers);
     }
     if !is_own && is_ours(registers.get(register::RIP)) && count < block.waiting.len() {
         // Nothing is half done once the thread is back in the program's code: it goes there step by step.

@@ -86,8 +86,16 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
 
 /// What a recording stops at.
 pub fn refused(code: Code) -> bool {
-    matches!(code.mnemonic(), Mnemonic::Clzero)
-        || matches!(code, Code::Enterw_imm16_imm8 | Code::Movsxd_r16_rm16)
+    use Mnemonic as M;
+    let whole = matches!(
+        code.mnemonic(),
+        M::Clzero | M::Movdir64b | M::Enqcmd | M::Enqcmds | M::Monitor | M::Monitorx | M::Umonitor
+    );
+    let tiles = matches!(
+        code.mnemonic(),
+        M::Tileloadd | M::Tileloaddt1 | M::Tilestored | M::Ldtilecfg | M::Sttilecfg
+    );
+    whole || tiles || matches!(code, Code::Enterw_imm16_imm8 | Code::Movsxd_r16_rm16)
 }
 
 fn accesses_memory(code: Code) -> bool {

@@ -1,5 +1,9 @@
 //! Recording does to no instruction anything that the processor does not: random sequences of every form that accesses
 //! memory run natively and recorded, with the same registers, flags and memory afterwards.
+//!
+//! Sequences are made of `RINGFENCE_SEED`, as many as `RINGFENCE_COUNT` says. `RINGFENCE_ONLY` runs one of them alone, by
+//! its number, and `RINGFENCE_LOADS` has its loads recorded. Not compared are the addresses of its last instruction that
+//! x87 keeps: in a recorded program they are those of the copy.
 
 mod events;
 mod executor;
@@ -76,8 +80,8 @@ fn compare(seed: u64, count: usize, most: u64, place: Where) {
 fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
     let count = made.len();
     executor.write(made, place);
-    if let Ok(only) = std::env::var("ONLY") {
-        let (at, loads) = (only.parse().expect("a number"), std::env::var("LOADS").is_ok());
+    if let Ok(only) = std::env::var("RINGFENCE_ONLY") {
+        let (at, loads) = (only.parse().expect("a number"), std::env::var("RINGFENCE_LOADS").is_ok());
         let native = executor.natively(at, 1);
         let (_, recorded, _) = executor.recorded(at, 1, loads);
         return println!("{}", difference(executor, &made[at], at, loads, [&native[0], &recorded[0]]));
@@ -91,7 +95,7 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
         assert_eq!((outcome.ended, recorded.len()), (Ended::Exited(0), count), "loads: {loads}");
         let wrong: Vec<usize> = (0..count).filter(|at| native[*at] != recorded[*at]).collect();
         if let Some(at) = wrong.first() {
-            let told = difference(&executor, &made[*at], *at, loads, [&native[*at], &recorded[*at]]);
+            let told = difference(executor, &made[*at], *at, loads, [&native[*at], &recorded[*at]]);
             let forms: Vec<_> = wrong.iter().take(20).map(|at| (at, &made[*at].forms)).collect();
             panic!("loads: {loads}: {} of {count} differ: {told}{forms:?}", wrong.len());
         }
@@ -122,18 +126,24 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn single_instructions_do_what_they_do_natively() {
-    compare(number("SEED", 1), number("COUNT", 4000) as usize, number("LENGTH", 1), Where::Apart);
+    compare(
+        number("RINGFENCE_SEED", 1),
+        number("RINGFENCE_COUNT", 4000) as usize,
+        number("RINGFENCE_LENGTH", 1),
+        Where::Apart,
+    );
 }
 
 #[test]
 fn code_that_is_written_anew_is_seen_anew() {
-    compare(number("SEED", 3), 2000, 3, Where::Same);
+    compare(number("RINGFENCE_SEED", 3), 2000, 3, Where::Same);
 }
 
 #[test]
-#[ignore = "takes minutes: SEQUENCES says how many, a million by default"]
+#[ignore = "takes minutes: RINGFENCE_SEQUENCES says how many, a million by default"]
 fn many_sequences_do_what_they_do_natively() {
-    let (first, count) = (number("SEED", 1000), number("SEQUENCES", 1_000_000) / BATCH as u64);
+    let (first, count) =
+        (number("RINGFENCE_SEED", 1000), number("RINGFENCE_SEQUENCES", 1_000_000) / BATCH as u64);
     for seed in first..first + count {
         println!("seed {seed}");
         compare(seed, BATCH, 6, if seed % 5 == 0 { Where::Same } else { Where::Apart });
@@ -141,9 +151,10 @@ fn many_sequences_do_what_they_do_natively() {
 }
 
 #[test]
-#[ignore = "takes minutes: SEQUENCES says how many functions, 100,000 by default"]
+#[ignore = "takes minutes: RINGFENCE_SEQUENCES says how many functions, 100,000 by default"]
 fn many_replaced_instructions_do_what_they_do_natively() {
-    let (first, count) = (number("SEED", 1000), number("SEQUENCES", 100_000) / BATCH as u64);
+    let (first, count) =
+        (number("RINGFENCE_SEED", 1000), number("RINGFENCE_SEQUENCES", 100_000) / BATCH as u64);
     for seed in first..first + count {
         println!("seed {seed}");
         patched::compare(seed, BATCH, false);

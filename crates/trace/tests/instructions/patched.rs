@@ -98,10 +98,10 @@ pub fn compare(seed: u64, count: usize, often: bool) {
 
 #[test]
 fn replaced_instructions_do_what_they_do_natively() {
-    compare(number("SEED", 1), number("COUNT", 1500) as usize, false);
+    compare(number("RINGFENCE_SEED", 1), number("RINGFENCE_COUNT", 1500) as usize, false);
 }
 
 #[test]
 fn what_is_replaced_as_it_runs_does_what_it_does_natively() {
-    compare(number("SEED", 1), number("COUNT", 400) as usize, true);
+    compare(number("RINGFENCE_SEED", 1), number("RINGFENCE_COUNT", 400) as usize, true);
 }
