@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
-use super::space::Jump;
+use super::stub::Jump;
 use super::unwind::Unwinding;
 use crate::code::{Body, Image, ImageError, Operation};
 

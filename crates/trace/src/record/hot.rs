@@ -9,8 +9,7 @@ use iced_x86::{Instruction, InstructionInfoFactory};
 use super::layout;
 use super::service::Service;
 use super::site;
-use super::space::Jump;
-use super::stub::{self, Parts};
+use super::stub::{self, Jump, Parts};
 
 const JUMP: usize = 5;
 const BREAKPOINT: u8 = 0xcc;

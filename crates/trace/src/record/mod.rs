@@ -9,6 +9,7 @@
 //! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
 
 mod analysis;
+mod callers;
 mod copy;
 mod hot;
 #[path = "../../runtime/layout.rs"]

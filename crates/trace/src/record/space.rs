@@ -7,12 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use iced_x86::Instruction;
-
 use super::analysis::Analysis;
 use super::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
 use super::process;
-use super::stub::Copied;
+use super::stub::{Copied, Jump};
 
 /// A mapping, as `/proc/PID/maps` has it.
 #[derive(Debug, Clone)]
@@ -23,19 +21,6 @@ pub(super) struct Mapping {
     pub(super) offset: u64,
     pub(super) inode: u64,
     pub(super) path: String,
-}
-
-/// A jump to a stub.
-#[derive(Debug, Clone)]
-pub(super) struct Jump {
-    /// Where it leads.
-    pub(super) entry: u64,
-    /// Instructions behind it whose bytes it takes, too.
-    pub(super) displaced: Vec<Instruction>,
-    /// Where their stub goes on, if not behind them.
-    pub(super) on: Option<u64>,
-    /// Bytes.
-    pub(super) length: usize,
 }
 
 impl Mapping {

@@ -30,6 +30,19 @@ pub(super) struct Stub {
     pub(super) copies: Vec<Copied>,
 }
 
+/// A jump to a stub.
+#[derive(Debug, Clone)]
+pub(super) struct Jump {
+    /// Where it leads.
+    pub(super) entry: u64,
+    /// Instructions behind it whose bytes it takes, too.
+    pub(super) displaced: Vec<Instruction>,
+    /// Where their stub goes on, if not behind them.
+    pub(super) on: Option<u64>,
+    /// Bytes.
+    pub(super) length: usize,
+}
+
 /// An instruction of the program in a stub.
 #[derive(Debug, Clone)]
 pub(super) struct Copied {

@@ -8,8 +8,6 @@ use gimli::{
 use object::read::{Object, ObjectSection};
 
 use super::layout::frame;
-use super::service::Service;
-use crate::events::{Callers, Frame};
 
 /// The tables of a program file.
 #[derive(Debug, Default)]
@@ -84,35 +82,4 @@ fn table(section: &(u64, Vec<u8>)) -> (EhFrame<gimli::EndianSlice<'_, LittleEndi
     let mut frames = EhFrame::new(&section.1, LittleEndian);
     frames.set_address_size(8);
     (frames, BaseAddresses::default().set_eh_frame(section.0))
-}
-
-impl Service<'_> {
-    /// The rule for code of a process.
-    pub(super) fn frame(&mut self, thread: u32, pc: u64) -> [u64; 4] {
-        let none = [frame::LAST, 0, 0, 0];
-        let Some(space) = self.space(thread) else { return none };
-        let pc = space.origin(pc);
-        let (process, mappings) = (space.process, space.mappings().unwrap_or_default());
-        let Some(mapping) = mappings.iter().find(|one| (one.start..one.end).contains(&pc) && one.inode != 0)
-        else {
-            return none;
-        };
-        let analysis = self.analysis(process, mapping);
-        let address = analysis.address(pc - mapping.start + mapping.offset);
-        address.map_or(none, |address| analysis.unwinding.rule(address))
-    }
-
-    /// Keeps the frames that a thread has found, and gives them a number.
-    pub(super) fn callers(&mut self, thread: u32, count: usize) -> u32 {
-        let mut frames = Vec::new();
-        for pc in self.memory.frames(thread, count) {
-            // Of the call, as a function may end with one.
-            let (module, address) = self.place(thread, pc.wrapping_sub(1));
-            frames.push(Frame { module, address: address + 1 });
-        }
-        self.stacks += 1;
-        let id = self.stacks;
-        self.writer.callers(&Callers { id, frames });
-        id
-    }
 }
