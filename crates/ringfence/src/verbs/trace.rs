@@ -31,16 +31,17 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     let outcome = match record(options, &mut writer) {
         Ok(outcome) => outcome,
         Err(error) => {
-            // What is there of it can be read.
-            let kept = writer.finish(Ended::Stopped(error.to_string()));
+            // What is there of it can be read; why it ended is what matters most.
+            let _ = writer.finish(Ended::Stopped(error.to_string()));
             if matches!(error, RecordError::Start { .. } | RecordError::Copy { .. }) {
                 // Nothing is.
                 let _ = fs::remove_dir_all(&asked.out);
             }
-            return kept.map_err(failure).and(Err(refused(error)));
+            return Err(refused(error));
         }
     };
-    writer.finish(outcome.ended.clone()).map_err(failure)?;
+    let lost = |error: RecordingError| Failure::Failed(error.to_string());
+    writer.finish(outcome.ended.clone()).map_err(lost)?;
     tell(asked, &outcome);
     match outcome.ended {
         Ended::Exited(0) => Ok(()),

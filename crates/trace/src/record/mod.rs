@@ -21,6 +21,7 @@ mod service;
 mod shared;
 mod site;
 mod space;
+mod staged;
 mod stub;
 mod unwind;
 

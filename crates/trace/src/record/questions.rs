@@ -192,6 +192,8 @@ impl Service<'_> {
         if let Some(space) = self.space(thread) {
             space.add_arena(at, size);
             space.patched.clear();
+            space.stage(start, length);
+            space.stage(at, size);
         }
         let mut factory = InstructionInfoFactory::new();
         for Found { pc, candidate, module } in found {
@@ -218,7 +220,12 @@ impl Service<'_> {
                 space.patched.push(site);
             }
         }
-        self.space(thread).map_or(0, |space| space.patched.len() as u64)
+        let Some(space) = self.space(thread) else { return 0 };
+        let count = space.patched.len() as u64;
+        if let Err(error) = space.put_back() {
+            self.stop(format!("code at {start:#x} cannot be written: {error}"));
+        }
+        count
     }
 
     // The sites that were patched, from one on, as many as are passed on at once.

@@ -1,5 +1,6 @@
 //! A process's memory, from the outside: its code, and where stubs lie.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use super::analysis::Analysis;
 use super::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
 use super::process;
+use super::staged::Staged;
 use super::stub::{Copied, Jump};
 
 /// A mapping, as `/proc/PID/maps` has it.
@@ -41,6 +43,7 @@ struct Arena {
 pub(super) struct Space {
     pub(super) process: i32,
     memory: File,
+    staged: RefCell<Vec<Staged>>,
     arenas: Vec<Arena>,
     // Copies of instructions in stubs, by their addresses.
     copies: BTreeMap<u64, Copied>,
@@ -66,6 +69,7 @@ impl Space {
         Ok(Self {
             process,
             memory: process::memory(process)?,
+            staged: RefCell::default(),
             arenas: vec![Arena { start: STUBS, end: STUBS + STUBS_SIZE, free: STUBS }],
             copies: BTreeMap::new(),
             distant: HashMap::new(),
@@ -82,6 +86,7 @@ impl Space {
         Ok(Self {
             process,
             memory: process::memory(process)?,
+            staged: RefCell::default(),
             arenas: self.arenas.clone(),
             copies: self.copies.clone(),
             distant: self.distant.clone(),
@@ -102,8 +107,7 @@ impl Space {
         Ok(text.lines().filter_map(mapping).collect())
     }
 
-    /// Bytes of the program at an address, as if nothing were replaced: as many as there are.
-    pub(super) fn code(&self, at: u64, most: usize) -> Vec<u8> {
+    fn read(&self, at: u64, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; most];
         let mut count = self.memory.read_at(&mut bytes, at).unwrap_or(0);
         if count == 0 {
@@ -112,6 +116,25 @@ impl Space {
             count = self.memory.read_at(&mut bytes[..rest], at).unwrap_or(0);
         }
         bytes.truncate(count);
+        bytes
+    }
+
+    /// Changes a range here first, until [`Space::put_back`].
+    pub(super) fn stage(&self, start: u64, size: u64) {
+        self.staged.borrow_mut().push(Staged::read_from(&self.memory, start, size));
+    }
+
+    /// Writes back what was changed.
+    pub(super) fn put_back(&self) -> io::Result<()> {
+        let staged = self.staged.take();
+        staged.iter().try_for_each(|one| one.put_back(&self.memory))
+    }
+
+    /// Bytes of the program at an address, as if nothing were replaced: as many as there are.
+    pub(super) fn code(&self, at: u64, most: usize) -> Vec<u8> {
+        let staged = self.staged.borrow().iter().find_map(|one| one.read(at, most));
+        let mut bytes = staged.unwrap_or_else(|| self.read(at, most));
+        let count = bytes.len();
         for (from, old) in self.replaced.range(at.saturating_sub(16)..at + count as u64) {
             for (offset, byte) in old.iter().enumerate() {
                 if let Some(index) = (from + offset as u64).checked_sub(at)
@@ -126,6 +149,9 @@ impl Space {
 
     /// Writes code.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.staged.borrow_mut().iter_mut().any(|one| one.write(at, bytes)) {
+            return Ok(());
+        }
         self.memory.write_all_at(bytes, at)
     }
 
