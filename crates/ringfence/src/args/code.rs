@@ -66,7 +66,9 @@ Examples:
   ringfence trace --import pmemcheck.log --out from-pmemcheck
   ringfence census ringfence-trace")]
 pub struct Trace {
-    /// A file that the command maps, or a folder of such; may be repeated. It need not exist yet
+    /// A file that the command maps, or a folder; may be repeated
+    ///
+    /// It need not exist yet: then the command makes it, in its place.
     #[arg(long, value_name = "PATH", required_unless_present = "import")]
     pub file: Vec<PathBuf>,
     /// A new folder for the trace
@@ -81,7 +83,9 @@ pub struct Trace {
     /// own, for which it is put into a mount namespace (and, without privileges, a user namespace).
     #[arg(long)]
     pub in_place: bool,
-    /// Make a trace of what 'valgrind --tool=pmemcheck --log-stores=yes' wrote
+    /// Make a trace of a log of pmemcheck's stores
+    ///
+    /// That is what 'valgrind --tool=pmemcheck --log-stores=yes' writes.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["file", "loads", "in_place", "command"])]
     pub import: Option<PathBuf>,
     /// The command, behind '--'

@@ -54,7 +54,7 @@ pub fn parse() -> Result<Args, String> {
 fn page(command: &Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
-    let mut page = String::from("{about}\n\n{usage-heading} {usage}\n");
+    let mut page = String::from("{about}\n{usage-heading} {usage}\n");
     for (group, verbs) in GROUPS {
         let _ = writeln!(page, "\n{header}{group}:{header:#}");
         for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
