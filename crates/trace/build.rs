@@ -28,7 +28,14 @@ fn main() {
     }
     let mut compiler = Command::new(variable("RUSTC"));
     compiler.args(["--edition=2024", "--crate-name=ringfence_runtime", "--crate-type=bin"]);
-    compiler.args(["--target", &variable("TARGET")]);
+    // It needs nothing of either system: the one that is built on is always installed.
+    let (host, target) = (variable("HOST"), variable("TARGET"));
+    let chosen = if host.starts_with("x86_64-") && host.contains("-linux-") { host } else { target };
+    compiler.args(["--target", &chosen]);
+    if chosen.contains("musl") {
+        // Otherwise its own start comes before ours.
+        compiler.args(["-C", "link-self-contained=no"]);
+    }
     // In stubs, only the SSE registers are saved, as instructions without AVX leave the rest of them alone.
     for option in
         ["opt-level=2", "panic=abort", "relocation-model=pic", "target-feature=-avx", "strip=symbols"]

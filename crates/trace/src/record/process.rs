@@ -32,9 +32,10 @@ fn check(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn ptrace(request: libc::c_uint, process: i32, address: usize, data: usize) -> io::Result<i64> {
+// Libraries do not agree on the type of a request.
+fn ptrace(request: i64, process: i32, address: usize, data: usize) -> io::Result<i64> {
     // SAFETY: no request used here writes to our memory, but `GETREGS`, to what `registers` gives.
-    check(unsafe { libc::ptrace(request, process, address, data) })
+    check(unsafe { libc::syscall(libc::SYS_ptrace, request, process, address, data) })
 }
 
 /// Starts a command that stops before its program's first instruction. Its orphans become our children.
@@ -53,7 +54,7 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
                 libc::_exit(127);
             }
             copies.put_in_place()?;
-            ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)
+            ptrace(libc::PTRACE_TRACEME as i64, 0, 0, 0).map(drop)
         });
     }
     process.spawn()
@@ -82,18 +83,18 @@ pub(super) fn change(process: i32) -> Option<Change> {
 
 /// Has a running thread stop where it executes another program.
 pub(super) fn watch_for_exec(thread: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_SEIZE, thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
+    ptrace(libc::PTRACE_SEIZE as i64, thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
 }
 
 /// Stops a watched thread.
 pub(super) fn interrupt(thread: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
+    ptrace(libc::PTRACE_INTERRUPT as i64, thread, 0, 0).map(drop)
 }
 
 /// Takes a process that was stopped within `execve` to the end of that call: before, the call's result would take the
 /// place of what is put into its registers.
 pub(super) fn finish_exec(process: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_SYSCALL, process, 0, 0)?;
+    ptrace(libc::PTRACE_SYSCALL as i64, process, 0, 0)?;
     wait_for_stop(process)
 }
 
@@ -106,12 +107,12 @@ fn wait_for_stop(process: i32) -> io::Result<()> {
 
 /// Lets a stopped process go on, with a signal or 0.
 pub(super) fn go_on(process: i32, signal: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_CONT, process, 0, signal as usize).map(drop)
+    ptrace(libc::PTRACE_CONT as i64, process, 0, signal as usize).map(drop)
 }
 
 /// Lets a stopped process go on, and watches it no more.
 pub(super) fn let_go(process: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_DETACH, process, 0, 0).map(drop)
+    ptrace(libc::PTRACE_DETACH as i64, process, 0, 0).map(drop)
 }
 
 /// The system's number of the calling thread.
@@ -141,13 +142,13 @@ pub(super) type Registers = libc::user_regs_struct;
 pub(super) fn registers(process: i32) -> io::Result<Registers> {
     // SAFETY: all of its fields are numbers.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
-    ptrace(libc::PTRACE_GETREGS, process, 0, &raw mut registers as usize)?;
+    ptrace(libc::PTRACE_GETREGS as i64, process, 0, &raw mut registers as usize)?;
     Ok(registers)
 }
 
 /// Sets them.
 pub(super) fn set_registers(process: i32, registers: &Registers) -> io::Result<()> {
-    ptrace(libc::PTRACE_SETREGS, process, 0, std::ptr::from_ref(registers) as usize).map(drop)
+    ptrace(libc::PTRACE_SETREGS as i64, process, 0, std::ptr::from_ref(registers) as usize).map(drop)
 }
 
 /// Has a process that is stopped at a program's first instruction make a system call in its place.
@@ -161,7 +162,7 @@ pub(super) fn call(process: i32, memory: &File, number: i64, arguments: [u64; 6]
     // Not one that the kernel thinks of restarting.
     let regs = Registers { rax: number as u64, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..saved };
     set_registers(process, &regs)?;
-    ptrace(libc::PTRACE_SINGLESTEP, process, 0, 0)?;
+    ptrace(libc::PTRACE_SINGLESTEP as i64, process, 0, 0)?;
     wait_for_stop(process)?;
     let result = registers(process)?.rax;
     memory.write_all_at(&bytes, saved.rip)?;
