@@ -1,5 +1,4 @@
-//! What has to be done with signals and with the policy of a thread, and between fork and exec: the part that no safe
-//! call offers.
+//! What has to be done with signals, and between fork and exec: the part that no safe call offers.
 
 use std::ffi::CString;
 use std::io;
@@ -42,18 +41,4 @@ pub fn take_priority(command: &mut Command, priority: i32) {
     let take = move || rustix::process::setpriority_process(None, priority).map_err(io::Error::from);
     // SAFETY: `take` makes a system call, and nothing else.
     unsafe { command.pre_exec(take) };
-}
-
-/// Sets the policy of this thread and its real-time priority (sched(7)); whether that was permitted.
-pub fn set_policy(policy: i32, priority: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: a system call that reads `parameters` and changes how this thread is scheduled, nothing else.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
-}
-
-/// The policy of this thread.
-#[cfg(test)]
-pub fn policy() -> i32 {
-    // SAFETY: it reads an attribute of this thread.
-    unsafe { libc::sched_getscheduler(0) }
 }

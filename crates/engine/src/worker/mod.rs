@@ -23,7 +23,6 @@ use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::isolation::cgroup::Group;
-use crate::priority::First;
 use crate::program::whole_run::WholeRun;
 use crate::program::{Program, ProgramError};
 
@@ -83,7 +82,7 @@ enum Runner {
     Steady(Box<dyn Workload>, Option<Share>),
     Program(Program),
     WholeRun(WholeRun),
-    Idle { _first: First },
+    Idle,
 }
 
 /// Runs a worker to its end, which is its death. `fd` is that of the shared memory.
@@ -168,10 +167,10 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
             Task::Command(command) => {
                 Runner::Program(Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot)?)
             }
-            Task::Idle(_) => Runner::Idle { _first: First::now() },
+            Task::Idle(_) => Runner::Idle,
             other => match ringfence_workloads::build(other, spec.seed, &mut regions) {
                 Ok(Some(workload)) => Runner::Steady(workload, *quota),
-                Ok(None) => Runner::Idle { _first: First::now() },
+                Ok(None) => Runner::Idle,
                 Err(error) => return Err(failed(error.is_usage(), &error)),
             },
         };
@@ -259,7 +258,7 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                     return error.into();
                 }
             }
-            Runner::Idle { .. } => {
+            Runner::Idle => {
                 slot.set_settle_units(0);
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
