@@ -198,21 +198,29 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
 pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
     let trials = plan.experiment.aa?;
     let level = plan.experiment.measure.confidence.0;
-    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+    let lost = Lost::of(plan, samples);
+    let windows = Windows::of(plan, samples, &lost);
     let mut estimates = Vec::new();
     for case in plan.measured() {
+        let TooLong { steps, of } = windows.too_long(case);
         let bearable = windows.too_long(case).bearable();
         let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
         for pair in windows.pairs(case) {
             experiments.entry(pair.trial / trials).or_default().push(pair);
         }
-        // An experiment cut short by an interruption has fewer trials and is left out.
-        let whole = |pairs: &&Vec<Pair>| {
-            pairs.iter().map(|pair| pair.trial).collect::<std::collections::BTreeSet<_>>().len()
-                == trials as usize
-        };
-        let slowdown = |pairs: &Vec<Pair>| bearable.and_then(|()| estimate::slowdown(pairs, level));
-        estimates.extend(experiments.values().filter(whole).map(slowdown));
+        let last = samples.iter().map(|sample| sample.trial / trials).max();
+        for experiment in 0..last.map_or(0, |last| last + 1) {
+            let pairs = experiments.get(&experiment).map(Vec::as_slice).unwrap_or_default();
+            let has = |trial: u32| pairs.iter().any(|pair| pair.trial == trial);
+            let mut missing =
+                (experiment * trials..(experiment + 1) * trials).filter(|trial| !has(*trial)).peekable();
+            if missing.peek().is_none() {
+                estimates.push(bearable.and_then(|()| estimate::slowdown(pairs, level)));
+            } else if missing.all(|trial| lost.any_of(trial)) {
+                estimates.push(Err(NotEstimable::TooLong { steps, of }));
+            }
+            // One that was cut short by an interruption has fewer trials and is left out.
+        }
     }
     Some(estimates)
 }

@@ -64,6 +64,13 @@ impl Lost {
     }
 }
 
+impl Lost {
+    /// Whether any step of a trial is in no figure.
+    pub(crate) fn any_of(&self, trial: u32) -> bool {
+        self.0.range((trial, 0, 0)..=(trial, u32::MAX, u32::MAX)).next().is_some()
+    }
+}
+
 fn place(sample: &Sample) -> (u32, u32, u32) {
     (sample.trial, sample.round, sample.step)
 }
