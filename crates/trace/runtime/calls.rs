@@ -1,5 +1,6 @@
 //! System calls that the filter sends to us.
 
+use crate::entry::safe_copy;
 use crate::layout::{Head, ask, kind, register};
 use crate::questions::{ask, give_up};
 use crate::ring::{block, lock, push, unlock};
@@ -56,14 +57,37 @@ fn execute(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     result
 }
 
-fn read<T: Copy>(at: u64) -> T {
-    // SAFETY: an address that the program gave to the kernel; a wrong one fails here as it would there.
-    unsafe { (at as *const T).read_unaligned() }
+// Where the program's memory can be accessed: a file's, at its alias.
+fn place(at: u64) -> u64 {
+    let block = block();
+    lock(block);
+    let is_recorded = state().region(at).is_some();
+    unlock();
+    if is_recorded { alias(at) } else { at }
 }
 
-fn write<T>(at: u64, value: T) {
-    // SAFETY: as above.
-    unsafe { (at as *mut T).write_unaligned(value) }
+// What the program has given the address of. There may be nothing.
+fn read<T: Copy>(at: u64) -> Option<T> {
+    let mut value = core::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: there is room for as much; all that is read here are numbers.
+    unsafe {
+        let is_there = safe_copy(value.as_mut_ptr().cast(), place(at) as *const u8, size_of::<T>());
+        is_there.then(|| value.assume_init())
+    }
+}
+
+// The result of a call that puts something where the program wants it, if it wants it at all.
+fn put<T>(at: u64, value: T) -> u64 {
+    if at == 0 {
+        return 0;
+    }
+    // SAFETY: where it cannot be written, that is all that happens.
+    let is_done = unsafe { safe_copy(place(at) as *mut u8, (&raw const value).cast(), size_of::<T>()) };
+    if !is_done {
+        return sys::error(sys::EFAULT);
+    }
+    stored(at, size_of::<T>() as u64);
+    0
 }
 
 fn action(a: [u64; 6]) -> u64 {
@@ -71,19 +95,22 @@ fn action(a: [u64; 6]) -> u64 {
     if size != 8 || signal == 0 || signal > 64 {
         return sys::call(sys::RT_SIGACTION, a);
     }
+    let wanted = if new == 0 { None } else { read::<Action>(new) };
+    if new != 0 && wanted.is_none() {
+        return sys::error(sys::EFAULT);
+    }
     lock(block());
     let slot = &mut state().actions[signal as usize];
     let was = *slot;
     let mut result = 0;
-    if new != 0 {
-        let wanted: Action = read(new);
-        let handled = wanted.handler > 1;
+    if let Some(wanted) = wanted {
         if OURS & bit(signal) == 0 {
-            result = if handled {
+            result = if wanted.handler > 1 {
                 let flags = wanted.flags & !sys::SA_RESETHAND;
                 install(signal, on_signal as *const () as u64, flags, wanted.mask & !OURS)
             } else {
-                sys::call(sys::RT_SIGACTION, [signal, new, 0, 8, 0, 0])
+                let wanted = (&raw const wanted) as u64;
+                sys::call(sys::RT_SIGACTION, [signal, wanted, 0, 8, 0, 0])
             };
         }
         if result == 0 {
@@ -91,38 +118,33 @@ fn action(a: [u64; 6]) -> u64 {
         }
     }
     unlock();
-    if result == 0 && old != 0 {
-        write(old, was);
-    }
-    result
+    if result == 0 { put(old, was) } else { result }
 }
 
 fn mask(a: [u64; 6], frame: *mut u64) -> u64 {
     let [how, new, old, size, ..] = a;
-    if size != 8 {
+    if size != 8 || new != 0 && how > 2 {
         return sys::error(sys::EINVAL);
     }
     let mask = mask_of(frame);
     let was = *mask;
     if new != 0 {
-        let change: u64 = read(new);
-        *mask = match how {
+        let Some(change) = read::<u64>(new) else { return sys::error(sys::EFAULT) };
+        let wanted = match how {
             0 => was | change,
             1 => was & !change,
-            2 => change,
-            _ => return sys::error(sys::EINVAL),
-        } & !OURS;
+            _ => change,
+        };
+        *mask = wanted & !OURS;
     }
-    if old != 0 {
-        write(old, was);
-    }
-    0
+    put(old, was)
 }
 
 fn suspend(a: [u64; 6], frame: *mut u64) -> u64 {
     // The signal that ends it is delivered with the mask from before, which is the program's only once we are out of
     // this handler. So it waits here with that mask, and is delivered here.
-    let wanted: u64 = read::<u64>(a[0]) & !OURS;
+    let Some(wanted) = read::<u64>(a[0]) else { return sys::error(sys::EFAULT) };
+    let wanted = wanted & !OURS;
     let own = crate::signals::set_mask(*mask_of(frame));
     let result = sys::call2(sys::RT_SIGSUSPEND, (&raw const wanted) as u64, 8);
     crate::signals::set_mask(own);
@@ -136,7 +158,7 @@ fn signal_stack(a: [u64; 6], frame: *mut u64) -> u64 {
     let block = block();
     let was = if block.has_signal_stack != 0 { block.signal_stack } else { [0, DISABLED, 0] };
     if new != 0 {
-        let wanted: [u64; 3] = read(new);
+        let Some(wanted) = read::<[u64; 3]>(new) else { return sys::error(sys::EFAULT) };
         let off = wanted[1] & DISABLED != 0;
         if !off && wanted[2] < SMALLEST {
             return sys::error(sys::ENOMEM);
@@ -148,10 +170,7 @@ fn signal_stack(a: [u64; 6], frame: *mut u64) -> u64 {
         // SAFETY: the kernel's frame, where `uc_stack` stands.
         unsafe { frame.add(2).cast::<[u64; 3]>().write(chosen) };
     }
-    if old != 0 {
-        write(old, was);
-    }
-    0
+    put(old, was)
 }
 
 // Where a call puts what it returns: which argument points there. The result says how much.
@@ -175,14 +194,7 @@ fn other(number: u64, mut a: [u64; 6]) -> u64 {
         _ => {}
     }
     let program = a;
-    lock(block());
-    let places = program.map(|one| state().region(one).is_some());
-    unlock();
-    for (at, in_file) in places.into_iter().enumerate() {
-        if in_file {
-            a[at] = alias(a[at]);
-        }
-    }
+    a = program.map(place);
     if let Some(at) = output(number) {
         let result = sys::call(number, a);
         if !sys::is_error(result) {
@@ -197,11 +209,10 @@ fn other(number: u64, mut a: [u64; 6]) -> u64 {
     lock(block());
     for at in 0..6 {
         if let Some(region) = state().region(program[at]) {
-            lengths[at] = ((region.end - program[at]) as usize).min(MOST);
-            // SAFETY: the alias of a mapping.
-            unsafe {
-                core::ptr::copy_nonoverlapping(a[at] as *const u8, before[at].as_mut_ptr(), lengths[at])
-            };
+            let length = ((region.end - program[at]) as usize).min(MOST);
+            // SAFETY: there is room for as much, and what is beyond the file's end is not read.
+            let is_there = unsafe { safe_copy(before[at].as_mut_ptr(), a[at] as *const u8, length) };
+            lengths[at] = if is_there { length } else { 0 };
         }
     }
     unlock();
@@ -210,7 +221,7 @@ fn other(number: u64, mut a: [u64; 6]) -> u64 {
         let mut byte = 0;
         while byte < lengths[at] {
             let from = byte;
-            while byte < lengths[at] && read::<u8>(a[at] + byte as u64) != before[at][byte] {
+            while byte < lengths[at] && read::<u8>(program[at] + byte as u64) != Some(before[at][byte]) {
                 byte += 1;
             }
             if from < byte {
@@ -239,15 +250,12 @@ fn stored(start: u64, length: u64) {
 
 // Writes to a descriptor that was mapped once.
 fn to_file(number: u64, a: [u64; 6]) -> u64 {
-    let [descriptor, buffer, length, position, ..] = a;
+    let [descriptor, buffer, _, position, ..] = a;
     const LSEEK: u64 = 8;
     const CURRENT: u64 = 1;
     let mut real = a;
-    lock(block());
-    let in_file = matches!(number, sys::WRITE | sys::PWRITE) && state().region(buffer).is_some();
-    unlock();
-    if in_file {
-        real[1] = alias(buffer);
+    if matches!(number, sys::WRITE | sys::PWRITE) {
+        real[1] = place(buffer);
     }
     let [file, ..] = ask(ask::FILE, [descriptor, 0, 0, 0, 0, 0]);
     let result = sys::call(number, real);
@@ -267,44 +275,54 @@ fn to_file(number: u64, a: [u64; 6]) -> u64 {
             push(block(), &Head { kind: kind::TRUNCATE, size: buffer, ..head }, core::ptr::null());
         }
         _ => {
-            // Zeros, a hole, or only room: the file's size is what it is now.
-            let mode = buffer;
-            if mode != 0 && mode != 1 {
-                give_up(layout::stop::CALL, number, mode);
+            // Whatever else makes holes or zeros of what was there.
+            const KEEP_SIZE: u64 = 1;
+            if buffer & !KEEP_SIZE != 0 {
+                give_up(layout::stop::CALL, number, buffer);
             }
-            if mode == 0 {
-                let size = length + position;
-                push(block(), &Head { kind: kind::TRUNCATE, size, more: 1, ..head }, core::ptr::null());
-            }
+            let size = size_of_file(descriptor);
+            push(block(), &Head { kind: kind::TRUNCATE, size, ..head }, core::ptr::null());
         }
     }
     unlock();
     result
 }
 
+fn size_of_file(descriptor: u64) -> u64 {
+    const FSTAT: u64 = 5;
+    // `struct stat`: the size is the seventh word.
+    let mut about = [0u64; 18];
+    sys::call2(FSTAT, descriptor, about.as_mut_ptr() as u64);
+    about[6]
+}
+
 const MOST_BUFFERS: usize = 64;
 
-// The buffers of a list, with aliases in place of the mappings.
-fn translated(list: u64, count: u64) -> ([[u64; 2]; MOST_BUFFERS], bool) {
+// The buffers of a list, with aliases in place of the mappings; none where no buffer is in one, or the list cannot be
+// read, which the kernel then says.
+fn translated(number: u64, list: u64, count: u64) -> Option<[[u64; 2]; MOST_BUFFERS]> {
     let mut buffers = [[0; 2]; MOST_BUFFERS];
     let mut any = false;
-    lock(block());
-    for (at, buffer) in buffers.iter_mut().enumerate().take(count as usize) {
-        *buffer = read::<[u64; 2]>(list + 16 * at as u64);
-        if state().touches(buffer[0], buffer[1]) {
-            any = true;
-            buffer[0] = alias(buffer[0]);
+    for at in 0..count {
+        let [start, length] = read::<[u64; 2]>(list + 16 * at)?;
+        lock(block());
+        let is_recorded = state().touches(start, length);
+        unlock();
+        any |= is_recorded;
+        match buffers.get_mut(at as usize) {
+            Some(buffer) => *buffer = [if is_recorded { alias(start) } else { start }, length],
+            None if any => give_up(layout::stop::CALL, number, count),
+            None => {}
         }
     }
-    unlock();
-    (buffers, any)
+    any.then_some(buffers)
 }
 
 // Records what was put into the buffers of a list.
 fn scattered(list: u64, mut left: u64) {
     let mut at = list;
     while left > 0 {
-        let [start, length] = read::<[u64; 2]>(at);
+        let Some([start, length]) = read::<[u64; 2]>(at) else { return };
         stored(start, length.min(left));
         left -= length.min(left);
         at += 16;
@@ -312,40 +330,31 @@ fn scattered(list: u64, mut left: u64) {
 }
 
 fn vectors(number: u64, a: [u64; 6]) -> u64 {
+    let [_, list, count, ..] = a;
     let mut real = a;
-    lock(block());
-    let list_in_file = state().region(a[1]).is_some();
-    unlock();
-    let list = if list_in_file { alias(a[1]) } else { a[1] };
-    let (buffers, any) = translated(list, a[2].min(MOST_BUFFERS as u64));
-    if any && a[2] as usize > MOST_BUFFERS {
-        give_up(layout::stop::CALL, number, a[2]);
-    }
-    real[1] = if any { buffers.as_ptr() as u64 } else { list };
+    let buffers = translated(number, list, count);
+    real[1] = buffers.as_ref().map_or_else(|| place(list), |buffers| buffers.as_ptr() as u64);
     let result = sys::call(number, real);
     let reads = matches!(number, sys::READV | sys::PREADV | sys::PREADV2);
-    if any && reads && !sys::is_error(result) {
+    if buffers.is_some() && reads && !sys::is_error(result) {
         scattered(list, result);
     }
     result
 }
 
 fn messages(number: u64, a: [u64; 6]) -> u64 {
+    let mut real = a;
+    real[1] = place(a[1]);
     // `struct msghdr`: the list and its length are its third and fourth fields.
-    let mut message: [u64; 7] = read(a[1]);
+    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return sys::call(number, real) };
     let (list, count) = (message[2], message[3]);
-    let (buffers, any) = translated(list, count.min(MOST_BUFFERS as u64));
-    if !any {
-        return sys::call(number, a);
-    }
-    if count as usize > MOST_BUFFERS {
-        give_up(layout::stop::CALL, number, count);
-    }
+    let Some(buffers) = translated(number, list, count) else { return sys::call(number, real) };
     message[2] = buffers.as_ptr() as u64;
-    let result = sys::call3(number, a[0], message.as_ptr() as u64, a[2]);
+    real[1] = message.as_ptr() as u64;
+    let result = sys::call(number, real);
     if number == sys::RECVMSG && !sys::is_error(result) {
         message[2] = list;
-        write(a[1], message);
+        put(a[1], message);
         scattered(list, result);
     }
     result

@@ -115,6 +115,15 @@ global_asm!(
     "mov [rsi], rax",
     "mov eax, 1",
     "ret",
+    // Copies rdx bytes from rsi to rdi, and returns whether it could.
+    ".global safe_copy",
+    "safe_copy:",
+    "mov rcx, rdx",
+    ".global copying",
+    "copying:",
+    "rep movsb",
+    "mov eax, 1",
+    "ret",
     ".global unreadable",
     "unreadable:",
     "xor eax, eax",
@@ -153,6 +162,8 @@ unsafe extern "C" {
     ) -> bool;
     pub fn guard_failed() -> !;
     pub fn safe_read(address: u64, value: *mut u64) -> bool;
+    pub fn safe_copy(to: *mut u8, from: *const u8, count: usize) -> bool;
+    pub fn copying();
     pub fn unreadable();
     pub fn restorer();
     pub fn clone_thread(flags: u64, stack: u64, parent: u64, child: u64, block: u64, number: u64) -> u64;

@@ -1,6 +1,6 @@
 //! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
 
-use crate::entry::{guard_failed, guarded, safe_read, unreadable};
+use crate::entry::{copying, guard_failed, guarded, safe_read, unreadable};
 use crate::layout::{Block, Site, ask, how, register, what};
 use crate::mappings::instruction_of;
 use crate::questions::ask;
@@ -19,7 +19,7 @@ pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
     let mut registers = registers_of(frame);
     let pc = registers.get(register::RIP);
-    if pc == safe_read as *const () as u64 {
+    if [safe_read as *const () as u64, copying as *const () as u64].contains(&pc) {
         return registers.set(register::RIP, unreadable as *const () as u64);
     }
     if info.code > 0 && block.guard != 0 {

@@ -151,9 +151,7 @@ pub mod stop {
     pub const REGIONS: u64 = 5;
     pub const SITES: u64 = 6;
     pub const THREADS: u64 = 7;
-    pub const OWN_FAULT: u64 = 8;
     pub const SETUP: u64 = 9;
-    pub const MODEL: u64 = 10;
     pub const PANIC: u64 = 11;
 }
 
@@ -170,18 +168,10 @@ pub struct Shared {
     pub loads: u32,
     /// Numbers given to threads so far.
     pub threads: AtomicU32,
-    /// Whether the recorder waits for events on `head_bell`.
-    pub spare: u32,
     /// Bytes put into the ring so far.
     pub head: AtomicU64,
     /// Bytes taken out of it so far.
     pub tail: AtomicU64,
-    /// Events so far.
-    pub sequence: AtomicU64,
-    /// The first byte behind the runtime's code.
-    pub text_end: u64,
-    /// The device and the number of the file's inode, of each file that is recorded. Grows.
-    pub files: AtomicU32,
     /// Bytes of a signal frame's extended state: where the parts lie (CPUID leaf 0xd), by number.
     pub state_offsets: [u32; 16],
 }
@@ -427,8 +417,8 @@ pub struct Head {
     pub kind: u8,
     /// Its file, by number.
     pub file: u8,
-    /// What is left to tell, by kind.
-    pub more: u16,
+    /// Nothing: the next field is aligned.
+    pub spare: u16,
     /// The thread, by our number.
     pub thread: u32,
     /// The site, by its number in the recording; 0 for none.
@@ -471,7 +461,7 @@ pub mod kind {
 impl Head {
     /// Of an event without bytes.
     pub const fn of(kind: u8, site: u32) -> Self {
-        Self { kind, file: 0, more: 0, thread: 0, site, callers: 0, size: 0, offset: 0 }
+        Self { kind, file: 0, spare: 0, thread: 0, site, callers: 0, size: 0, offset: 0 }
     }
 
     /// Whether data follow, and how much of the ring it takes with them.

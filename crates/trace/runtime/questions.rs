@@ -20,7 +20,7 @@ pub fn ask(kind: u32, arguments: [u64; 6]) -> [u64; 4] {
         sys::sleep_while(mailbox.state.as_ptr(), ASKED);
         turns += 1;
         if turns > 2 {
-            live_or_die();
+            end_with_recorder();
         }
     }
     mailbox.state.store(IDLE, Relaxed);
@@ -36,7 +36,7 @@ pub fn give_up(reason: u64, one: u64, other: u64) -> ! {
 }
 
 /// Without the recorder there is nobody to answer: the process ends as if killed.
-pub fn live_or_die() {
+pub fn end_with_recorder() {
     if sys::call2(sys::KILL, u64::from(shared().recorder), 0) == sys::error(3) {
         sys::call2(sys::KILL, sys::call0(sys::GETPID), sys::SIGKILL);
     }

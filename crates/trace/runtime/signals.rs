@@ -83,6 +83,9 @@ fn action_of(signal: u64) -> Action {
         && action.flags & sys::SA_RESETHAND != 0
     {
         *slot = Action { handler: 0, ..action };
+        if OURS & bit(signal) == 0 {
+            reset(signal);
+        }
     }
     state().handled = true;
     if !held {

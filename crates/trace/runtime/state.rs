@@ -225,7 +225,7 @@ impl State {
         if site.inner != 0 {
             self.index(site.inner, self.site_count as u32);
         }
-        // SAFETY: sites are never moved or changed.
+        // SAFETY: sites are never moved, and are changed only by who holds the lock.
         unsafe { &*core::ptr::from_ref(&self.sites[self.site_count - 1]) }
     }
 }

@@ -68,6 +68,7 @@ pub const MAP_NORESERVE: u64 = 0x4000;
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 pub const ENOMEM: u64 = 12;
+pub const EFAULT: u64 = 14;
 pub const EINVAL: u64 = 22;
 pub const ENOSYS: u64 = 38;
 
