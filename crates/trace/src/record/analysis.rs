@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
-use super::stub::Jump;
+use super::stub::{JUMP, Jump};
 use super::unwind::Unwinding;
 use crate::code::{Body, Image, ImageError, Operation};
 
@@ -34,8 +34,6 @@ pub(super) struct Analysis {
     // Parts of the file as they are loaded: address, offset in the file, bytes.
     segments: Vec<(u64, u64, u64)>,
 }
-
-const JUMP: usize = 5;
 
 impl Analysis {
     /// Of a file.

@@ -7,17 +7,9 @@ use crate::events::{Callers, Frame};
 impl Service<'_> {
     /// The rule for code of a process.
     pub(super) fn frame(&mut self, thread: u32, pc: u64) -> [u64; 4] {
-        let none = [frame::LAST, 0, 0, 0];
-        let Some(space) = self.space(thread) else { return none };
-        let pc = space.origin(pc);
-        let (process, mappings) = (space.process, space.mappings().unwrap_or_default());
-        let Some(mapping) = mappings.iter().find(|one| (one.start..one.end).contains(&pc) && one.inode != 0)
-        else {
-            return none;
-        };
-        let analysis = self.analysis(process, mapping);
-        let address = analysis.address(pc - mapping.start + mapping.offset);
-        address.map_or(none, |address| analysis.unwinding.rule(address))
+        let origin = self.space(thread).map_or(pc, |space| space.origin(pc));
+        let rule = self.in_file(thread, origin).map(|(analysis, address)| analysis.unwinding.rule(address));
+        rule.unwrap_or([frame::LAST, 0, 0, 0])
     }
 
     /// Keeps the frames that a thread has found, and gives them a number.

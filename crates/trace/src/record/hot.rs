@@ -9,10 +9,7 @@ use iced_x86::{Instruction, InstructionInfoFactory};
 use super::layout;
 use super::service::Service;
 use super::site;
-use super::stub::{self, Jump, Parts};
-
-const JUMP: usize = 5;
-const BREAKPOINT: u8 = 0xcc;
+use super::stub::{self, BREAKPOINT, JUMP, Jump, Parts};
 
 impl Service<'_> {
     /// Whether the instruction is replaced, as the runtime is told, and its site.
@@ -29,13 +26,11 @@ impl Service<'_> {
         if !stub::can_be_guarded(&site, &instruction) {
             return None;
         }
-        let in_stub = space.copied(pc).is_some();
-        let holds = |one: &super::space::Mapping| (one.start..one.end).contains(&pc);
-        if !in_stub && space.mappings().ok()?.into_iter().find(holds)?.may_change() {
+        let copied = space.copied(pc).cloned();
+        if copied.is_none() && space.mapping_of(pc)?.may_change() {
             return None;
         }
         let old = space.jumps.get(&pc).cloned();
-        let copied = space.copied(pc).cloned();
         let (displaced, on) = match (&old, instruction.len()) {
             (Some(jump), _) => (jump.displaced.clone(), jump.on),
             // Behind it, the stub has more of the program, and then a jump.
@@ -94,14 +89,7 @@ impl Service<'_> {
 
     // The instructions behind one that make room for a jump, if nothing leads to them.
     fn behind(&mut self, thread: u32, pc: u64) -> Option<(Vec<Instruction>, Option<u64>)> {
-        let space = self.space(thread)?;
-        let process = space.process;
-        let mapping = space.mappings().ok()?.into_iter().find(|one| (one.start..one.end).contains(&pc))?;
-        if mapping.inode == 0 {
-            return None;
-        }
-        let analysis = self.analysis(process, &mapping);
-        let address = analysis.address(pc - mapping.start + mapping.offset)?;
+        let (analysis, address) = self.in_file(thread, pc)?;
         let body = analysis.body_at(address)?;
         let start = pc.checked_sub(address - body.start)?;
         let space = self.space(thread)?;

@@ -11,12 +11,15 @@
 mod analysis;
 mod callers;
 mod copy;
+mod files;
 mod hot;
 #[path = "../../runtime/layout.rs"]
 #[allow(dead_code, clippy::unreadable_literal)]
 mod layout;
+mod patching;
 mod process;
 mod questions;
+mod reasons;
 mod service;
 mod shared;
 mod site;

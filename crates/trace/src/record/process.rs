@@ -179,11 +179,11 @@ pub(super) fn memory(process: i32) -> io::Result<File> {
 }
 
 /// While this lives, an interrupt from the keyboard is the program's alone.
-pub(super) struct Unimpressed([(i32, libc::sighandler_t); 2]);
+pub(super) struct InterruptsIgnored([(i32, libc::sighandler_t); 2]);
 
 extern "C" fn nothing(_: i32) {}
 
-impl Unimpressed {
+impl InterruptsIgnored {
     pub(super) fn new() -> Self {
         let handler = nothing as *const () as libc::sighandler_t;
         // SAFETY: a handler that does nothing; unlike a signal that is ignored, the program does not inherit it.
@@ -191,7 +191,7 @@ impl Unimpressed {
     }
 }
 
-impl Drop for Unimpressed {
+impl Drop for InterruptsIgnored {
     fn drop(&mut self) {
         for (signal, was) in self.0 {
             // SAFETY: what was there before.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
     let prepared =
         |source| RecordError::Process { what: "memory for events cannot be set up".to_owned(), source };
     let memory = Memory::new(options.loads).map_err(prepared)?;
-    let _interrupts = process::Unimpressed::new();
+    let _interrupts = process::InterruptsIgnored::new();
     let command = options.command[0].to_string_lossy().into_owned();
     let copies = match &options.copies {
         Some(folder) => Copies::of(&options.files, folder)
@@ -138,7 +137,10 @@ impl Service<'_> {
                 && self.space_of.is_empty()
             {
                 self.keep_events()?;
-                self.tell_locked();
+                self.tell_locked().map_err(|source| RecordError::Process {
+                    what: "what was counted cannot be read".to_owned(),
+                    source,
+                })?;
                 return Ok(how.clone());
             }
             self.memory.wait(bell, TURN);
@@ -301,11 +303,13 @@ impl Service<'_> {
     }
 
     // What stubs have counted of locked instructions.
-    fn tell_locked(&mut self) {
-        let (threads, sites) = (self.memory.threads_so_far(), self.sites.len() as u32);
-        let each = (0..threads).flat_map(|thread| (0..sites).map(move |site| (thread, site)));
-        let count = each.map(|(thread, site)| self.memory.count(thread, site)).sum();
+    fn tell_locked(&mut self) -> io::Result<()> {
+        let mut count = 0;
+        for thread in 0..self.memory.threads_so_far() {
+            count += self.memory.counts(thread, self.sites.len())?.iter().sum::<u64>();
+        }
         self.writer.locked_in_all(count);
+        Ok(())
     }
 
     fn tell_threads(&mut self, last: u32) {
@@ -324,14 +328,6 @@ impl Service<'_> {
         let process = self.memory.ids(thread).0 as i32;
         let number = *self.space_of.get(&process)?;
         self.spaces.get_mut(number)
-    }
-
-    pub(super) fn analysis(
-        &mut self,
-        process: i32,
-        mapping: &super::space::Mapping,
-    ) -> Rc<super::analysis::Analysis> {
-        self.analyses.of(process, mapping)
     }
 }
 

@@ -63,6 +63,10 @@ pub(super) struct Space {
 
 /// How far a jump reaches, less than it could.
 const NEAR: u64 = 0x7000_0000;
+/// No replacement is longer: four bytes that have no room for a jump, and an instruction of at most 15.
+const LONGEST: u64 = 19;
+/// Room that is left between stubs and their neighbours, which may grow.
+const MARGIN: u64 = 1 << 20;
 
 impl Space {
     pub(super) fn new(process: i32) -> io::Result<Self> {
@@ -107,6 +111,11 @@ impl Space {
         Ok(text.lines().filter_map(mapping).collect())
     }
 
+    /// The mapping that holds an address.
+    pub(super) fn mapping_of(&self, address: u64) -> Option<Mapping> {
+        self.mappings().ok()?.into_iter().find(|one| (one.start..one.end).contains(&address))
+    }
+
     fn read(&self, at: u64, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; most];
         let mut count = self.memory.read_at(&mut bytes, at).unwrap_or(0);
@@ -135,7 +144,7 @@ impl Space {
         let staged = self.staged.borrow().iter().find_map(|one| one.read(at, most));
         let mut bytes = staged.unwrap_or_else(|| self.read(at, most));
         let count = bytes.len();
-        for (from, old) in self.replaced.range(at.saturating_sub(16)..at + count as u64) {
+        for (from, old) in self.replaced.range(at.saturating_sub(LONGEST)..at + count as u64) {
             for (offset, byte) in old.iter().enumerate() {
                 if let Some(index) = (from + offset as u64).checked_sub(at)
                     && let Some(slot) = bytes.get_mut(index as usize)
@@ -173,7 +182,7 @@ impl Space {
 
     /// Whether any byte of a range was replaced, other than by what stands at its beginning.
     pub(super) fn is_replaced(&self, at: u64, length: u64) -> bool {
-        let mut before = self.replaced.range(at.saturating_sub(32)..at + length);
+        let mut before = self.replaced.range(at.saturating_sub(LONGEST)..at + length);
         before.any(|(from, old)| *from != at && from + old.len() as u64 > at)
     }
 
@@ -215,28 +224,16 @@ impl Space {
 
     /// Where memory for stubs that reach `near` can be mapped.
     pub(super) fn gap(&self, near: u64, size: u64) -> io::Result<Option<u64>> {
+        const ENDS: [u64; 2] = [0x1_0000, 0x7fff_ffff_0000];
         let mappings = self.mappings()?;
-        let first = [(0, 0x1_0000)];
-        let taken = || first.into_iter().chain(mappings.iter().map(|one| (one.start, one.end)));
-        let last = [(0x7fff_ffff_0000, 0)];
-        let next = mappings.iter().map(|one| (one.start, 0)).chain(last);
-        // Behind a program lies its heap, which grows: gaps below come first, and some way below what is there.
-        let mut best: Option<u64> = None;
-        for ((_, from), (to, _)) in taken().zip(next) {
-            let margin = 0x10_0000;
-            if to < from || to - from < size + 2 * margin {
-                continue;
-            }
-            for at in [to - size - margin, from + margin] {
-                let at = at & !0xffff;
-                let reach = at.abs_diff(near).max((at + size).abs_diff(near));
-                let cost = |at: u64| at.abs_diff(near) + if at > near { NEAR / 2 } else { 0 };
-                if reach < NEAR && best.is_none_or(|old| cost(at) < cost(old)) {
-                    best = Some(at);
-                }
-            }
-        }
-        Ok(best)
+        let starts = mappings.iter().map(|one| one.start).chain([ENDS[1]]);
+        let ends = [ENDS[0]].into_iter().chain(mappings.iter().map(|one| one.end));
+        let gaps = ends.zip(starts).filter(|(from, to)| *to >= from.saturating_add(size + 2 * MARGIN));
+        // The two ends of each gap, whichever is nearer. Behind a program lies its heap, which grows: what is below
+        // counts as nearer than it is.
+        let places = gaps.flat_map(|(from, to)| [to - size - MARGIN, from + MARGIN]).map(|at| at & !0xffff);
+        let reached = places.filter(|at| at.abs_diff(near).max((at + size).abs_diff(near)) < NEAR);
+        Ok(reached.min_by_key(|at| at.abs_diff(near) + if *at > near { NEAR / 2 } else { 0 }))
     }
 
     pub(super) fn add_copies(&mut self, copies: Vec<Copied>) {

@@ -397,13 +397,18 @@ fn with_plain_pointers(instruction: &Instruction) -> Instruction {
     copy
 }
 
+/// Bytes of a jump.
+pub(super) const JUMP: usize = 5;
+/// A breakpoint.
+pub(super) const BREAKPOINT: u8 = 0xcc;
+
 /// The bytes that replace an instruction with a jump to `target`, or none where that is too far.
 pub(super) fn jump_bytes(at: u64, target: u64, length: usize) -> Option<Vec<u8>> {
     let distance = i32::try_from(target.wrapping_sub(at + 5) as i64).ok()?;
     let mut bytes = vec![0xe9];
     bytes.extend_from_slice(&distance.to_le_bytes());
     // Nobody comes there.
-    bytes.resize(length, 0xcc);
+    bytes.resize(length, BREAKPOINT);
     Some(bytes)
 }
 

@@ -1,0 +1,50 @@
+//! Why a recording stops, in a sentence.
+
+use iced_x86::InstructionInfoFactory;
+
+use super::layout::{self, stop};
+use super::service::Service;
+use super::site;
+
+impl Service<'_> {
+    pub(super) fn reason(&mut self, thread: u32, a: [u64; 6]) -> String {
+        let [reason, one, other, ..] = a;
+        let process = self.memory.ids(thread).0;
+        let who = format!("process {process}");
+        match reason {
+            stop::PARTLY => format!(
+                "{who} {}: an access that lies partly in a recorded file, at {other:#x}, cannot be recorded",
+                self.shown(thread, one)
+            ),
+            stop::INSTRUCTION => {
+                format!("{who} {}: this instruction cannot be recorded", self.shown(thread, one))
+            }
+            stop::ALIAS_TAKEN => format!(
+                "{who}: the file is mapped at {one:#x}, and the addresses that recording needs beside it are taken"
+            ),
+            stop::CALL => format!(
+                "{who}: system call {one} ({other:#x}) cannot be recorded with buffers or files like these"
+            ),
+            stop::REGIONS => {
+                format!("{who} has more than {} mappings of recorded files", layout::MOST_REGIONS)
+            }
+            stop::SITES => {
+                format!("{who} has more than {} instructions that are recorded", layout::MOST_SITES)
+            }
+            stop::THREADS => format!("there are more than {} threads", layout::MOST_THREADS),
+            stop::SETUP => format!("{who} could not be prepared (step {one}, result {})", other as i64),
+            reason => format!(
+                "the recorder failed in {who} (reason {reason}, {one:#x}, {other:#x}): a bug of Ringfence"
+            ),
+        }
+    }
+
+    fn shown(&mut self, thread: u32, pc: u64) -> String {
+        let bytes = self.space(thread).map(|space| space.code(pc, 15)).unwrap_or_default();
+        let (instruction, _) = site::decode(&bytes, pc, &mut InstructionInfoFactory::new());
+        let (module, address) = self.place(thread, pc);
+        let bytes = &bytes[..instruction.len().min(bytes.len())];
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("at {address:#x} of {module} ({:?}, {})", instruction.mnemonic(), hex.join(" "))
+    }
+}
