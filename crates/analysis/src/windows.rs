@@ -62,9 +62,7 @@ impl Lost {
     pub(crate) fn holds(&self, sample: &Sample) -> bool {
         !self.0.is_empty() && self.0.contains(&place(sample))
     }
-}
 
-impl Lost {
     /// Whether any step of a trial is in no figure.
     pub(crate) fn any_of(&self, trial: u32) -> bool {
         self.0.range((trial, 0, 0)..=(trial, u32::MAX, u32::MAX)).next().is_some()
@@ -260,6 +258,22 @@ mod tests {
         assert_eq!(results::ratio(&plan, &samples, 1, 0, 0.95), Err(reason));
         assert!(reason.to_string().contains("3 of 40 steps"), "{reason}");
         assert_eq!(too_long(&plan, &samples), TooLong { steps: 3, of: 40 });
+    }
+
+    #[test]
+    fn an_experiment_against_itself_is_counted_although_it_has_no_figure() {
+        let mut plan = plan();
+        plan.experiment.aa = Some(10);
+        let figures = |samples: &[Sample]| -> Vec<bool> {
+            let estimates = results::aa_estimates(&plan, samples).unwrap();
+            estimates.iter().map(Result::is_ok).collect()
+        };
+        // Four of ten trials each: two of them lack one.
+        assert_eq!(figures(&samples(&[3, 17])), [false, false, true, true]);
+        // One that was cut short is none at all.
+        let mut cut = samples(&[3]);
+        cut.retain(|sample| sample.trial < 35);
+        assert_eq!(figures(&cut), [false, true, true]);
     }
 
     #[test]
