@@ -22,7 +22,9 @@ use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::sample::Sample;
 
 use super::read::{format_of, open_checked, text};
-use super::write::{Hashing, failed, properties};
+use ringfence_sysfs::checksum::Hashing;
+
+use super::write::{described, failed, properties};
 use crate::{DatasetError, SamplesFile, files};
 
 const MESSAGE: &str = "message latencies {
@@ -81,7 +83,8 @@ fn table(file: File, all: &[Counted]) -> Result<(File, SamplesFile)> {
     column::<Int64Type>(&mut group, rows().map(|(_, bucket)| bucket.0 as i64).collect())?;
     column::<Int64Type>(&mut group, rows().map(|(_, bucket)| bucket.1 as i64).collect())?;
     group.close()?;
-    Ok(writer.into_inner()?.finish(count))
+    let (file, checksum) = writer.into_inner()?.finish();
+    Ok((file, described(checksum, count)))
 }
 
 fn column<T: DataType>(

@@ -11,10 +11,7 @@ mod write;
 pub use read::read;
 pub use write::write;
 
-use std::hash::Hasher;
-
 use parquet::basic::Encoding;
-use twox_hash::XxHash64;
 
 use super::columns::{COLUMNS, Column, Kind};
 
@@ -35,8 +32,4 @@ fn message() -> String {
 // Counts and times differ in every sample: differences are shorter than a dictionary of them all.
 fn encoding(kind: &Kind) -> Option<Encoding> {
     matches!(kind, Kind::U64(..) | Kind::OptU64(..)).then_some(Encoding::DELTA_BINARY_PACKED)
-}
-
-fn digest(hasher: &XxHash64) -> String {
-    format!("{:016x}", hasher.finish())
 }

@@ -1,8 +1,6 @@
 //! Reading the table.
 
 use std::fs::File;
-use std::hash::Hasher;
-use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -14,9 +12,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::sample::Sample;
-use twox_hash::XxHash64;
+use ringfence_sysfs::checksum::{self, Checksum};
 
-use super::{SCHEMA_KEY, digest};
+use super::SCHEMA_KEY;
 use crate::columns::{CLASSES, Column, Kind, Known};
 use crate::formats::{self, Format};
 use crate::{DatasetError, SamplesFile, files};
@@ -37,7 +35,7 @@ pub fn open_checked<T>(
     parse: impl FnOnce(File) -> Result<T, String>,
 ) -> Result<T, DatasetError> {
     let mut file = files::open(path)?;
-    let (bytes, xxh64) = checksum(&mut file).map_err(DatasetError::io("read", path))?;
+    let Checksum { bytes, xxh64 } = checksum::of(&mut file).map_err(DatasetError::io("read", path))?;
     if bytes != expected.bytes || xxh64 != expected.xxh64 {
         let problem = format!(
             "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} with {} in the manifest): restore both",
@@ -53,23 +51,6 @@ pub fn open_checked<T>(
             format!("this is not a table of {what} ({problem}): restore it as it was written"),
         )
     })
-}
-
-fn checksum(file: &mut File) -> io::Result<(u64, String)> {
-    let mut hasher = XxHash64::with_seed(0);
-    let mut buffer = vec![0; 1 << 18];
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((bytes, digest(&hasher))),
-            Ok(length) => {
-                hasher.write(&buffer[..length]);
-                bytes += length as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// The version that a file states, which must have so many rows.

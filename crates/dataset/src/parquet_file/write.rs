@@ -1,8 +1,7 @@
 //! Writing the table.
 
 use std::fs::File;
-use std::hash::Hasher;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,9 +15,9 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use ringfence_experiment::sample::Sample;
-use twox_hash::XxHash64;
+use ringfence_sysfs::checksum::{Checksum, Hashing};
 
-use super::{SCHEMA_KEY, digest, encoding, message};
+use super::{SCHEMA_KEY, encoding, message};
 use crate::columns::{COLUMNS, Kind};
 use crate::{DatasetError, SCHEMA, SamplesFile, files};
 
@@ -99,7 +98,8 @@ impl Table {
         if !self.group.is_empty() {
             self.write_group()?;
         }
-        Ok(self.writer.into_inner()?.finish(self.count))
+        let (file, checksum) = self.writer.into_inner()?.finish();
+        Ok((file, described(checksum, self.count)))
     }
 }
 
@@ -146,33 +146,8 @@ fn plain(error: ParquetError) -> io::Error {
     }
 }
 
-/// A file and the checksum of what was written to it.
-pub struct Hashing {
-    file: File,
-    hasher: XxHash64,
-    bytes: u64,
-}
-
-impl Hashing {
-    pub fn new(file: File) -> Self {
-        Self { file, hasher: XxHash64::with_seed(0), bytes: 0 }
-    }
-
-    /// The file, and what the manifest says of it when it has so many rows.
-    pub fn finish(self, count: u64) -> (File, SamplesFile) {
-        (self.file, SamplesFile { count, bytes: self.bytes, xxh64: digest(&self.hasher) })
-    }
-}
-
-impl Write for Hashing {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(buffer)?;
-        self.hasher.write(&buffer[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
+/// What the manifest says of a file when it has so many rows.
+pub fn described(checksum: Checksum, count: u64) -> SamplesFile {
+    let Checksum { bytes, xxh64 } = checksum;
+    SamplesFile { count, bytes, xxh64 }
 }

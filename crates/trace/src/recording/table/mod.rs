@@ -4,10 +4,7 @@ mod read;
 mod rows;
 mod write;
 
-use std::hash::Hasher;
-
 use serde::{Deserialize, Serialize};
-use twox_hash::XxHash64;
 
 pub use read::{Batch, Reader, Refusal};
 pub use rows::Rows;
@@ -57,8 +54,4 @@ pub const fn required(name: &'static str, kind: Kind) -> Column {
 
 pub const fn optional(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, optional: true }
-}
-
-fn digest(hasher: &XxHash64) -> String {
-    format!("{:016x}", hasher.finish())
 }

@@ -1,8 +1,7 @@
 //! Reading a part of a table, a batch of rows at a time.
 
 use std::fs::File;
-use std::hash::Hasher;
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -11,9 +10,9 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_typed_column_r
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use twox_hash::XxHash64;
+use ringfence_sysfs::checksum::{self, Checksum};
 
-use super::{Column, Kind, Part, Table, digest};
+use super::{Column, Kind, Part, Table};
 
 /// A part that is being read.
 pub struct Reader {
@@ -73,7 +72,7 @@ impl Reader {
         skipped: &[&str],
     ) -> Result<Self, Refusal> {
         let mut file = open(&folder.join(&part.name))?;
-        let (bytes, xxh64) = checksum(&mut file).map_err(Refusal::Io)?;
+        let Checksum { bytes, xxh64 } = checksum::of(&mut file).map_err(Refusal::Io)?;
         if bytes != part.bytes || xxh64 != part.xxh64 {
             return Err(Refusal::Damaged(format!(
                 "it has {bytes} bytes with checksum {xxh64}, but {} with {} were written",
@@ -235,23 +234,6 @@ fn open(path: &Path) -> Result<File, Refusal> {
         return Err(Refusal::Damaged("it is not an ordinary file".into()));
     }
     File::open(path).map_err(Refusal::Io)
-}
-
-fn checksum(file: &mut File) -> io::Result<(u64, String)> {
-    let mut hasher = XxHash64::with_seed(0);
-    let mut buffer = vec![0; 1 << 18];
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((bytes, digest(&hasher))),
-            Ok(length) => {
-                hasher.write(&buffer[..length]);
-                bytes += length as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 fn text(error: ParquetError) -> String {

@@ -1,8 +1,7 @@
 //! Writing a part of a table.
 
-use std::fs::{File, OpenOptions};
-use std::hash::Hasher;
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use twox_hash::XxHash64;
+use ringfence_sysfs::checksum::{Checksum, Hashing};
 
 use super::rows::{Rows, Values};
-use super::{Column, Kind, Part, Table, digest};
+use super::{Column, Kind, Part, Table};
 
 /// A part that is being written.
 pub struct Writer {
@@ -60,9 +59,9 @@ impl Writer {
 
     /// Ends the file, durably.
     pub fn finish(self) -> io::Result<Part> {
-        let Hashing { file, hasher, bytes } = self.writer.into_inner().map_err(plain)?;
+        let (file, Checksum { bytes, xxh64 }) = self.writer.into_inner().map_err(plain)?.finish();
         file.sync_all()?;
-        Ok(Part { name: self.name, rows: self.rows, bytes, xxh64: digest(&hasher) })
+        Ok(Part { name: self.name, rows: self.rows, bytes, xxh64 })
     }
 }
 
@@ -118,31 +117,5 @@ fn plain(error: ParquetError) -> io::Error {
             error.downcast::<io::Error>().map_or_else(io::Error::other, |error| *error)
         }
         other => io::Error::other(other),
-    }
-}
-
-// A file and the checksum of what was written to it.
-struct Hashing {
-    file: File,
-    hasher: XxHash64,
-    bytes: u64,
-}
-
-impl Hashing {
-    fn new(file: File) -> Self {
-        Self { file, hasher: XxHash64::with_seed(0), bytes: 0 }
-    }
-}
-
-impl Write for Hashing {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(buffer)?;
-        self.hasher.write(&buffer[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
