@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_machine::text::printable;
@@ -33,7 +34,10 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
         Err(error) => {
             // What is there of it can be read; why it ended is what matters most.
             let _ = writer.finish(Ended::Stopped(error.to_string()));
-            if matches!(error, RecordError::Start { .. } | RecordError::Copy { .. }) {
+            if matches!(
+                error,
+                RecordError::Start { .. } | RecordError::Copy { .. } | RecordError::Mount { .. }
+            ) {
                 // Nothing is.
                 let _ = fs::remove_dir_all(&asked.out);
             }
@@ -95,10 +99,10 @@ fn whole(file: &Path) -> PathBuf {
 fn tell(asked: &Trace, outcome: &Outcome) {
     let out = printable(&asked.out.to_string_lossy()).into_owned();
     for note in &outcome.notes {
-        eprintln!("ringfence: {note}");
+        say(note);
     }
     if outcome.events == 0 {
-        eprintln!("ringfence: nothing was recorded: the command has not mapped {} for sharing", names(asked));
+        say(&format!("nothing was recorded: the command has not mapped {} for sharing", names(asked)));
         return;
     }
     let ended = match &outcome.ended {
@@ -108,7 +112,12 @@ fn tell(asked: &Trace, outcome: &Outcome) {
         Ended::Stopped(_) => " What came before is kept.".to_owned(),
     };
     let next = command(&["census"], &asked.out);
-    eprintln!("ringfence: {} events in {out}.{ended} Next: {next}", outcome.events);
+    say(&format!("{} events in {out}.{ended} Next: {next}", outcome.events));
+}
+
+// Where nobody reads it, that is no failure.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "ringfence: {text}");
 }
 
 fn names(asked: &Trace) -> String {
@@ -118,7 +127,9 @@ fn names(asked: &Trace) -> String {
 }
 
 fn import(log: &Path, out: &Path) -> Result<(), Failure> {
-    let named = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", log.display()));
+    let named = |error: &dyn std::fmt::Display| {
+        Failure::Usage(format!("{}: {error}", printable(&log.to_string_lossy())))
+    };
     let file = fs::File::open(log).map_err(|error| named(&error))?;
     let about = About { recorder: "pmemcheck".to_owned(), ..About::default() };
     let mut writer = Writer::create(out, about).map_err(failure)?;
@@ -135,7 +146,7 @@ fn import(log: &Path, out: &Path) -> Result<(), Failure> {
         if imported.whole { Ended::Exited(0) } else { Ended::Stopped("the log has no end".to_owned()) };
     writer.finish(ended).map_err(failure)?;
     let next = command(&["census"], out);
-    let mut text = format!("{} events in {}", imported.events, out.display());
+    let mut text = format!("{} events in {}", imported.events, printable(&out.to_string_lossy()));
     if imported.elsewhere > 0 {
         let _ = write!(
             text,
@@ -152,7 +163,9 @@ fn failure(error: RecordingError) -> Failure {
 
 fn refused(error: RecordError) -> Failure {
     match error {
-        RecordError::Start { .. } | RecordError::Copy { .. } => Failure::Usage(error.to_string()),
+        RecordError::Start { .. } | RecordError::Copy { .. } | RecordError::Mount { .. } => {
+            Failure::Usage(error.to_string())
+        }
         error => Failure::Failed(error.to_string()),
     }
 }

@@ -1,18 +1,13 @@
-//! Copies of the files, which the program finds in the files' places: a mount of its own over each of them.
-
-// What runs between `fork` and `exec` may only call the system.
-#![allow(unsafe_code)]
+//! Copies of the files, which the program finds in the files' places.
 
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// What the program finds in place of the files.
+/// What the program finds in place of the files. It goes when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     // The copy, and what it stands for.
@@ -35,77 +30,10 @@ impl Copies {
         Ok(copies)
     }
 
-    /// What a child process does before it executes the program: from there on, it sees the copies.
-    pub(super) fn put_in_place(&self) -> io::Result<()> {
-        if self.mounts.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: system calls alone; the strings end in zeros.
-        unsafe {
-            check(libc::unshare(libc::CLONE_NEWNS))?;
-            let none = std::ptr::null();
-            let root = c"/".as_ptr();
-            check(libc::mount(none, root, none, libc::MS_REC | libc::MS_PRIVATE, none.cast()))?;
-            for (copy, file) in &self.mounts {
-                check(libc::mount(copy.as_ptr(), file.as_ptr(), none, libc::MS_BIND, none.cast()))?;
-            }
-            // The program has no rights that its user lacks.
-            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-        }
-        Ok(())
+    /// Each copy, and what it is to be mounted over.
+    pub(super) fn mounts(&self) -> &[(CString, CString)] {
+        &self.mounts
     }
-}
-
-/// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A recorder needs that
-/// where the system lets only privileged processes mount.
-pub fn with_own_users(command: &mut Command) {
-    let enter = || {
-        // SAFETY: system calls alone.
-        unsafe {
-            let (user, group) = (libc::geteuid(), libc::getegid());
-            check(libc::unshare(libc::CLONE_NEWUSER))?;
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            write_to(c"/proc/self/setgroups", b"deny")?;
-            write_to(c"/proc/self/uid_map", Line::of(user).bytes())?;
-            write_to(c"/proc/self/gid_map", Line::of(group).bytes())?;
-            keep_right_to_mount()
-        }
-    };
-    // SAFETY: nothing is allocated between `fork` and `exec`.
-    unsafe { command.pre_exec(enter) };
-}
-
-// Of the structures of `capget` and `capset`.
-const VERSION: u32 = 0x2008_0522;
-
-// Who is not root loses all rights with the next program, unless they are ambient (capabilities(7)).
-fn keep_right_to_mount() -> io::Result<()> {
-    const SYS_ADMIN: u32 = 21;
-    let header = [VERSION, 0];
-    let mut sets = [[0u32; 3]; 2];
-    // SAFETY: the structures of `capget` and `capset`, of this version.
-    unsafe {
-        check(libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) as libc::c_int)?;
-        sets[0][2] |= 1 << SYS_ADMIN;
-        check(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) as libc::c_int)?;
-        check(libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, SYS_ADMIN, 0, 0))
-    }
-}
-
-/// Gives up what [`with_own_users`] has given to this thread: a process may look only into those that have no more
-/// rights than itself.
-pub(super) fn give_up_rights() {
-    if !may_mount() {
-        let header = [VERSION, 0];
-        // SAFETY: as above.
-        unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), [[0u32; 3]; 2].as_ptr()) };
-    }
-}
-
-/// Whether this process may mount without that.
-pub fn may_mount() -> bool {
-    // SAFETY: it cannot fail.
-    unsafe { libc::geteuid() == 0 }
 }
 
 impl Drop for Copies {
@@ -113,54 +41,6 @@ impl Drop for Copies {
         if let Some(folder) = &self.folder {
             let _ = fs::remove_dir_all(folder);
         }
-    }
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn write_to(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the path ends in a zero, and the bytes are ours.
-    unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let written = libc::write(descriptor, bytes.as_ptr().cast(), bytes.len());
-        let error = io::Error::last_os_error();
-        libc::close(descriptor);
-        if written == bytes.len() as isize { Ok(()) } else { Err(error) }
-    }
-}
-
-// "ID ID 1", without allocation.
-struct Line([u8; 32], usize);
-
-impl Line {
-    fn of(id: u32) -> Self {
-        let (mut line, mut digits) = (Self([0; 32], 0), [0; 10]);
-        let mut count = 0;
-        let mut rest = id;
-        while count == 0 || rest > 0 {
-            digits[count] = b'0' + (rest % 10) as u8;
-            (rest, count) = (rest / 10, count + 1);
-        }
-        for _ in 0..2 {
-            digits[..count].iter().rev().for_each(|digit| line.push(*digit));
-            line.push(b' ');
-        }
-        line.push(b'1');
-        line
-    }
-
-    fn push(&mut self, byte: u8) {
-        self.0[self.1] = byte;
-        self.1 += 1;
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.0[..self.1]
     }
 }
 
@@ -208,12 +88,6 @@ fn copy_file(from: &File, to: &File, size: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_maps_one_id() {
-        assert_eq!(Line::of(0).bytes(), b"0 0 1");
-        assert_eq!(Line::of(4_294_967_295).bytes(), b"4294967295 4294967295 1");
-    }
 
     #[test]
     fn what_is_there_is_copied() {

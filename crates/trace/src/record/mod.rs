@@ -20,6 +20,7 @@ mod patching;
 mod process;
 mod questions;
 mod reasons;
+mod rights;
 mod service;
 mod shared;
 mod site;
@@ -32,7 +33,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-pub use copy::{may_mount, with_own_users};
+pub use rights::{may_mount, with_own_users};
 pub use service::record;
 
 use crate::events::Ended;
@@ -82,6 +83,12 @@ pub enum RecordError {
         /// Why.
         source: io::Error,
     },
+    /// A copy could not be mounted over a file.
+    #[error("copies cannot be mounted over the files: {source}; copy them yourself, and record in place")]
+    Mount {
+        /// Why.
+        source: io::Error,
+    },
     /// A process could not be prepared or looked into.
     #[error("{what}: {source}")]
     Process {
@@ -93,7 +100,4 @@ pub enum RecordError {
     /// The events could not be kept.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// It cannot be recorded.
-    #[error("{0}")]
-    Stopped(String),
 }

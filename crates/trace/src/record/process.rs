@@ -12,6 +12,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 
 use super::copy::Copies;
+use super::rights;
 
 /// What became of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +41,7 @@ fn ptrace(request: i64, process: i32, address: usize, data: usize) -> io::Result
 
 /// Starts a command that stops before its program's first instruction. Its orphans become our children.
 pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Child> {
-    // SAFETY: it changes an attribute of this process alone.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]);
     let recorder = std::process::id();
@@ -53,7 +53,7 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
             if libc::getppid() as u32 != recorder {
                 libc::_exit(127);
             }
-            copies.put_in_place()?;
+            rights::mount_over(copies.mounts())?;
             ptrace(libc::PTRACE_TRACEME as i64, 0, 0, 0).map(drop)
         });
     }
@@ -117,14 +117,14 @@ pub(super) fn let_go(process: i32) -> io::Result<()> {
 
 /// The system's number of the calling thread.
 pub(super) fn this_thread() -> i32 {
-    // SAFETY: it cannot fail.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Ends a process.
 pub(super) fn kill(process: i32) {
-    // SAFETY: a signal to a process that is recorded.
-    unsafe { libc::kill(process, libc::SIGKILL) };
+    if let Some(process) = rustix::process::Pid::from_raw(process) {
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    }
 }
 
 /// Whether a process is there and has not ended.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::copy::Copies;
 use super::layout::{BLOCK, Head, MOST_THREADS, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind};
 use super::process::{self, Change, Registers};
+use super::rights;
 use super::shared::Memory;
 use super::space::{Analyses, Space};
 use super::{Options, Outcome, RecordError};
@@ -68,9 +69,14 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         None => Copies::default(),
     };
     let copies = Arc::new(copies);
-    let child = process::start(&options.command, Arc::clone(&copies))
-        .map_err(|source| RecordError::Start { command, source })?;
-    super::copy::give_up_rights();
+    let child = process::start(&options.command, Arc::clone(&copies)).map_err(|source| {
+        match source.raw_os_error() {
+            // Programs that may not be executed are refused by another number.
+            Some(libc::EPERM) if !copies.mounts().is_empty() => RecordError::Mount { source },
+            _ => RecordError::Start { command, source },
+        }
+    })?;
+    rights::give_up().map_err(prepared)?;
     let main = child.id() as i32;
     let mut service = Service {
         memory,

@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use object::read::{Object, ObjectSegment};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::layout::{
     self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_THREADS, Mailbox, RING, RUNTIME, SHARED_SIZE,
@@ -38,15 +39,8 @@ pub(super) struct Memory {
     blocks: *mut u8,
 }
 
-fn file_in_memory(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
-    // SAFETY: the name ends in a zero; the descriptor is new.
-    let file = unsafe {
-        let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        File::from_raw_fd(descriptor)
-    };
+fn file_in_memory(name: &str, size: u64) -> io::Result<File> {
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
     file.set_len(size)?;
     Ok(file)
 }
@@ -65,13 +59,13 @@ impl Memory {
         let elf = object::File::parse(RUNTIME_FILE).map_err(io::Error::other)?;
         let parts: Vec<Part> = elf.segments().map(|one| part(&one)).collect();
         let end = parts.iter().map(|part| part.address + part.size).max().unwrap_or(RUNTIME);
-        let runtime = file_in_memory(c"ringfence-runtime", end - RUNTIME)?;
+        let runtime = file_in_memory("ringfence-runtime", end - RUNTIME)?;
         for segment in elf.segments() {
             let bytes = segment.data().map_err(io::Error::other)?;
             runtime.write_all_at(bytes, segment.address() - RUNTIME)?;
         }
-        let shared = file_in_memory(c"ringfence-events", SHARED_SIZE + RING)?;
-        let threads = file_in_memory(c"ringfence-threads", BLOCK * MOST_THREADS)?;
+        let shared = file_in_memory("ringfence-events", SHARED_SIZE + RING)?;
+        let threads = file_in_memory("ringfence-threads", BLOCK * MOST_THREADS)?;
         let at = map(&shared, SHARED_SIZE + RING)?.cast::<Shared>();
         let blocks = map(&threads, BLOCK * MOST_THREADS)?;
         // SAFETY: just mapped, and nobody else has it yet.

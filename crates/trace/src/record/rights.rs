@@ -1,0 +1,81 @@
+//! What a process needs to mount copies over files: a mount namespace of its own, and, where only privileged processes
+//! may have one, a user namespace for it.
+
+// Namespaces are entered between `fork` and `exec`, for which the standard library has no safe call.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, set_capabilities, unshare_unsafe,
+};
+
+/// Mounts copies over what they stand for, for this process and its children alone. Called between `fork` and `exec`:
+/// it allocates nothing.
+pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
+    if mounts.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: no table of descriptors is unshared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+    mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    for (copy, file) in mounts {
+        mount_bind(copy.as_c_str(), file.as_c_str())?;
+    }
+    // The program has no rights that its user lacks.
+    Ok(clear_ambient_capability_set()?)
+}
+
+/// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A recorder needs that
+/// where [`may_mount`] says no.
+pub fn with_own_users(command: &mut Command) {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let maps = [
+        (c"/proc/self/setgroups", "deny".to_owned()),
+        (c"/proc/self/uid_map", format!("{user} {user} 1")),
+        (c"/proc/self/gid_map", format!("{group} {group} 1")),
+    ];
+    let enter = move || {
+        // SAFETY: no table of descriptors is unshared.
+        unsafe { unshare_unsafe(UnshareFlags::NEWUSER)? };
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        for (path, text) in &maps {
+            write(path, text)?;
+        }
+        // Who is not root loses all rights with the next program, unless they are ambient (capabilities(7)).
+        let sets = capabilities(None)?;
+        let inheritable = sets.inheritable | CapabilitySet::SYS_ADMIN;
+        set_capabilities(None, CapabilitySets { inheritable, ..sets })?;
+        Ok(configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
+    };
+    // SAFETY: system calls alone; nothing is allocated between `fork` and `exec`.
+    unsafe { command.pre_exec(enter) };
+}
+
+fn write(path: &CStr, text: &str) -> rustix::io::Result<()> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // These files take a text in one piece or not at all.
+    rustix::io::write(&file, text.as_bytes()).map(drop)
+}
+
+/// Gives up what [`with_own_users`] has given to this thread: a process may look only into those that have no more
+/// rights than itself.
+pub(super) fn give_up() -> io::Result<()> {
+    if may_mount() {
+        return Ok(());
+    }
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+}
+
+/// Whether this process may mount without a user namespace of its own.
+pub fn may_mount() -> bool {
+    geteuid().is_root()
+}
