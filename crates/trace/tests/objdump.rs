@@ -1,6 +1,8 @@
 //! The census against binutils' objdump, an independent reader of the same code: the same instructions at the same
 //! addresses, in programs that are installed and in one that is made for it.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +12,7 @@ use ringfence_persist::Flush;
 use ringfence_trace::census;
 use ringfence_trace::code::Operation;
 
-fn skip(why: &str) {
-    assert!(std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none_or(|value| value != "1"), "{why}");
-    println!("skipped: {why}");
-}
-
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success())
-}
+use support::{has, skip};
 
 // What objdump prints before a mnemonic.
 const PREFIXES: [&str; 20] = [

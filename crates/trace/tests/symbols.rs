@@ -1,6 +1,8 @@
 //! Functions, source files and lines of addresses: in a program with DWARF, in one whose DWARF is elsewhere, and in one
 //! without.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use object::{Object, ObjectSymbol};
 use ringfence_trace::code::build_id;
 use ringfence_trace::events::{Location, Module};
 use ringfence_trace::symbols::locate;
+
+use support::{has, skip};
 
 const SOURCE: &str = "\
 static inline __attribute__((always_inline)) void inner(volatile int *p) {
@@ -27,18 +31,9 @@ int main(void) {
 }
 ";
 
-fn skip(why: &str) {
-    assert!(std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none_or(|value| value != "1"), "{why}");
-    println!("skipped: {why}");
-}
-
 fn run(program: &str, words: &[&str], folder: &Path) {
     let ran = Command::new(program).args(words).current_dir(folder).output().unwrap();
     assert!(ran.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&ran.stderr));
-}
-
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
 
 // A folder with the program, and the address of the function in it.
