@@ -19,12 +19,12 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 1 << 17; i += 512) q[i] = 1;
   // Instructions with room for a jump, and one without: the target of a jump is right behind it.
   TIME("store", 100000, __asm__ volatile("movq %0, 64(%1)\n\tnop\n\tnop" ::"r"(i), "r"(q) : "memory"))
-  TIME("trapping_store", 100000, __asm__ volatile("jmp 1f\n1: mov %0, (%1)\n\tjmp 2f\n2:" ::"r"(i), "r"(q) : "memory"))
+  TIME("trapping_store", 100000, __asm__ volatile("mov %0, (%1)\n1: test %0, %0\n\tjs 1b" ::"r"(i), "r"(q) : "memory", "cc"))
   TIME("flush", 100000, _mm_clflush((void *)&q[(i & 255) * 8]))
   TIME("fence", 100000, _mm_sfence())
   TIME("locked", 100000, __sync_fetch_and_add(&q[9], 1))
   long sum = 0;
-  TIME("arithmetic", 20000000, sum = sum * 6364136223846793005 + i)
+  TIME("arithmetic", 20000000, { sum = sum * 6364136223846793005 + i; __asm__ volatile("" : "+r"(sum)); })
   static int n[20000];
   TIME("sort", 20, { for (int k = 0; k < 20000; k++) n[k] = (k * 7919L + i) % 20011; qsort(n, 20000, sizeof(int), by_int); })
   static char from[1 << 16], to[1 << 16];
