@@ -19,7 +19,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     if let Some(log) = &asked.import {
         return import(log, &asked.out);
     }
-    if !asked.in_place && !may_mount() && std::env::var_os(INSIDE).is_none() {
+    if !asked.in_place && !may_mount() {
         return inside();
     }
     let mut writer = Writer::create(&asked.out, about(asked)).map_err(failure)?;
@@ -55,9 +55,6 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     }
 }
 
-// Says that this process has a user namespace of its own.
-const INSIDE: &str = "RINGFENCE_TRACE_INSIDE";
-
 // The same again, where it may mount.
 fn inside() -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
@@ -68,7 +65,7 @@ fn inside() -> Result<(), Failure> {
     };
     let this = std::env::current_exe().map_err(failed)?;
     let mut again = std::process::Command::new(this);
-    again.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    again.args(std::env::args_os().skip(1));
     with_own_users(&mut again);
     let status = again.status().map_err(failed)?;
     match status.code() {

@@ -44,6 +44,7 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]);
+    rights::clean(&mut process);
     let recorder = std::process::id();
     // SAFETY: only system calls between `fork` and `exec`.
     unsafe {

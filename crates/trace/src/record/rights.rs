@@ -33,6 +33,9 @@ pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
     Ok(clear_ambient_capability_set()?)
 }
 
+// Tells a recorder that it has users of its own; the program is not told.
+const OWN_USERS: &str = "RINGFENCE_OWN_USERS";
+
 /// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A recorder needs that
 /// where [`may_mount`] says no.
 pub fn with_own_users(command: &mut Command) {
@@ -55,6 +58,7 @@ pub fn with_own_users(command: &mut Command) {
         set_capabilities(None, CapabilitySets { inheritable, ..sets })?;
         Ok(configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
     };
+    command.env(OWN_USERS, "1");
     // SAFETY: system calls alone; nothing is allocated between `fork` and `exec`.
     unsafe { command.pre_exec(enter) };
 }
@@ -68,14 +72,19 @@ fn write(path: &CStr, text: &str) -> rustix::io::Result<()> {
 /// Gives up what [`with_own_users`] has given to this thread: a process may look only into those that have no more
 /// rights than itself.
 pub(super) fn give_up() -> io::Result<()> {
-    if may_mount() {
+    if geteuid().is_root() {
         return Ok(());
     }
     let none = CapabilitySet::empty();
     Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
-/// Whether this process may mount without a user namespace of its own.
+/// Whether this process may mount: as root, or in the user namespace that [`with_own_users`] has given it.
 pub fn may_mount() -> bool {
-    geteuid().is_root()
+    geteuid().is_root() || std::env::var_os(OWN_USERS).is_some()
+}
+
+/// Leaves out of a command's environment what is the recorder's alone.
+pub(super) fn clean(command: &mut Command) {
+    command.env_remove(OWN_USERS);
 }
