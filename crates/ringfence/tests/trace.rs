@@ -1,0 +1,163 @@
+//! `trace`, of small programs: what becomes of the file, of the command's exit code, and of the trace.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::{Folder, ringfence_in, skip, wait_for};
+
+const SOURCE: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
+  if (ftruncate(fd, 4096)) return 9;
+  volatile long *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  p[0] = 7; _mm_clflush((void *)p); _mm_sfence();
+  printf("%ld %d\n", p[0], getenv("RINGFENCE_OWN_USERS") != 0);
+  if (argc > 2 && !strcmp(argv[2], "abort")) abort();
+  if (argc > 2 && !strcmp(argv[2], "forever")) for (long i = 0;; i++) { p[1] = i; usleep(100); }
+  return 3;
+}
+"#;
+
+// The program, or none where there is no compiler.
+fn built(folder: &Path) -> Option<PathBuf> {
+    fs::write(folder.join("store.c"), SOURCE).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-o", "store", "store.c"]).current_dir(folder);
+    if gcc.status().is_ok_and(|status| status.success()) {
+        return Some(folder.join("store"));
+    }
+    skip("there is no gcc");
+    None
+}
+
+fn executed(folder: &Path, trace: &str) -> serde_json::Value {
+    ringfence_in(folder, &["census", trace, "--json"]).json()["total"].clone()
+}
+
+#[test]
+fn the_command_works_on_a_copy_and_keeps_its_exit_code() {
+    let folder = Folder::new();
+    let Some(_) = built(folder.path()) else { return };
+    fs::write(folder.path().join("file"), "as it was").unwrap();
+    let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./store", "file"]);
+    assert_eq!((said.code(), said.stdout.as_str()), (Some(3), "7 0\n"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("events in ringfence-trace. The command ended with exit code 3."),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("Next: ringfence census ringfence-trace"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
+    assert!(!folder.path().join("ringfence-trace/copies").exists());
+    let total = executed(folder.path(), "ringfence-trace");
+    assert_eq!((&total["stores"], &total["clflush"], &total["sfence"]), (&1.into(), &1.into(), &1.into()));
+    // A trace holds a program's data.
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("ringfence-trace"), mode("ringfence-trace/trace.json")), (0o700, 0o600));
+    // The same again would mix two traces.
+    let again = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./store", "file"]);
+    assert_eq!(again.code(), Some(2), "{}", again.stderr);
+}
+
+#[test]
+fn in_place_the_file_is_the_commands() {
+    let folder = Folder::new();
+    let Some(_) = built(folder.path()) else { return };
+    let args = ["trace", "--file", "file", "--in-place", "--out", "t", "--", "./store", "file", "abort"];
+    let said = ringfence_in(folder.path(), &args);
+    assert_eq!(said.code(), Some(128 + 6), "{}", said.stderr);
+    assert!(said.stderr.contains("Signal 6 ended the command."), "{}", said.stderr);
+    assert_eq!(fs::read(folder.path().join("file")).unwrap()[0], 7);
+}
+
+#[test]
+fn what_cannot_be_recorded_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./not-there"]);
+    assert_eq!(said.code(), Some(2));
+    assert!(said.stderr.contains("./not-there could not be started: No such file"), "{}", said.stderr);
+    let without = ringfence_in(folder.path(), &["trace", "--", "true"]);
+    assert!(without.code() == Some(2) && without.stderr.contains("--file"), "{}", without.stderr);
+    fs::write(folder.path().join("log"), "hello").unwrap();
+    let import = ringfence_in(folder.path(), &["trace", "--import", "log"]);
+    assert!(
+        import.code() == Some(2) && import.stderr.contains("not a log of pmemcheck"),
+        "{}",
+        import.stderr
+    );
+    assert!(!folder.path().join("ringfence-trace").exists());
+}
+
+#[test]
+fn a_command_that_maps_nothing_is_told_of() {
+    let folder = Folder::new();
+    let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "true"]);
+    assert_eq!(said.code(), Some(0));
+    assert!(said.stderr.contains("nothing was recorded: the command has not mapped"), "{}", said.stderr);
+}
+
+#[test]
+fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
+    let folder = Folder::new();
+    let Some(program) = built(folder.path()) else { return };
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_ringfence"));
+    recorder.args(["trace", "--file", "file", "--in-place", "--out", "t", "--"]);
+    recorder.arg(&program).args(["file", "forever"]).current_dir(folder.path());
+    let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a part of the trace", || folder.path().join("t/events-0002.parquet").exists().then_some(()));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let is_running = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.into_iter().any(|one| fs::read_link(one.path().join("exe")).is_ok_and(|exe| exe == program))
+    };
+    wait_for("the command to end", || (!is_running()).then_some(()));
+    let said = ringfence_in(folder.path(), &["census", "t"]);
+    assert!(said.said().contains("The recorder was killed: the end is missing."), "{}", said.stdout);
+}
+
+#[test]
+fn who_is_not_root_records_on_copies_too() {
+    let folder = Folder::new();
+    let Some(_) = built(folder.path()) else { return };
+    // Where everybody may go and write.
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_ringfence"), folder.path().join("ringfence")).unwrap();
+    fs::write(folder.path().join("file"), "as it was").unwrap();
+    fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0o666)).unwrap();
+    let mut nobody = Command::new("setpriv");
+    nobody.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "./ringfence",
+        "trace",
+        "--file",
+        "file",
+    ]);
+    let Ok(said) = nobody.args(["--", "./store", "file"]).current_dir(folder.path()).output() else {
+        return skip("there is no setpriv");
+    };
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    if said.status.code() == Some(127) || stderr.contains("setpriv:") {
+        return skip("only root may become somebody else");
+    }
+    if stderr.contains("keeps users from mounts") {
+        return skip("there are no user namespaces for users");
+    }
+    assert_eq!(said.status.code(), Some(3), "{stderr}");
+    // The program is not told of what the recorder needs.
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "7 0\n");
+    assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
+}
