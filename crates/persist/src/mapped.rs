@@ -70,6 +70,17 @@ impl Mapped {
         Self { region, base, len, methods, flush, strong_fences, writeback, not_sync: PhantomData }
     }
 
+    /// Flushes by another instruction from here on.
+    ///
+    /// # Panics
+    /// If the processor lacks it.
+    pub fn flush_by(&mut self, flush: Flush) {
+        assert!(isa::supports(flush), "the processor has no {flush}");
+        // What waits to be written back goes on waiting.
+        let other = Self::view(&self.region, Methods { flush, ..self.methods });
+        *self = Self { writeback: self.writeback.take(), ..other };
+    }
+
     pub(crate) fn share(&self) -> Self {
         Self::view(&self.region, self.methods)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_persist::ring::layout::HEAD;
 use ringfence_persist::ring::{Consumer, Producer, RingError};
-use ringfence_persist::{Durability, Mapped, Memory, Region, Ring, Stores};
+use ringfence_persist::{Durability, Flush, Mapped, Memory, Region, Ring, Stores};
 
 struct Folder(PathBuf);
 
@@ -71,6 +71,21 @@ fn a_failure_to_write_back_is_reported_and_stays() {
     let lost = stores.persist(0..64).unwrap_err().to_string();
     assert!(lost.contains("open it again and recover"), "{lost}");
     assert!(stores.persist(0..64).is_err() && stores.memory().health().is_err(), "it stays");
+}
+
+#[test]
+fn another_instruction_leaves_what_waits_to_be_written_back() {
+    let Some(folder) = Folder::new("flush-by") else { return };
+    let path = folder.0.join("stores");
+    let region = Region::create(&path, 8192, Durability::PageCache).unwrap();
+    let mut memory = Mapped::new(region).unwrap();
+    memory.store(0, b"waits");
+    memory.flush(0..5);
+    memory.flush_by(Flush::Clflush);
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    memory.sfence();
+    // A file that has become shorter fails what is written back, and nothing else.
+    assert!(memory.health().is_err());
 }
 
 // An open ring in a file, some of whose entries were popped.
