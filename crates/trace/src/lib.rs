@@ -25,6 +25,7 @@
 pub mod census;
 pub mod code;
 pub mod events;
+pub mod playback;
 pub mod record;
 pub mod recording;
 mod replay;

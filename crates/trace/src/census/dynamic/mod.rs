@@ -15,6 +15,7 @@
 
 mod blocks;
 mod charged;
+pub mod checked;
 mod executed;
 mod findings;
 mod key;
@@ -29,7 +30,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::events::{Ended, LINE, Location, TracedFile};
+use crate::events::{Ended, Event, LINE, Location, TracedFile};
 use crate::recording::{Reader, RecordingError};
 
 pub use blocks::BLOCK;
@@ -104,6 +105,17 @@ pub struct Race {
     pub file: u32,
     /// The first such line's offset in it.
     pub offset: u64,
+}
+
+/// Which flushes and fences are needless, one event after the other.
+#[derive(Debug, Default)]
+pub struct Needless(walk::Walk);
+
+impl Needless {
+    /// Whether the next event is a flush of [`Executed::needless_flushes`], or one of [`Executed::idle_fences`].
+    pub fn step(&mut self, event: &Event) -> bool {
+        self.0.step(event)
+    }
 }
 
 /// The census of a recording.

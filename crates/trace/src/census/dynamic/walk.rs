@@ -36,8 +36,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The next event.
-    pub fn step(&mut self, event: &Event) {
+    /// The next event, and whether it was a flush or fence that was needless.
+    pub fn step(&mut self, event: &Event) -> bool {
         let key = Key { site: event.site, callers: event.callers };
         let row = self.rows.entry(key).or_default();
         match &event.action {
@@ -57,19 +57,19 @@ impl Walk {
                 row.loads += 1;
                 row.loaded_bytes += u64::from(*size);
             }
-            Action::Flush { flush, at } => self.flush(event, key, *flush, *at),
+            Action::Flush { flush, at } => return self.flush(event, key, *flush, *at),
             Action::Sfence => {
                 row.sfence += 1;
-                self.fence(event, key, true);
+                return self.fence(event, key, true);
             }
             Action::Mfence => {
                 row.mfence += 1;
-                self.fence(event, key, true);
+                return self.fence(event, key, true);
             }
             Action::Locked { stores } => {
                 row.locked += 1;
                 self.fence(event, key, false);
-                let Some((at, bytes)) = stores else { return };
+                let Some((at, bytes)) = stores else { return false };
                 self.rows.entry(key).or_default().locked_bytes += bytes.len() as u64;
                 for number in touched(*at, bytes.len() as u64) {
                     self.lines.store(number, Dirty::Stored(key));
@@ -89,6 +89,7 @@ impl Walk {
             Action::Truncate { .. } => self.settle(&event.action),
             Action::Map { .. } | Action::Unmap { .. } => {}
         }
+        false
     }
 
     fn settle(&mut self, action: &Action) {
@@ -116,7 +117,7 @@ impl Walk {
         }
     }
 
-    fn flush(&mut self, event: &Event, key: Key, flush: Flush, at: Place) {
+    fn flush(&mut self, event: &Event, key: Key, flush: Flush, at: Place) -> bool {
         let (thread, sequence) = (event.thread, event.sequence);
         let number = (at.file, at.offset / LINE);
         let found = self.lines.flush(number, Pending { thread, sequence, key, is_flush: true });
@@ -131,10 +132,11 @@ impl Walk {
             own.lines.push(number);
             own.blocks.line(number);
         }
+        !found.dirty && (found.again || !found.others)
     }
 
     // A locked instruction has other purposes than to wait.
-    fn fence(&mut self, event: &Event, key: Key, waits: bool) {
+    fn fence(&mut self, event: &Event, key: Key, waits: bool) -> bool {
         self.races.order(event.thread, event.sequence);
         let own = self.threads.entry(event.thread).or_default();
         let (lines, blocks, partial) = own.blocks.take();
@@ -147,6 +149,7 @@ impl Walk {
         row.blocks += blocks;
         row.partial_blocks += partial;
         row.idle_fences += u64::from(waits && idle);
+        waits && idle
     }
 
     /// The end: what is left undone is charged to who did the first half of it.
