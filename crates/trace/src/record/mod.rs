@@ -8,6 +8,7 @@
 //! The handler and all that goes with it is a small executable of its own (`runtime/`), which is mapped into the
 //! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
 
+mod again;
 mod analysis;
 mod callers;
 mod copy;
@@ -33,6 +34,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+pub use again::Again;
+pub use process::Ran;
 pub use rights::{may_mount, with_own_users};
 pub use service::record;
 
@@ -100,4 +103,14 @@ pub enum RecordError {
     /// The events could not be kept.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+}
+
+impl RecordError {
+    fn of_start(command: String, copies: &copy::Copies, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            // Programs that may not be executed are refused by another number.
+            Some(libc::EPERM) if !copies.mounts().is_empty() => Self::Mount { source },
+            _ => Self::Start { command, source },
+        }
+    }
 }

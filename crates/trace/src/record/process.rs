@@ -7,9 +7,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::copy::Copies;
 use super::rights;
@@ -59,6 +60,48 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
         });
     }
     process.spawn()
+}
+
+/// How a run ended, and what it took.
+#[derive(Debug, Clone, Copy)]
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The processors' time of all of its processes that were waited for, in programs and in the kernel.
+    pub cpu: Duration,
+}
+
+/// Runs a command that finds copies in the places of files, to its end.
+pub(super) fn run(mut command: Command, copies: &Arc<Copies>) -> io::Result<Ran> {
+    let copies = Arc::clone(copies);
+    if !copies.mounts().is_empty() && !rights::may_mount() {
+        rights::with_own_users(&mut command);
+    }
+    rights::clean(&mut command);
+    // SAFETY: only system calls between `fork` and `exec`.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            rights::mount_over(copies.mounts())
+        });
+    }
+    let child = command.spawn()?;
+    let mut status = 0;
+    // SAFETY: all of its fields are numbers.
+    let mut times: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both are ours.
+        if unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut times) } >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |of: libc::timeval| Duration::new(of.tv_sec as u64, of.tv_usec as u32 * 1000);
+    let cpu = time(times.ru_utime) + time(times.ru_stime);
+    Ok(Ran { status: ExitStatus::from_raw(status), cpu })
 }
 
 /// What a child or a tracee has become since the last time. Of other processes, nothing is told.

@@ -69,13 +69,8 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         None => Copies::default(),
     };
     let copies = Arc::new(copies);
-    let child = process::start(&options.command, Arc::clone(&copies)).map_err(|source| {
-        match source.raw_os_error() {
-            // Programs that may not be executed are refused by another number.
-            Some(libc::EPERM) if !copies.mounts().is_empty() => RecordError::Mount { source },
-            _ => RecordError::Start { command, source },
-        }
-    })?;
+    let child = process::start(&options.command, Arc::clone(&copies))
+        .map_err(|source| RecordError::of_start(command, &copies, source))?;
     rights::give_up().map_err(prepared)?;
     let main = child.id() as i32;
     let mut service = Service {

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_sysfs::whole;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,21 @@ pub struct About {
     pub command: Vec<String>,
     /// Whether loads were recorded, too.
     pub loads: bool,
+    /// Where the command was started; absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The files and folders that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
+}
+
+/// A file, or a folder, whose accesses were asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it was there before the command.
+    pub existed: bool,
 }
 
 impl Manifest {

@@ -13,7 +13,7 @@ mod tables;
 mod writer;
 
 pub use error::RecordingError;
-pub use manifest::{About, Manifest};
+pub use manifest::{About, Asked, Manifest};
 pub use reader::Reader;
 pub use table::Part;
 pub use writer::Writer;

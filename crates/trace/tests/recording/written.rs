@@ -11,7 +11,12 @@ use ringfence_trace::recording::{About, LARGEST, Reader, RecordingError, Writer}
 use crate::arbitrary;
 
 pub fn about() -> About {
-    About { recorder: "a test".into(), command: vec!["./it".into(), "--fast".into()], loads: true }
+    About {
+        recorder: "a test".into(),
+        command: vec!["./it".into(), "--fast".into()],
+        loads: true,
+        ..About::default()
+    }
 }
 
 pub fn site(id: u32) -> Site {
