@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use ringfence_report::Told;
 use ringfence_trace::census::dynamic::Run;
+use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::{Census, Change};
 use ringfence_trace::code::Counts;
@@ -34,15 +36,17 @@ pub fn census_diff(before: &Path, after: &Path, changes: &[Change]) -> impl Seri
 }
 
 /// `census` of a trace: what was executed.
-pub fn census_run<'r>(run: &'r Run, saving: Option<&'r Result<Saving, String>>) -> impl Serialize + 'r {
+pub fn census_run<'r>(told: &Told<'r>) -> impl Serialize + use<'r> {
     #[derive(Serialize)]
     struct Body<'a> {
         #[serde(flatten)]
         run: &'a Run,
         saving: Option<&'a Saving>,
         no_saving: Option<&'a String>,
+        checked: Option<&'a Checked>,
     }
+    let Told { run, saving, checked } = *told;
     let (saving, no_saving) =
         (saving.and_then(|saving| saving.as_ref().ok()), saving.and_then(|saving| saving.as_ref().err()));
-    Document { schema: "ringfence/census-run/1", body: Body { run, saving, no_saving } }
+    Document { schema: "ringfence/census-run/1", body: Body { run, saving, no_saving, checked } }
 }

@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar with what is left, or a line per stage where nobody looks.
 
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
@@ -58,6 +58,13 @@ impl Show {
         bar.set_position((elapsed / (elapsed + left).max(1e-9) * 1000.0) as u64);
         let total = progress.left + self.after;
         bar.set_message(format!("about {} left", seconds(total)));
+    }
+
+    /// Moves the bar to a share, from 0 to 1, of what began then.
+    pub fn share(&mut self, began: Instant, share: f64) {
+        let elapsed = began.elapsed();
+        let left = elapsed.div_f64(share.max(1e-3)).saturating_sub(elapsed);
+        self.update(Progress { done: 0, most: 0, elapsed, left });
     }
 
     /// Takes the bar away.

@@ -125,7 +125,7 @@ fn trace(folder: &std::path::Path) {
     use ringfence_trace::events::{Action, Ended, Event, Place, Site, TracedFile};
     use ringfence_trace::recording::{About, Writer};
 
-    let about = About { recorder: "a test".into(), command: vec!["./it".into()], loads: false };
+    let about = About { recorder: "a test".into(), command: vec!["./it".into()], ..About::default() };
     let mut writer = Writer::create(folder, about).unwrap();
     writer.file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096 }).unwrap();
     let at = |offset| Place { file: 1, offset };

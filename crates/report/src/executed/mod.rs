@@ -1,32 +1,47 @@
 //! What a recorded program executed: the census of a trace.
 
+mod costs;
+
 use std::time::Duration;
 
 use ringfence_machine::units::Bytes;
-use ringfence_trace::census::dynamic::saving::{Predicted, Saving};
+use ringfence_trace::census::dynamic::checked::Checked;
+use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run};
 use ringfence_trace::events::{Ended, Location};
 
-use crate::numbers::{self, count, duration, percent, units_per_s};
+pub(crate) use costs::{change, how, in_words, signed};
+
+use crate::numbers::{count, duration, percent, units_per_s};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, paragraph, plural, section};
+use crate::text::{faint, hanging, heading, listed, paragraph, plural, section};
 
 // Places that are shown unless all are asked for.
 const BUSIEST: usize = 10;
 
+/// What is told of a recorded program.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// What it executed.
+    pub run: &'a Run,
+    /// What the same would cost by other instructions, or why that is not known, if it was asked.
+    pub saving: Option<&'a Result<Saving, String>>,
+    /// What other instructions would change, predicted and measured, if it was asked.
+    pub checked: Option<&'a Checked>,
+}
+
 /// What was executed: everything together, what was needless or missing, and the busiest places, or with `all` every
 /// place.
-///
-/// `saving` is what the same would cost by other instructions, or why that is not known, if it was asked.
-pub fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, style: &Style) -> String {
+pub fn executed(told: &Told, all: bool, style: &Style) -> String {
+    let Told { run, saving, checked } = *told;
     let mut out = String::new();
     beginning(&mut out, run, style);
     if run.events == 0 {
         paragraph(&mut out, 0, "It did nothing with the files that were recorded.", style);
         return out;
     }
-    operations(&mut out, run, style);
+    executed_in_all(&mut out, run, style);
     findings(&mut out, run, style);
     sizes(&mut out, run, style);
     let mut hidden = places(&mut out, "instruction", &run.sites, all, style);
@@ -37,11 +52,14 @@ pub fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, s
     hidden |= lints(&mut out, run, all, style);
     match saving {
         None => {}
-        Some(Ok(saving)) => costs(&mut out, saving, style),
+        Some(Ok(saving)) => costs::saving(&mut out, saving, style),
         Some(Err(why)) => {
             section(&mut out);
             hanging(&mut out, "costs     ", None, &format!("not known: {why}"), style);
         }
+    }
+    if let Some(checked) = checked {
+        costs::checked(&mut out, checked, style);
     }
     if hidden {
         section(&mut out);
@@ -56,6 +74,11 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
     let threads = plural(run.threads.try_into().unwrap_or(usize::MAX), "thread");
     let events = if events == 1 { "1 event".into() } else { format!("{} events", count(run.events)) };
     heading(out, &format!("{command}: {events} of {threads}"), style);
+    paragraph(out, 0, &ending(run), style);
+}
+
+/// How long it was recorded, and how it ended.
+pub(crate) fn ending(run: &Run) -> String {
     let time = match run.events_per_second {
         Some(rate) => {
             let time = duration(Duration::from_nanos(run.recorded_ns));
@@ -69,13 +92,11 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
         Some(Ended::Stopped(why)) => format!("Recording stopped: {}.", why.trim_end_matches('.')),
         None => "The recorder was killed: the end is missing.".into(),
     };
-    paragraph(out, 0, &format!("{time}{ended}"), style);
+    format!("{time}{ended}")
 }
 
-fn operations(out: &mut String, run: &Run, style: &Style) {
-    let total = &run.total;
-    section(out);
-    let mut table = Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
+/// What was executed how often, of how many bytes.
+pub(crate) fn operations(total: &Executed) -> impl Iterator<Item = (&'static str, u64, Option<u64>)> {
     let rows = [
         ("stores", total.stores, Some(total.stored_bytes)),
         ("non-temporal stores", total.nt_stores, Some(total.nt_bytes)),
@@ -89,9 +110,16 @@ fn operations(out: &mut String, run: &Run, style: &Style) {
         ("mfence", total.mfence, None),
         ("msync", total.msync, None),
     ];
-    for (name, times, bytes) in rows.into_iter().filter(|(_, times, _)| *times > 0) {
-        let bytes = bytes.filter(|bytes| *bytes > 0).map(|bytes| Bytes(bytes).to_string());
-        let bytes = bytes.unwrap_or_default();
+    let rows = rows.into_iter().filter(|(_, times, _)| *times > 0);
+    rows.map(|(name, times, bytes)| (name, times, bytes.filter(|bytes| *bytes > 0)))
+}
+
+fn executed_in_all(out: &mut String, run: &Run, style: &Style) {
+    let total = &run.total;
+    section(out);
+    let mut table = Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
+    for (name, times, bytes) in operations(total) {
+        let bytes = bytes.map_or_else(String::new, |bytes| Bytes(bytes).to_string());
         table.row(vec![Cell::new(name), Cell::new(count(times)), Cell::new(bytes)]);
     }
     out.push_str(&table.render(style));
@@ -104,8 +132,8 @@ fn operations(out: &mut String, run: &Run, style: &Style) {
     }
 }
 
-fn findings(out: &mut String, run: &Run, style: &Style) {
-    let total = &run.total;
+/// What could have been left out.
+pub(crate) fn needless(total: &Executed) -> Vec<String> {
     let (flushes, fences) = (total.flushes(), total.sfence + total.mfence);
     let mut needless = Vec::new();
     if total.clean_flushes > 0 {
@@ -129,23 +157,57 @@ fn findings(out: &mut String, run: &Run, style: &Style) {
             "no flush of a clean line, no line flushed twice, no fence with nothing to wait for".into(),
         );
     }
-    let lines = |many: u64| if many == 1 { "1 line".into() } else { format!("{} lines", count(many)) };
-    let (was, were) = ("was", "were");
-    let verb = |many: u64| if many == 1 { was } else { were };
-    let mut missing = Vec::new();
-    for (many, what) in [
+    needless
+}
+
+// What should have been there.
+fn missing(total: &Executed) -> Vec<String> {
+    let lines = [
         (total.unflushed_lines, "not flushed after the last store"),
         (total.unfenced_lines, "flushed, or stored to past the caches, with no fence behind"),
-    ] {
-        if many > 0 {
-            missing.push(format!("{} {} {what}", lines(many), verb(many)));
-        }
+    ];
+    let verb = |many: u64| if many == 1 { "was" } else { "were" };
+    let some = lines.into_iter().filter(|(many, _)| *many > 0);
+    some.map(|(many, what)| format!("{} {} {what}", self::lines(many), verb(many))).collect()
+}
+
+const ALL_DURABLE: &str = "every line that was stored to was flushed and fenced at the end";
+
+fn lines(many: u64) -> String {
+    if many == 1 { "1 line".into() } else { format!("{} lines", count(many)) }
+}
+
+/// What is not durable at the end, or that all is.
+pub(crate) fn left(total: &Executed) -> String {
+    match missing(total) {
+        none if none.is_empty() => ALL_DURABLE.into(),
+        some => some.join("; "),
     }
+}
+
+/// What was needless, in a sentence.
+pub(crate) fn sentence(total: &Executed) -> String {
+    let share = |part: u64, whole: u64, what: &str| {
+        let share = percent(part as f64 / whole as f64);
+        (whole > 0)
+            .then(|| format!("{} of {} {what}", if part == 0 { "none".into() } else { share }, count(whole)))
+    };
+    let flushes = share(total.needless_flushes(), total.flushes(), "flushes");
+    let fences = share(total.idle_fences, total.sfence + total.mfence, "fences");
+    match listed(&flushes.into_iter().chain(fences).collect::<Vec<_>>(), "and") {
+        none if none.is_empty() => "It executed no flush and no fence.".into(),
+        some => format!("Needless: {some}."),
+    }
+}
+
+fn findings(out: &mut String, run: &Run, style: &Style) {
+    let total = &run.total;
+    let mut missing = missing(total);
     if missing.is_empty() {
-        missing.push("every line that was stored to was flushed and fenced at the end".into());
+        missing.push(ALL_DURABLE.into());
     }
     section(out);
-    list(out, "needless", &needless, style);
+    list(out, "needless", &needless(total), style);
     list(out, "missing", &missing, style);
     if total.blocks > 0 {
         let partial = of(total.partial_blocks, total.blocks, "blocks");
@@ -169,7 +231,8 @@ fn list(out: &mut String, head: &str, all: &[String], style: &Style) {
     }
 }
 
-fn race(run: &Run, race: &Race) -> String {
+/// A race in words.
+pub(crate) fn race(run: &Run, race: &Race) -> String {
     let file = run.files.iter().find(|file| file.id == race.file);
     let file = file.map_or_else(|| format!("file {}", race.file), |file| file.path.clone());
     let times = if race.count == 1 { "once".into() } else { format!("{} times", count(race.count)) };
@@ -199,51 +262,8 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
     run.findings.len() > most
 }
 
-fn costs(out: &mut String, saving: &Saving, style: &Style) {
-    section(out);
-    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
-    let what = format!("What {lines} and {fences} cost on {}", saving.measured_on);
-    heading(out, &what, style);
-    let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
-    for Predicted { method, cost } in &saving.predicted {
-        let name = method.as_deref().unwrap_or("as recorded");
-        let bounds = format!("[{}, {}]", signed(cost.low), signed(cost.high));
-        table.row(vec![Cell::new(name), Cell::new(signed(cost.ns)), Cell::new(bounds)]);
-    }
-    if !saving.predicted.is_empty() {
-        out.push_str(&table.render(style));
-    }
-    let needless = format!(
-        "{} and {}",
-        many(saving.needless_flushes, "needless flush", "needless flushes"),
-        many(saving.needless_fences, "needless fence", "needless fences")
-    );
-    let text = match saving.needless_ns {
-        _ if saving.needless_flushes + saving.needless_fences == 0 => {
-            "No flush and no fence was needless.".into()
-        }
-        Some(ns) => {
-            format!("{needless} cost about {} more, by the prices of RINGFENCE_POLICY.", numbers::ns(ns))
-        }
-        None => format!(
-            "What {needless} cost besides is not measured: set RINGFENCE_POLICY to a policy file of 'ringfence tune'."
-        ),
-    };
-    paragraph(out, 0, &text, style);
-    if !saving.predicted.is_empty() {
-        let how = "Lines are priced one by one and fences by the lines that they wait for, each as in a row of \
-                   thousands: the program may hide a part of it behind other work.";
-        faint(out, how, style);
-    }
-}
-
 fn many(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
-}
-
-// Bounds of differences can be below 0.
-fn signed(ns: f64) -> String {
-    if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
 }
 
 fn sizes(out: &mut String, run: &Run, style: &Style) {
@@ -273,10 +293,10 @@ fn figure(many: u64) -> Cell {
     Cell::new(if many == 0 { ".".into() } else { count(many) })
 }
 
-type Figure = (&'static str, fn(&Executed) -> u64);
+pub(crate) type Figure = (&'static str, fn(&Executed) -> u64);
 
-// Columns of places; those in which all have nothing are left out.
-const FIGURES: [Figure; 10] = [
+/// Columns of places; those in which all have nothing are left out.
+pub(crate) const FIGURES: [Figure; 10] = [
     ("flushes", Executed::flushes),
     ("needless", Executed::needless_flushes),
     ("fences", |executed| executed.sfence + executed.mfence),

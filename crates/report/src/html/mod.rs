@@ -15,6 +15,7 @@ mod compare;
 mod costs;
 mod doctor;
 mod document;
+mod executed;
 mod experiment;
 mod figure;
 mod frontier;
@@ -34,6 +35,7 @@ use maud::Markup;
 
 pub use compare::{Compared, comparisons};
 pub use document::page;
+pub use executed::page as executed;
 pub use pages::{datasets, pairs, proof, survey};
 pub use ringfence_studies::digest::Digest;
 

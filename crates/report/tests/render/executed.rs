@@ -1,11 +1,18 @@
 //! What a recorded program executed.
 
-use ringfence_report::Style;
+use ringfence_persist::Flush;
+use ringfence_report::{Style, Told};
+use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
 use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
 use ringfence_trace::events::{Ended, Location, TracedFile};
 
 use crate::golden::check;
+use crate::html;
+
+fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, style: &Style) -> String {
+    ringfence_report::executed(&Told { run, saving, checked: None }, all, style)
+}
 
 fn place(function: &str, offset: u64, source: Option<(&str, u32)>) -> Location {
     let mut place = Location::bare("/usr/lib/x86_64-linux-gnu/libpmem.so.1", 0x1000 + offset);
@@ -99,7 +106,7 @@ fn run() -> Run {
 
 #[test]
 fn a_busy_program() {
-    check("executed", |style| ringfence_report::executed(&run(), None, false, style));
+    check("executed", |style| executed(&run(), None, false, style));
 }
 
 #[test]
@@ -111,23 +118,22 @@ fn more_places_than_are_shown() {
     (run.races, run.command) = (vec![], vec![]);
     run.findings = vec![run.findings[0].clone(); 12];
     run.ended = Some(Ended::Signal(11));
-    check("executed-many", |style| ringfence_report::executed(&run, None, false, style));
+    check("executed-many", |style| executed(&run, None, false, style));
     run.ended = None;
-    check("executed-all", |style| ringfence_report::executed(&run, None, true, style));
+    check("executed-all", |style| executed(&run, None, true, style));
 }
 
 #[test]
 fn what_is_sound_or_did_nothing() {
-    let executed =
-        Executed { stores: 1, stored_bytes: 8, clwb: 1, sfence: 1, blocks: 1, ..Executed::default() };
+    let total = Executed { stores: 1, stored_bytes: 8, clwb: 1, sfence: 1, blocks: 1, ..Executed::default() };
     let mut run = Run {
-        total: executed,
+        total,
         events: 3,
         threads: 1,
         most_dirty_lines: 1,
         sizes: vec![SizesOf { up_to: 8, stores: 1, nt_stores: 0 }],
-        sites: vec![at(place("put", 0, None), executed)],
-        callers: vec![at(place("put", 0, None), executed)],
+        sites: vec![at(place("put", 0, None), total)],
+        callers: vec![at(place("put", 0, None), total)],
         races: vec![],
         findings: vec![],
         recorded_ns: 0,
@@ -135,10 +141,10 @@ fn what_is_sound_or_did_nothing() {
         ended: Some(Ended::Stopped("vscatterdps at 0x1234 cannot be recorded".into())),
         ..run()
     };
-    check("executed-sound", |style| ringfence_report::executed(&run, None, false, style));
+    check("executed-sound", |style| executed(&run, None, false, style));
     (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
     (run.sites, run.callers) = (vec![], vec![]);
-    check("executed-nothing", |style| ringfence_report::executed(&run, None, false, style));
+    check("executed-nothing", |style| executed(&run, None, false, style));
 }
 
 #[test]
@@ -159,9 +165,8 @@ fn what_it_would_cost() {
         needless_fences: 1,
         needless_ns: Some(18_123.0),
     };
-    let with = |saving: Result<Saving, String>| {
-        move |style: &Style| ringfence_report::executed(&run(), Some(&saving), false, style)
-    };
+    let with =
+        |saving: Result<Saving, String>| move |style: &Style| executed(&run(), Some(&saving), false, style);
     check("executed-costs", with(Ok(saving.clone())));
     saving.needless_ns = None;
     check("executed-no-price", with(Ok(saving.clone())));
@@ -170,4 +175,80 @@ fn what_it_would_cost() {
     let why =
         "what clwb costs was not measured: 'ringfence survey' measures every method that the machine has";
     check("executed-no-costs", with(Err(why.into())));
+}
+
+fn checked() -> Checked {
+    let known = |ns: f64, half: f64| Figure::Known(Cost { ns, low: ns - half, high: ns + half });
+    let not_run = |why: &str| Figure::NotRun { not_run: why.into() };
+    let changed = |change, environment: &str, predicted, measured| Changed {
+        change,
+        environment: environment.into(),
+        predicted,
+        measured,
+    };
+    Checked {
+        instruction: Some("clwb"),
+        durability: known(1_060_000.0, 20_000.0),
+        run: known(19_300_000.0, 150_000.0),
+        mappings: 8,
+        runs: 172,
+        changes: vec![
+            changed(
+                Change::By(Flush::Clflushopt),
+                "PMEM_NO_CLWB=1",
+                known(-143_000.0, 21_000.0),
+                known(445_000.0, 160_000.0),
+            ),
+            changed(
+                Change::By(Flush::Clflush),
+                "PMEM_NO_CLWB=1 PMEM_NO_CLFLUSHOPT=1",
+                known(97_600.0, 42_000.0),
+                known(49_500.0, 141_000.0),
+            ),
+            changed(
+                Change::NoFlush,
+                "PMEM_NO_FLUSH=1",
+                known(-242_000.0, 12_000.0),
+                not_run("the program does not follow PMEM_NO_FLUSH=1: 56 306 flushes go on"),
+            ),
+            changed(
+                Change::Needed,
+                "",
+                not_run("the trials differ"),
+                not_run("no variable leaves out what is needless"),
+            ),
+        ],
+    }
+}
+
+#[test]
+fn what_was_predicted_stands_beside_what_was_measured() {
+    let (run, checked) = (run(), checked());
+    assert_eq!(
+        checked.changes.iter().map(Changed::agree).collect::<Vec<_>>(),
+        [Some(false), Some(true), None, None]
+    );
+    let told = Told { run: &run, saving: None, checked: Some(&checked) };
+    check("executed-checked", |style| ringfence_report::executed(&told, false, style));
+    let page = html::check("census", &ringfence_report::html::executed(&told));
+    for part in ["Needless: ", "+2.3 %", "not run, because no variable leaves out"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_trace_of_nothing_is_a_page_too() {
+    let run = Run {
+        command: vec![html::HOSTILE.into()],
+        events: 0,
+        total: Executed::default(),
+        sizes: vec![],
+        sites: vec![],
+        callers: vec![],
+        races: vec![],
+        findings: vec![],
+        ..run()
+    };
+    let page = ringfence_report::html::executed(&Told { run: &run, saving: None, checked: None });
+    html::check("census-nothing", &page);
 }

@@ -38,6 +38,22 @@ pub struct Census {
     /// Of a trace: what it would cost by a survey's costs
     #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
     pub costs: Option<PathBuf>,
+    /// Of a trace: run its command again with other instructions
+    ///
+    /// What they would change is predicted by playing the trace's stores, flushes and fences back on this machine, and
+    /// measured by running the command on copies of its files: with clflushopt, clflush and no flush, as PMDK's variables
+    /// (PMEM_NO_CLWB and its kin) ask for. Its environment must be that in which it was recorded.
+    #[arg(long, conflicts_with = "diff")]
+    pub check: bool,
+    /// How long --check may take, about
+    #[arg(long, value_name = "TIME", requires = "check", default_value = "30s")]
+    pub time: String,
+    /// Do not show how --check comes along
+    #[arg(long, requires = "check")]
+    pub quiet: bool,
+    /// Of a trace: write it as an HTML page to this file as well
+    #[arg(long, value_name = "FILE", conflicts_with = "diff")]
+    pub html: Option<PathBuf>,
     /// List every function, and every place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,

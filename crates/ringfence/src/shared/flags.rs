@@ -29,7 +29,7 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
 }
 
 // What a flag's text says. The example of a refusal is one that suits the flag.
-fn parsed<T>(flag: &str, text: &str) -> Result<T, Failure>
+pub fn parsed<T>(flag: &str, text: &str) -> Result<T, Failure>
 where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ringfence_machine::text::printable;
 use ringfence_trace::events::Ended;
 use ringfence_trace::record::{Options, Outcome, RecordError, may_mount, record, with_own_users};
-use ringfence_trace::recording::{About, RecordingError, Writer, pmemcheck};
+use ringfence_trace::recording::{About, Asked, RecordingError, Writer, pmemcheck};
 
 use crate::args::Trace;
 use crate::failure::Failure;
@@ -80,6 +80,13 @@ fn about(asked: &Trace) -> About {
         recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
         command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         loads: asked.loads,
+        directory: std::env::current_dir().ok(),
+        asked: asked
+            .file
+            .iter()
+            .map(|file| whole(file))
+            .map(|path| Asked { existed: path.exists(), path })
+            .collect(),
     }
 }
 

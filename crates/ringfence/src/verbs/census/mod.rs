@@ -1,23 +1,33 @@
 //! `census`: which flushes, fences, non-temporal stores and locked instructions code has, or a recorded program executed.
 
+mod check;
+mod played;
+
 use std::path::{Path, PathBuf};
 
+use ringfence_experiment::units::Span;
 use ringfence_json as json;
+use ringfence_report::{Told, html};
 use ringfence_trace::census::{self, CensusError, dynamic};
-use ringfence_trace::recording::Reader;
+use ringfence_trace::recording::{Reader, RecordingError};
 
 use crate::args::Census;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::costs;
+use crate::shared::flags::parsed;
+use crate::shared::{costs, page};
 
 pub fn run(asked: &Census) -> Result<(), Failure> {
     let style = output::style();
     if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
         return of_trace(trace, asked);
     }
-    if asked.costs.is_some() {
-        return Err(Failure::Usage("--costs is for a trace: name one".into()));
+    for (flag, is_there) in
+        [("--costs", asked.costs.is_some()), ("--check", asked.check), ("--html", asked.html.is_some())]
+    {
+        if is_there {
+            return Err(Failure::Usage(format!("{flag} is for a trace: name one")));
+        }
     }
     if let Some(before) = &asked.diff {
         let one = |path: &PathBuf| census::of(std::slice::from_ref(path)).map_err(failure);
@@ -45,14 +55,20 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         let what = format!("{} is a trace: name it alone", trace.display());
         return Err(Failure::Usage(what));
     }
-    let run = Reader::open(trace).and_then(|trace| dynamic::of(&trace));
-    let run = run.map_err(|error| Failure::Usage(error.to_string()))?;
+    let time: Span = parsed("time", &asked.time)?;
+    let damaged = |error: RecordingError| Failure::Usage(error.to_string());
+    let reader = Reader::open(trace).map_err(damaged)?;
+    let run = dynamic::of(&reader).map_err(damaged)?;
     let saving = asked.costs.as_ref().map(|survey| costs::saving(&run, survey)).transpose()?;
+    let quiet = asked.quiet || asked.json;
+    let checked = asked.check.then(|| check::check(trace, &reader, time.0, quiet)).transpose()?;
+    let told = Told { run: &run, saving: saving.as_ref(), checked: checked.as_ref() };
+    if let Some(path) = &asked.html {
+        page::put(path, "--html", || Ok(html::executed(&told)))?;
+    }
     match asked.json {
-        true => output::print_json(&json::census_run(&run, saving.as_ref())),
-        false => {
-            output::print(&ringfence_report::executed(&run, saving.as_ref(), asked.all, &output::style()))
-        }
+        true => output::print_json(&json::census_run(&told)),
+        false => output::print(&ringfence_report::executed(&told, asked.all, &output::style())),
     }
 }
 

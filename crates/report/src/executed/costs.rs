@@ -1,0 +1,141 @@
+//! What flushes and fences cost, and what others in their places would change.
+
+use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
+use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
+
+use super::many;
+use crate::numbers;
+use crate::style::Style;
+use crate::table::{Cell, Column, Table};
+use crate::text::{faint, hanging, heading, paragraph, section};
+
+pub(super) fn saving(out: &mut String, saving: &Saving, style: &Style) {
+    section(out);
+    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
+    let what = format!("What {lines} and {fences} cost on {}", saving.measured_on);
+    heading(out, &what, style);
+    let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
+    for Predicted { method, cost } in &saving.predicted {
+        let name = method.as_deref().unwrap_or("as recorded");
+        let bounds = format!("[{}, {}]", signed(cost.low), signed(cost.high));
+        table.row(vec![Cell::new(name), Cell::new(signed(cost.ns)), Cell::new(bounds)]);
+    }
+    if !saving.predicted.is_empty() {
+        out.push_str(&table.render(style));
+    }
+    let needless = format!(
+        "{} and {}",
+        many(saving.needless_flushes, "needless flush", "needless flushes"),
+        many(saving.needless_fences, "needless fence", "needless fences")
+    );
+    let text = match saving.needless_ns {
+        _ if saving.needless_flushes + saving.needless_fences == 0 => {
+            "No flush and no fence was needless.".into()
+        }
+        Some(ns) => {
+            format!("{needless} cost about {} more, by the prices of RINGFENCE_POLICY.", numbers::ns(ns))
+        }
+        None => format!(
+            "What {needless} cost besides is not measured: set RINGFENCE_POLICY to a policy file of 'ringfence tune'."
+        ),
+    };
+    paragraph(out, 0, &text, style);
+    if !saving.predicted.is_empty() {
+        let how = "Lines are priced one by one and fences by the lines that they wait for, each as in a row of \
+                   thousands: the program may hide a part of it behind other work.";
+        faint(out, how, style);
+    }
+}
+
+/// What other instructions would change: predicted beside measured.
+pub(super) fn checked(out: &mut String, checked: &Checked, style: &Style) {
+    section(out);
+    heading(out, "What other instructions would change, a run", style);
+    paragraph(out, 0, &in_words(checked), style);
+    let mut table = Table::new(vec![
+        Column::left("change"),
+        Column::right("predicted"),
+        Column::right("measured"),
+        Column::left(""),
+    ]);
+    for one in &checked.changes {
+        let cell = |figure: &Figure| Cell::new(figure.known().map_or_else(|| "not run".into(), change));
+        let word = one.agree().map_or("", |agree| if agree { "agree" } else { "differ" });
+        table.row(vec![
+            Cell::new(one.change.words()),
+            cell(&one.predicted),
+            cell(&one.measured),
+            Cell::new(word),
+        ]);
+    }
+    if !checked.changes.is_empty() {
+        out.push_str(&table.render(style));
+    }
+    for one in &checked.changes {
+        for reason in reasons(one) {
+            hanging(out, &format!("{}: ", one.change.words()), None, &reason, style);
+        }
+    }
+    faint(out, &how(checked), style);
+}
+
+/// What a run takes, and what of it for durability.
+pub(crate) fn in_words(checked: &Checked) -> String {
+    let by = checked.instruction.map_or("no flush".into(), |name| format!("{name} most"));
+    let run = match &checked.run {
+        Figure::Known(cost) => format!("A run takes {} of processor time", time(cost)),
+        Figure::NotRun { not_run } => format!("What a run takes is not known, for {not_run}"),
+    };
+    let durability = match &checked.durability {
+        Figure::Known(cost) => {
+            format!("its flushes and fences, {by}, take {} when they are played back alone", time(cost))
+        }
+        Figure::NotRun { not_run } => {
+            format!("its flushes and fences, {by}, were not played back: {not_run}")
+        }
+    };
+    format!("{run}; {durability}.")
+}
+
+/// Why figures are missing.
+fn reasons(changed: &Changed) -> Vec<String> {
+    let reason = |(name, figure): (&str, &Figure)| match figure {
+        Figure::Known(_) => None,
+        Figure::NotRun { not_run } => Some(format!("not {name}, because {not_run}")),
+    };
+    [("predicted", &changed.predicted), ("measured", &changed.measured)]
+        .into_iter()
+        .filter_map(reason)
+        .collect()
+}
+
+/// Where the figures come from.
+pub(crate) fn how(checked: &Checked) -> String {
+    let variables: Vec<&str> =
+        checked.changes.iter().map(|one| one.environment.as_str()).filter(|text| !text.is_empty()).collect();
+    let variables = match variables.is_empty() {
+        true => String::new(),
+        false => format!(", set to it by {}", variables.join("; ")),
+    };
+    format!(
+        "Predicted: the trace's stores, flushes and fences, executed again in memory by one thread with nothing in between, in \
+         {} mappings. Measured: {} runs of the program in each way{variables}, in turn, on copies of its files. Both are \
+         differences of processor time from as recorded, with 95 % intervals; 'agree' says that these overlap.",
+        checked.mappings, checked.runs
+    )
+}
+
+/// `+1.2 ms [+1.1 ms, +1.3 ms]`.
+pub(crate) fn change(cost: &Cost) -> String {
+    let with_sign = |ns: f64| if ns < 0.0 { signed(ns) } else { format!("+{}", numbers::ns(ns)) };
+    format!("{} [{}, {}]", with_sign(cost.ns), with_sign(cost.low), with_sign(cost.high))
+}
+
+fn time(cost: &Cost) -> String {
+    format!("{} [{}, {}]", signed(cost.ns), signed(cost.low), signed(cost.high))
+}
+
+// Bounds of differences can be below 0.
+pub(crate) fn signed(ns: f64) -> String {
+    if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
+}

@@ -1,0 +1,289 @@
+//! `census --check`: what other instructions would change, predicted by playing the trace back, and measured by running
+//! the program so.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ringfence_analysis::estimate::{self, Window};
+use ringfence_persist::{Flush, isa};
+use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked};
+use ringfence_trace::census::dynamic::{self, Executed};
+use ringfence_trace::events::Ended;
+use ringfence_trace::playback::{Playback, Way};
+use ringfence_trace::record::Again;
+use ringfence_trace::recording::{Asked, Manifest, Reader};
+
+use super::played::{self, MAPPINGS, Played};
+use crate::failure::Failure;
+use crate::progress::Show;
+
+// Of the time for all of it, what is spent playing.
+const PLAYED: f64 = 0.3;
+// Runs of the program in each way.
+const FEWEST_RUNS: u32 = 5;
+const MOST_RUNS: u32 = 1000;
+const LEVEL: f64 = 0.95;
+// A share of all flushes that a variable may leave as they are: libpmem's deep flushes heed none.
+const STRAYS: f64 = 0.01;
+
+type Variables = &'static [(&'static str, &'static str)];
+
+// What PMDK's libraries heed (libpmem(7), "ENVIRONMENT").
+const PMDK: [(Change, Variables); 3] = [
+    (Change::By(Flush::Clflushopt), &[("PMEM_NO_CLWB", "1")]),
+    (Change::By(Flush::Clflush), &[("PMEM_NO_CLWB", "1"), ("PMEM_NO_CLFLUSHOPT", "1")]),
+    (Change::NoFlush, &[("PMEM_NO_FLUSH", "1")]),
+];
+
+fn variables(change: Change) -> Variables {
+    PMDK.iter().find(|(known, _)| *known == change).map_or(&[], |(_, variables)| variables)
+}
+
+fn text(variables: Variables) -> String {
+    variables.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn way(change: Change) -> Way {
+    match change {
+        Change::By(flush) => Way::By(flush),
+        Change::NoFlush => Way::NoFlush,
+        Change::Needed => Way::Needed,
+    }
+}
+
+/// Predicts, and checks, within about so much time.
+pub fn check(folder: &Path, trace: &Reader, time: Duration, quiet: bool) -> Result<Checked, Failure> {
+    let playback = Playback::of(trace).map_err(|error| Failure::Usage(error.to_string()))?;
+    let flushes = playback.flushes();
+    if let Some(missing) = flushes.iter().find(|flush| !isa::supports(**flush)) {
+        let what = format!("the trace has {missing}, which this processor does not have");
+        return Err(Failure::Usage(what));
+    }
+    let mut program = Program::of(folder, trace.manifest())?;
+    let mut show = Show::new(quiet);
+    let own = flushes.first().copied();
+    let others = Flush::GENTLEST_FIRST.into_iter().filter(|flush| isa::supports(*flush));
+    let others = others.filter(|flush| flushes.iter().any(|own| own != flush)).map(Change::By);
+    let no_flush = own.map(|_| Change::NoFlush);
+    let needed = playback.has_needless().then_some(Change::Needed);
+    let changes: Vec<Change> = others.chain(no_flush).chain(needed).collect();
+
+    show.begin("playing the trace back");
+    let start = Instant::now();
+    let mut ways = vec![Way::AsRecorded, Way::Bare];
+    ways.extend(changes.iter().map(|change| way(*change)));
+    let played = Played::new(&playback, &ways, time.mul_f64(PLAYED), |share| show.share(start, share));
+    let difference = |more, less| played.as_ref().map_err(Clone::clone)?.difference(more, less);
+
+    show.begin("recording what the program does otherwise");
+    show.share(Instant::now(), 0.0);
+    let followed: Vec<Result<Variables, String>> = program.follows(&changes)?;
+    let able: Vec<Variables> = followed.iter().filter_map(|all| all.as_ref().ok()).copied().collect();
+    show.begin("running the program");
+    let start = Instant::now();
+    let left = time.mul_f64(1.0 - PLAYED);
+    let runs = program.runs(&able, left, |share| show.share(start, share))?;
+    show.end();
+
+    let changed = |(change, followed): (Change, Result<Variables, String>)| {
+        let measured = followed.and_then(|variables| {
+            let number = able.iter().position(|able| *able == variables);
+            let number = number.ok_or_else(|| "it was not run so".to_owned())?;
+            played::cost(estimate::difference(&runs[number + 1], &runs[0], LEVEL))
+        });
+        Changed {
+            change,
+            environment: text(variables(change)),
+            predicted: difference(way(change), Way::AsRecorded).into(),
+            measured: measured.into(),
+        }
+    };
+    let run = estimate::arithmetic_rate(&runs[0], LEVEL);
+    Ok(Checked {
+        instruction: own.map(Flush::name),
+        durability: difference(Way::AsRecorded, Way::Bare).into(),
+        run: played::cost(run).into(),
+        mappings: MAPPINGS,
+        runs: runs[0].len() as u32,
+        changes: changes.into_iter().zip(followed).map(changed).collect(),
+    })
+}
+
+// The program that was recorded, run again.
+struct Program {
+    again: Again,
+    asked: Vec<Asked>,
+    // Where traces and copies lie meanwhile.
+    folder: PathBuf,
+    ended: Option<i32>,
+}
+
+impl Program {
+    fn of(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
+        let refuse = |why: String| Err(Failure::Usage(format!("the command cannot be run again: {why}")));
+        let about = &manifest.about;
+        if about.command.is_empty() || about.asked.is_empty() {
+            return refuse("this trace does not tell it whole: record it by 'ringfence trace'".to_owned());
+        }
+        let appeared = about.asked.iter().find(|asked| !asked.existed && asked.path.exists());
+        if let Some(Asked { path, .. }) = appeared {
+            let path = path.display();
+            return refuse(format!("{path} was not there when it was recorded, and is now: move it away"));
+        }
+        let gone = about.asked.iter().find(|asked| asked.existed && !asked.path.exists());
+        if let Some(Asked { path, .. }) = gone {
+            return refuse(format!("{} is there no more", path.display()));
+        }
+        let ended = match manifest.ended {
+            Some(Ended::Exited(code)) => Some(code),
+            Some(Ended::Signal(_) | Ended::Stopped(_)) | None => {
+                return refuse("it did not end by itself when it was recorded".to_owned());
+            }
+        };
+        let folder = folder.join("check");
+        // What was left behind where this was killed.
+        let _ = fs::remove_dir_all(&folder);
+        let made = fs::create_dir(&folder).and_then(|()| fs::canonicalize(&folder));
+        let folder = made.map_err(|error| {
+            Failure::Usage(format!("{}: no place for copies of the files: {error}", folder.display()))
+        })?;
+        let again = Again {
+            command: about.command.iter().map(OsString::from).collect(),
+            directory: about.directory.clone(),
+            files: about.asked.iter().filter(|asked| asked.existed).map(|asked| asked.path.clone()).collect(),
+            copies: folder.join("copies"),
+            environment: Vec::new(),
+        };
+        Ok(Self { again, asked: about.asked.clone(), folder, ended })
+    }
+
+    // What has it execute each change, or why nothing has: what it executes then is recorded.
+    fn follows(&mut self, changes: &[Change]) -> Result<Vec<Result<Variables, String>>, Failure> {
+        let as_it_is = self.executed(&[])?;
+        if as_it_is.flushes() == 0 && !changes.is_empty() {
+            let what = "the command flushes nothing now: give it the environment in which it was recorded, such as PMEM_IS_PMEM_FORCE=1";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let mut all = Vec::new();
+        for change in changes {
+            let variables = variables(*change);
+            if variables.is_empty() {
+                let why = match change {
+                    Change::Needed => "no variable leaves out what is needless",
+                    _ => "no variable of PMDK asks for it",
+                };
+                all.push(Err(why.to_owned()));
+                continue;
+            }
+            let executed = self.executed(variables)?;
+            let other = match change {
+                Change::By(flush) => executed.flushes() - executed.flushes_by(*flush),
+                _ => executed.flushes(),
+            };
+            let few = (as_it_is.flushes() as f64 * STRAYS) as u64;
+            let is_flushed = *change == Change::NoFlush || executed.flushes() > few;
+            all.push(match other <= few && is_flushed {
+                true => Ok(variables),
+                false => {
+                    Err(format!("the program does not follow {}: {other} flushes go on", text(variables)))
+                }
+            });
+        }
+        Ok(all)
+    }
+
+    // What it executes with these variables.
+    fn executed(&self, variables: Variables) -> Result<Executed, Failure> {
+        let out = self.folder.join("trace");
+        let this = std::env::current_exe().map_err(|error| Failure::Failed(error.to_string()))?;
+        let mut recorder = Command::new(this);
+        recorder.arg("trace").arg("--out").arg(&out);
+        for asked in &self.asked {
+            recorder.arg("--file").arg(&asked.path);
+        }
+        recorder.arg("--").args(&self.again.command).envs(variables.iter().copied());
+        recorder.current_dir(self.again.directory.as_deref().unwrap_or(Path::new(".")));
+        let recorded = recorder.stdin(Stdio::null()).stdout(Stdio::null()).output();
+        let recorded = recorded.map_err(|error| Failure::Failed(format!("the recorder: {error}")))?;
+        self.tidy();
+        if recorded.status.code() != self.ended {
+            let said = String::from_utf8_lossy(&recorded.stderr);
+            let said = said.lines().last().unwrap_or_default().to_owned();
+            let what = format!("with '{}' the command ends otherwise: {said}", text(variables));
+            return Err(Failure::Failed(what));
+        }
+        let run = Reader::open(&out).and_then(|trace| dynamic::of(&trace));
+        let _ = fs::remove_dir_all(&out);
+        Ok(run.map_err(|error| Failure::Failed(error.to_string()))?.total)
+    }
+
+    // Runs it as it is and with each of these, in turn, and gives the processor time of each run.
+    fn runs(
+        &mut self,
+        ways: &[Variables],
+        time: Duration,
+        mut tell: impl FnMut(f64),
+    ) -> Result<Vec<Vec<(u32, Window)>>, Failure> {
+        let none: Variables = &[];
+        let ways: Vec<Variables> = std::iter::once(none).chain(ways.iter().copied()).collect();
+        let mut times = vec![Vec::new(); ways.len()];
+        let start = Instant::now();
+        for round in 0..MOST_RUNS {
+            let spent = start.elapsed();
+            if round >= FEWEST_RUNS && spent + spent / round > time {
+                break;
+            }
+            for turn in 0..ways.len() {
+                let way = (turn + round as usize) % ways.len();
+                let variables = ways[way].iter().map(|(name, value)| (name.to_string(), value.to_string()));
+                self.again.environment = variables.collect();
+                let ran = self.again.run();
+                self.tidy();
+                let ran = ran.map_err(|error| Failure::Usage(error.to_string()))?;
+                if ran.status.code() != self.ended {
+                    let what = match ran.status.signal() {
+                        Some(2) => "interrupted".to_owned(),
+                        _ => format!("with '{}' the command ends otherwise: {}", text(ways[way]), ran.status),
+                    };
+                    return Err(Failure::Failed(what));
+                }
+                times[way].push((round, Window { units: 1.0, ns: ran.cpu.as_nanos() as f64 }));
+            }
+            tell((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
+        }
+        Ok(times)
+    }
+
+    // What the command has made anew goes, so that it finds things as before.
+    fn tidy(&self) {
+        for Asked { path, .. } in self.asked.iter().filter(|asked| !asked.existed) {
+            let _ = match fs::symlink_metadata(path) {
+                Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+                Ok(_) => fs::remove_file(path),
+                Err(_) => Ok(()),
+            };
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_told_as_a_shell_takes_them() {
+        assert_eq!(text(variables(Change::By(Flush::Clflush))), "PMEM_NO_CLWB=1 PMEM_NO_CLFLUSHOPT=1");
+        assert_eq!(text(variables(Change::By(Flush::Clwb))), "");
+        assert_eq!(text(variables(Change::Needed)), "");
+    }
+}
