@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     (
         "ringfence",
         &[
@@ -40,7 +40,8 @@ const ARROWS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("json", &["report", "studies", "analysis", "dataset", "experiment", "machine", "resctrl", "trace"]),
-    ("report", &["studies", "analysis", "experiment", "machine", "resctrl", "sysfs", "trace"]),
+    ("report", &["text", "studies", "analysis", "experiment", "machine", "resctrl", "sysfs", "trace"]),
+    ("text", &["analysis"]),
     (
         "studies",
         &[

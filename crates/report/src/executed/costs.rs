@@ -3,7 +3,6 @@
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
 
-use super::many;
 use crate::numbers;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
@@ -138,4 +137,8 @@ fn time(cost: &Cost) -> String {
 // Bounds of differences can be below 0.
 pub(crate) fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
+}
+
+fn many(number: u64, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{} {many}", numbers::count(number)) }
 }

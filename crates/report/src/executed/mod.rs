@@ -262,10 +262,6 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
     run.findings.len() > most
 }
 
-fn many(number: u64, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
-}
-
 fn sizes(out: &mut String, run: &Run, style: &Style) {
     if run.sizes.is_empty() {
         return;

@@ -8,11 +8,11 @@ use clap::Args as ClapArgs;
 /// `census`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Nothing is run: what stands in the code is counted; of a trace, what was executed.
+Nothing is run, but with --check: code is counted; of a trace, what was executed.
   ringfence census ./my-program
   ringfence census --diff old/libstore.so new/libstore.so")]
 #[command(after_long_help = "\
-Nothing is run. The counts say what stands in the code, not what is executed; those of a trace say what a program \
+Nothing is run, but with --check. The counts say what stands in the code, not what is executed; those of a trace say what a program \
 executed while it was recorded, where, and what of it was needless or missing. 'nt store' counts non-temporal stores \
 (movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
 prefix and xchg with memory, which are full fences, too.
@@ -38,7 +38,7 @@ pub struct Census {
     /// Of a trace: what it would cost by a survey's costs
     #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
     pub costs: Option<PathBuf>,
-    /// Of a trace: run its command again with other instructions
+    /// Of a trace: run its command with other instructions
     ///
     /// What they would change is predicted by playing the trace's stores, flushes and fences back on this machine, and
     /// measured by running the command on copies of its files: with clflushopt, clflush and no flush, as PMDK's variables
@@ -46,12 +46,14 @@ pub struct Census {
     #[arg(long, conflicts_with = "diff")]
     pub check: bool,
     /// How long --check may take, about
-    #[arg(long, value_name = "TIME", requires = "check", default_value = "30s")]
-    pub time: String,
+    ///
+    /// 30s unless it is given.
+    #[arg(long, value_name = "TIME", requires = "check")]
+    pub time: Option<String>,
     /// Do not show how --check comes along
     #[arg(long, requires = "check")]
     pub quiet: bool,
-    /// Of a trace: write it as an HTML page to this file as well
+    /// Of a trace: write an HTML page to this file as well
     #[arg(long, value_name = "FILE", conflicts_with = "diff")]
     pub html: Option<PathBuf>,
     /// List every function, and every place of a trace

@@ -55,7 +55,7 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         let what = format!("{} is a trace: name it alone", trace.display());
         return Err(Failure::Usage(what));
     }
-    let time: Span = parsed("time", &asked.time)?;
+    let time: Span = parsed("time", asked.time.as_deref().unwrap_or("30s"))?;
     let damaged = |error: RecordingError| Failure::Usage(error.to_string());
     let reader = Reader::open(trace).map_err(damaged)?;
     let run = dynamic::of(&reader).map_err(damaged)?;

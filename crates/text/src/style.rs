@@ -16,7 +16,7 @@ pub struct Style {
 
 /// What a stretch of text means to the eye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paint {
+pub enum Paint {
     /// A heading.
     Strong,
     /// Of secondary interest.
@@ -30,10 +30,11 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    pub(crate) const ALL: [Paint; 5] = [Paint::Strong, Paint::Faint, Paint::Bad, Paint::Caution, Paint::Good];
+    /// All of them.
+    pub const ALL: [Paint; 5] = [Paint::Strong, Paint::Faint, Paint::Bad, Paint::Caution, Paint::Good];
 
     /// The escape sequence that begins it; [`Paint::END`] ends each.
-    pub(crate) fn begin(self) -> &'static str {
+    pub fn begin(self) -> &'static str {
         match self {
             Paint::Strong => "\x1b[1m",
             Paint::Faint => "\x1b[2m",
@@ -43,7 +44,8 @@ impl Paint {
         }
     }
 
-    pub(crate) const END: &'static str = "\x1b[0m";
+    /// The escape sequence that ends it.
+    pub const END: &'static str = "\x1b[0m";
 }
 
 impl Style {
@@ -53,11 +55,12 @@ impl Style {
     }
 
     /// The width in use.
-    pub(crate) fn columns(&self) -> usize {
+    pub fn columns(&self) -> usize {
         self.width.max(NARROWEST)
     }
 
-    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+    /// A text so painted, where colours are wanted.
+    pub fn paint(&self, paint: Paint, text: &str) -> String {
         if self.color && !text.is_empty() {
             format!("{}{text}{}", paint.begin(), Paint::END)
         } else {
@@ -65,11 +68,13 @@ impl Style {
         }
     }
 
-    pub(crate) fn rule(&self) -> char {
+    /// What lines between rows are made of.
+    pub fn rule(&self) -> char {
         if self.unicode { '─' } else { '-' }
     }
 
-    pub(crate) fn ellipsis(&self) -> &'static str {
+    /// What stands for text that is left out.
+    pub fn ellipsis(&self) -> &'static str {
         if self.unicode { "…" } else { "..." }
     }
 }

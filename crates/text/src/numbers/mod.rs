@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::{Difference, Estimate, Interval};
 
-pub(crate) use unbroken::{NO_BREAK, unbroken};
+pub use unbroken::{NO_BREAK, unbroken};
 
 use digits::{decimals, number, rounded, scientific, signed};
 

@@ -7,10 +7,10 @@ const UNITS: [&str; 18] = [
 ];
 
 /// A space at which no line may end.
-pub(crate) const NO_BREAK: char = '\u{a0}';
+pub const NO_BREAK: char = '\u{a0}';
 
 /// The same text with spaces at which no line may end, wherever a figure has spaces.
-pub(crate) fn unbroken(text: &str) -> String {
+pub fn unbroken(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut before = ' ';
     for (at, c) in text.char_indices() {

@@ -19,7 +19,7 @@ const END_MARK: char = '\u{206f}';
 
 /// A column's head and manners.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub struct Column {
     head: String,
     right: bool,
     /// The narrowest it may be wrapped to; never wrapped without.
@@ -28,34 +28,36 @@ pub(crate) struct Column {
 
 impl Column {
     /// Left-aligned, in one piece.
-    pub(crate) fn left(head: impl Into<String>) -> Self {
+    pub fn left(head: impl Into<String>) -> Self {
         Self { head: clean(&head.into()), right: false, narrowest: None }
     }
 
     /// Right-aligned, in one piece.
-    pub(crate) fn right(head: impl Into<String>) -> Self {
+    pub fn right(head: impl Into<String>) -> Self {
         Self { right: true, ..Self::left(head) }
     }
 
     /// Left-aligned, wrapped to no less than `narrowest` columns.
-    pub(crate) fn text(head: impl Into<String>, narrowest: usize) -> Self {
+    pub fn text(head: impl Into<String>, narrowest: usize) -> Self {
         Self { narrowest: Some(narrowest), ..Self::left(head) }
     }
 }
 
 /// A cell's text and how it is painted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     paint: Option<Paint>,
 }
 
 impl Cell {
-    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+    /// A text, made harmless.
+    pub fn new(text: impl AsRef<str>) -> Self {
         Self { text: clean(text.as_ref()), paint: None }
     }
 
-    pub(crate) fn painted(text: impl AsRef<str>, paint: Paint) -> Self {
+    /// The same, painted.
+    pub fn painted(text: impl AsRef<str>, paint: Paint) -> Self {
         Self { paint: Some(paint), ..Self::new(text) }
     }
 
@@ -76,24 +78,25 @@ impl Cell {
 
 /// A table in the making.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: Vec<Column>) -> Self {
+    /// A table without rows.
+    pub fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
     /// Adds a row; cells that are missing at its end are empty.
-    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+    pub fn row(&mut self, cells: Vec<Cell>) {
         debug_assert!(cells.len() <= self.columns.len());
         self.rows.push(cells);
     }
 
     /// Whether it can be shown in this width without breaking what must stay in one piece.
-    pub(crate) fn fits(&self, style: &Style) -> bool {
+    pub fn fits(&self, style: &Style) -> bool {
         let least = |index: usize| {
             let natural = self.natural(index);
             self.columns[index].narrowest.map_or(natural, |narrowest| narrowest.min(natural))
@@ -103,7 +106,7 @@ impl Table {
     }
 
     /// The table as lines. Where it does not fit, everything may be wrapped.
-    pub(crate) fn render(&self, style: &Style) -> String {
+    pub fn render(&self, style: &Style) -> String {
         let fits = self.fits(style);
         let rule = style.rule();
         let mut grid = Grid::new();

@@ -8,7 +8,7 @@ use crate::style::{Paint, Style};
 
 /// A text from outside, made harmless to a terminal and to [`crate::table`]: one line, without
 /// control characters and without characters that take no column but may change others.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => ' ',
         // Bidirectional overrides and the format characters that the table uses as marks.
@@ -20,12 +20,12 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// Columns that a text takes.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
 /// A text cut to `columns`, with an ellipsis where something was cut off.
-pub(crate) fn ellipsize(text: &str, columns: usize, style: &Style) -> String {
+pub fn ellipsize(text: &str, columns: usize, style: &Style) -> String {
     if width(text) <= columns {
         return text.to_string();
     }
@@ -44,7 +44,7 @@ pub(crate) fn ellipsize(text: &str, columns: usize, style: &Style) -> String {
 
 /// Appends `head` and `text` to `out`, wrapped, with every line but the first indented by the
 /// width of `head`. The head is painted, the text is not.
-pub(crate) fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: &str, style: &Style) {
+pub fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: &str, style: &Style) {
     let indent = " ".repeat(width(head));
     let lines = wrap(text, &indent, style);
     for (index, line) in lines.iter().enumerate() {
@@ -66,7 +66,7 @@ pub(crate) fn hanging(out: &mut String, head: &str, paint: Option<Paint>, text: 
 
 /// Appends a paragraph, every line indented by `indent` spaces and those after the first by two
 /// more.
-pub(crate) fn paragraph(out: &mut String, indent: usize, text: &str, style: &Style) {
+pub fn paragraph(out: &mut String, indent: usize, text: &str, style: &Style) {
     let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
     for line in lines(text, options(style).initial_indent(&first).subsequent_indent(&rest)) {
         out.push_str(&line);
@@ -76,14 +76,14 @@ pub(crate) fn paragraph(out: &mut String, indent: usize, text: &str, style: &Sty
 
 /// Appends a command to be pasted into a shell, on a line of its own however long: broken in two it would
 /// be two commands.
-pub(crate) fn command(out: &mut String, indent: usize, command: &str) {
+pub fn command(out: &mut String, indent: usize, command: &str) {
     out.push_str(&" ".repeat(indent));
     out.push_str(&clean(command));
     out.push('\n');
 }
 
 /// Appends a painted heading line.
-pub(crate) fn heading(out: &mut String, text: &str, style: &Style) {
+pub fn heading(out: &mut String, text: &str, style: &Style) {
     for line in lines(text, options(style)) {
         out.push_str(&style.paint(Paint::Strong, &line));
         out.push('\n');
@@ -91,7 +91,7 @@ pub(crate) fn heading(out: &mut String, text: &str, style: &Style) {
 }
 
 /// Appends a paragraph of secondary interest.
-pub(crate) fn faint(out: &mut String, text: &str, style: &Style) {
+pub fn faint(out: &mut String, text: &str, style: &Style) {
     for line in lines(text, options(style)) {
         out.push_str(&style.paint(Paint::Faint, &line));
         out.push('\n');
@@ -99,7 +99,7 @@ pub(crate) fn faint(out: &mut String, text: &str, style: &Style) {
 }
 
 /// Appends items side by side in columns of equal width.
-pub(crate) fn grid(out: &mut String, indent: usize, items: &[String], style: &Style) {
+pub fn grid(out: &mut String, indent: usize, items: &[String], style: &Style) {
     const GAP: usize = 3;
     let room = style.columns().saturating_sub(indent);
     let items: Vec<String> = items.iter().map(|item| ellipsize(item, room, style)).collect();
@@ -117,12 +117,12 @@ pub(crate) fn grid(out: &mut String, indent: usize, items: &[String], style: &St
 }
 
 /// `1 core`, `2 cores`.
-pub(crate) fn plural(n: usize, noun: &str) -> String {
+pub fn plural(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// `a, b or c`.
-pub(crate) fn listed<T: AsRef<str>>(names: &[T], last: &str) -> String {
+pub fn listed<T: AsRef<str>>(names: &[T], last: &str) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names[..] {
         [] => String::new(),
@@ -132,7 +132,7 @@ pub(crate) fn listed<T: AsRef<str>>(names: &[T], last: &str) -> String {
 }
 
 /// With a capital at its start.
-pub(crate) fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
