@@ -4,11 +4,11 @@ use crate::entry::safe_copy;
 use crate::layout::{Head, ask, kind, register};
 use crate::questions::{ask, give_up};
 use crate::ring::{block, lock, push, unlock};
-use crate::signals::{Info, OURS, bit, install, mask_of, on_signal, registers_of};
+use crate::signals::{Info, OURS, bit, install, interruptible, mask_of, on_signal, registers_of};
 use crate::state::state;
 use crate::stubs::alias;
 use crate::sys::{self, Action};
-use crate::{layout, mappings, threads};
+use crate::{layout, mappings, threads, written};
 
 /// SIGSYS.
 pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
@@ -40,7 +40,14 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
             sys::error(sys::ENOSYS)
         }
         sys::ARCH_PRCTL => give_up(layout::stop::CALL, number, 0),
-        _ => other(number, a),
+        sys::OPEN | sys::OPENAT | sys::OPENAT2 | sys::CREAT => open(number, a, frame),
+        sys::DUP | sys::DUP2 | sys::DUP3 | sys::FCNTL => {
+            let result = sys::call(number, a);
+            written::opened(result, false);
+            result
+        }
+        sys::TRUNCATE => truncate(a),
+        _ => other(number, a, frame),
     };
     registers.set(register::RAX, result);
 }
@@ -54,6 +61,32 @@ fn execute(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let result = sys::call(number, a);
     crate::signals::set_mask(own);
     ask(ask::NOT_EXEC, [0; 6]);
+    result
+}
+
+fn open(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    const EMPTIED: u64 = 0o1000;
+    let flags = match number {
+        sys::OPEN => a[1],
+        sys::OPENAT => a[2],
+        sys::OPENAT2 => read::<u64>(a[2]).unwrap_or(0),
+        _ => EMPTIED,
+    };
+    // Whatever its kind, it may wait for somebody at the other end.
+    let result = interruptible(number, a.map(place), frame);
+    written::opened(result, flags & EMPTIED != 0);
+    result
+}
+
+fn truncate(a: [u64; 6]) -> u64 {
+    let path = place(a[0]);
+    let file = written::file_at(path);
+    let result = sys::call2(sys::TRUNCATE, path, a[1]);
+    if let Some(file) = file
+        && !sys::is_error(result)
+    {
+        written::resized(file, a[1]);
+    }
     result
 }
 
@@ -184,19 +217,37 @@ const fn output(number: u64) -> Option<usize> {
 }
 
 // A call with arguments that point into a file, or that writes to one.
-fn other(number: u64, mut a: [u64; 6]) -> u64 {
+fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     match number {
-        sys::WRITE | sys::PWRITE | sys::FTRUNCATE | sys::FALLOCATE => return to_file(number, a),
-        sys::READV | sys::WRITEV | sys::PREADV | sys::PWRITEV | sys::PREADV2 | sys::PWRITEV2 => {
-            return vectors(number, a);
-        }
-        sys::SENDMSG | sys::RECVMSG => return messages(number, a),
+        sys::READV | sys::PREADV | sys::PREADV2 => return vectors(number, a, frame),
+        sys::SENDMSG | sys::RECVMSG => return messages(number, a, frame),
         _ => {}
     }
-    let program = a;
-    a = program.map(place);
+    let file = crate::filter::written(number, a).and_then(written::file);
+    let result = match number {
+        sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => vectors(number, a, frame),
+        _ => pointing(number, a, frame),
+    };
+    if let Some(file) = file
+        && !sys::is_error(result)
+    {
+        // What it points to is where the next one writes.
+        let has_offset = matches!(number, sys::SPLICE | sys::COPY_FILE_RANGE) && a[3] != 0;
+        let out = if has_offset { read::<u64>(a[3]) } else { None };
+        let mut real = a;
+        if matches!(number, sys::WRITE | sys::PWRITE) {
+            real[1] = place(a[1]);
+        }
+        written::wrote(number, real, file, out, result);
+    }
+    result
+}
+
+// A call with arguments that may point into a file.
+fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
+    let a = program.map(place);
     if let Some(at) = output(number) {
-        let result = sys::call(number, a);
+        let result = interruptible(number, a, frame);
         if !sys::is_error(result) {
             stored(program[at], result);
         }
@@ -216,7 +267,7 @@ fn other(number: u64, mut a: [u64; 6]) -> u64 {
         }
     }
     unlock();
-    let result = sys::call(number, a);
+    let result = interruptible(number, a, frame);
     for at in 0..6 {
         let mut byte = 0;
         while byte < lengths[at] {
@@ -246,54 +297,6 @@ fn stored(start: u64, length: u64) {
         at += size;
     }
     unlock();
-}
-
-// Writes to a descriptor that was mapped once.
-fn to_file(number: u64, a: [u64; 6]) -> u64 {
-    let [descriptor, buffer, _, position, ..] = a;
-    const LSEEK: u64 = 8;
-    const CURRENT: u64 = 1;
-    let mut real = a;
-    if matches!(number, sys::WRITE | sys::PWRITE) {
-        real[1] = place(buffer);
-    }
-    let [file, ..] = ask(ask::FILE, [descriptor, 0, 0, 0, 0, 0]);
-    let result = sys::call(number, real);
-    if file == 0 || sys::is_error(result) {
-        return result;
-    }
-    let head = Head { file: (file - 1) as u8, ..Head::of(kind::WRITE, 0) };
-    lock(block());
-    match number {
-        sys::WRITE => {
-            let end = sys::call3(LSEEK, descriptor, 0, CURRENT);
-            let head = Head { offset: end.wrapping_sub(result), size: result, ..head };
-            push(block(), &head, real[1] as *const u8);
-        }
-        sys::PWRITE => push(block(), &Head { offset: position, size: result, ..head }, real[1] as *const u8),
-        sys::FTRUNCATE => {
-            push(block(), &Head { kind: kind::TRUNCATE, size: buffer, ..head }, core::ptr::null());
-        }
-        _ => {
-            // Whatever else makes holes or zeros of what was there.
-            const KEEP_SIZE: u64 = 1;
-            if buffer & !KEEP_SIZE != 0 {
-                give_up(layout::stop::CALL, number, buffer);
-            }
-            let size = size_of_file(descriptor);
-            push(block(), &Head { kind: kind::TRUNCATE, size, ..head }, core::ptr::null());
-        }
-    }
-    unlock();
-    result
-}
-
-fn size_of_file(descriptor: u64) -> u64 {
-    const FSTAT: u64 = 5;
-    // `struct stat`: the size is the seventh word.
-    let mut about = [0u64; 18];
-    sys::call2(FSTAT, descriptor, about.as_mut_ptr() as u64);
-    about[6]
 }
 
 const MOST_BUFFERS: usize = 64;
@@ -329,12 +332,12 @@ fn scattered(list: u64, mut left: u64) {
     }
 }
 
-fn vectors(number: u64, a: [u64; 6]) -> u64 {
+fn vectors(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let [_, list, count, ..] = a;
     let mut real = a;
     let buffers = translated(number, list, count);
     real[1] = buffers.as_ref().map_or_else(|| place(list), |buffers| buffers.as_ptr() as u64);
-    let result = sys::call(number, real);
+    let result = interruptible(number, real, frame);
     let reads = matches!(number, sys::READV | sys::PREADV | sys::PREADV2);
     if buffers.is_some() && reads && !sys::is_error(result) {
         scattered(list, result);
@@ -342,16 +345,18 @@ fn vectors(number: u64, a: [u64; 6]) -> u64 {
     result
 }
 
-fn messages(number: u64, a: [u64; 6]) -> u64 {
+fn messages(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let mut real = a;
     real[1] = place(a[1]);
     // `struct msghdr`: the list and its length are its third and fourth fields.
-    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return sys::call(number, real) };
+    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return interruptible(number, real, frame) };
     let (list, count) = (message[2], message[3]);
-    let Some(buffers) = translated(number, list, count) else { return sys::call(number, real) };
+    let Some(buffers) = translated(number, list, count) else {
+        return interruptible(number, real, frame);
+    };
     message[2] = buffers.as_ptr() as u64;
     real[1] = message.as_ptr() as u64;
-    let result = sys::call(number, real);
+    let result = interruptible(number, real, frame);
     if number == sys::RECVMSG && !sys::is_error(result) {
         message[2] = list;
         put(a[1], message);

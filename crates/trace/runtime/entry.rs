@@ -128,6 +128,42 @@ global_asm!(
     "unreadable:",
     "xor eax, eax",
     "ret",
+    // Makes the system call rdi with the arguments at rsi, with the mask of signals at rdx meanwhile; rcx is where the
+    // mask of before goes. Between the two labels nothing is half done: a handler may run there.
+    ".global interruptible",
+    "interruptible:",
+    "push rbx", "push rbp", "push r12", "push r13",
+    "mov rbx, rdi",
+    "mov rbp, rsi",
+    "mov r12, rcx",
+    "mov edi, 2",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10d, 8",
+    "mov eax, 14",
+    "syscall",
+    ".global interruptible_begin",
+    "interruptible_begin:",
+    "mov rdi, [rbp]",
+    "mov rsi, [rbp + 8]",
+    "mov rdx, [rbp + 16]",
+    "mov r10, [rbp + 24]",
+    "mov r8, [rbp + 32]",
+    "mov r9, [rbp + 40]",
+    "mov rax, rbx",
+    "syscall",
+    ".global interruptible_end",
+    "interruptible_end:",
+    "mov r13, rax",
+    "mov edi, 2",
+    "mov rsi, r12",
+    "xor edx, edx",
+    "mov r10d, 8",
+    "mov eax, 14",
+    "syscall",
+    "mov rax, r13",
+    "pop r13", "pop r12", "pop rbp", "pop rbx",
+    "ret",
     // Ends a thread whose stacks lie at rdi, of rsi bytes.
     ".global end_thread",
     "end_thread:",
@@ -167,5 +203,8 @@ unsafe extern "C" {
     pub fn unreadable();
     pub fn restorer();
     pub fn clone_thread(flags: u64, stack: u64, parent: u64, child: u64, block: u64, number: u64) -> u64;
+    pub fn interruptible(number: u64, arguments: *const u64, mask: *const u64, before: *mut u64) -> u64;
+    pub fn interruptible_begin();
+    pub fn interruptible_end();
     pub fn end_thread(stack: u64, size: u64, status: u64) -> !;
 }

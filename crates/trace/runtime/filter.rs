@@ -1,6 +1,6 @@
 //! Which system calls come to us: a few always, others where an argument points into a recorded file.
 
-use crate::layout::RUNTIME;
+use crate::layout::{OPENED_BY_RECORDER, RUNTIME};
 use crate::sys;
 
 #[repr(C)]
@@ -31,6 +31,9 @@ const fn high(argument: u32) -> u32 {
     low(argument) + 4
 }
 
+// Steps of a trap.
+const TRAP_STEPS: u8 = 4;
+
 struct Program {
     steps: [Step; 256],
     count: usize,
@@ -44,6 +47,17 @@ impl Program {
     const fn add(&mut self, code: u16, value: u32, yes: u8, no: u8) {
         self.steps[self.count] = Step { code, yes, no, value };
         self.count += 1;
+    }
+
+    // Begins what is done for one call: `steps`, and then a trap.
+    const fn of(&mut self, number: u64, steps: u8) {
+        self.add(EQUAL, number as u32, 0, steps + TRAP_STEPS);
+    }
+
+    // Ends it: such calls come to us, but for our own.
+    const fn trap(&mut self) {
+        self.allow_ours();
+        self.add(RETURN, TRAP, 0, 0);
     }
 
     // Our own calls are let through.
@@ -66,9 +80,8 @@ impl Program {
     }
 }
 
-// Calls that change mappings, signals, threads and programs.
-const ALWAYS: [u64; 20] = [
-    sys::MMAP,
+// Calls that change mappings, signals, threads and programs, and that give descriptors.
+const ALWAYS: [u64; 24] = [
     sys::MPROTECT,
     sys::MUNMAP,
     sys::RT_SIGACTION,
@@ -87,7 +100,12 @@ const ALWAYS: [u64; 20] = [
     sys::IO_URING_SETUP,
     sys::CLONE3,
     sys::PKEY_MPROTECT,
-    sys::ARCH_PRCTL,
+    sys::DUP,
+    sys::DUP2,
+    sys::DUP3,
+    sys::CREAT,
+    sys::TRUNCATE,
+    sys::OPENAT2,
 ];
 
 // Calls with lists of buffers.
@@ -102,33 +120,74 @@ const LISTS: [u64; 8] = [
     sys::RECVMSG,
 ];
 
+// Calls that write to a descriptor: which argument that is.
+const TO_DESCRIPTOR: [(u64, u32); 10] = [
+    (sys::WRITE, 0),
+    (sys::PWRITE, 0),
+    (sys::WRITEV, 0),
+    (sys::PWRITEV, 0),
+    (sys::PWRITEV2, 0),
+    (sys::SENDFILE, 0),
+    (sys::FTRUNCATE, 0),
+    (sys::FALLOCATE, 0),
+    (sys::SPLICE, 2),
+    (sys::COPY_FILE_RANGE, 2),
+];
+
+/// The descriptor that a call writes to.
+pub fn written(number: u64, a: [u64; 6]) -> Option<u64> {
+    let (_, argument) = TO_DESCRIPTOR.iter().find(|(one, _)| *one == number)?;
+    a.get(*argument as usize).copied()
+}
+
 /// The filter that every process has; children and what they execute keep it.
 pub fn install_first() -> u64 {
     const SET_GS: u32 = 0x1001;
+    const F_DUPFD: u32 = 0;
+    const F_DUPFD_CLOEXEC: u32 = 1030;
+    // `O_WRONLY`, `O_RDWR`, `O_TRUNC`.
+    const TO_WRITE: u32 = 0o1003;
     let mut program = Program::new();
     program.add(LOAD, NUMBER, 0, 0);
-    let count = ALWAYS.len();
-    for (at, number) in ALWAYS.into_iter().enumerate() {
-        program.add(EQUAL, number as u32, (count - at) as u8, 0);
+    for number in ALWAYS {
+        program.of(number, 0);
+        program.trap();
     }
-    program.add(RETURN, ALLOW, 0, 0);
     // Another program's start maps our memory before our code is there.
-    program.add(EQUAL, sys::MMAP as u32, 0, 4);
+    program.of(sys::MMAP, 4);
     program.add(LOAD, high(0), 0, 0);
     program.add(AND, 0xffff_ff00, 0, 0);
-    program.add(EQUAL, (RUNTIME >> 32) as u32, 0, 5);
+    program.add(EQUAL, (RUNTIME >> 32) as u32, 0, 1);
     program.add(RETURN, ALLOW, 0, 0);
-    program.add(EQUAL, sys::ARCH_PRCTL as u32, 0, 3);
+    program.trap();
+    program.of(sys::ARCH_PRCTL, 3);
     program.add(LOAD, low(0), 0, 0);
     program.add(EQUAL, SET_GS, 1, 0);
     program.add(RETURN, ALLOW, 0, 0);
-    program.allow_ours();
-    program.add(RETURN, TRAP, 0, 0);
+    program.trap();
+    program.of(sys::FCNTL, 4);
+    program.add(LOAD, low(1), 0, 0);
+    program.add(EQUAL, F_DUPFD, 2, 0);
+    program.add(EQUAL, F_DUPFD_CLOEXEC, 1, 0);
+    program.add(RETURN, ALLOW, 0, 0);
+    program.trap();
+    for (number, flags) in [(sys::OPEN, 1), (sys::OPENAT, 2)] {
+        program.of(number, 6);
+        // The recorder opens files in a process that is about to begin.
+        program.add(LOAD, low(5), 0, 0);
+        program.add(EQUAL, OPENED_BY_RECORDER as u32, 3, 0);
+        program.add(LOAD, low(flags), 0, 0);
+        program.add(AND, TO_WRITE, 0, 0);
+        program.add(EQUAL, 0, 0, 1);
+        program.add(RETURN, ALLOW, 0, 0);
+        program.trap();
+    }
+    program.add(RETURN, ALLOW, 0, 0);
     program.install()
 }
 
-/// A filter for what points to a mapping, or writes to the descriptor that was mapped.
-pub fn install_for(start: u64, end: u64, descriptor: u64) -> u64 {
+/// A filter for what points to a mapping.
+pub fn install_for(start: u64, end: u64) -> u64 {
     let mut program = Program::new();
     let (first, last) = ((start >> 32) as u32, ((end - 1) >> 32) as u32);
     program.allow_ours();
@@ -145,17 +204,32 @@ pub fn install_for(start: u64, end: u64, descriptor: u64) -> u64 {
         }
         program.add(RETURN, TRAP, 0, 0);
     }
+    program.add(RETURN, ALLOW, 0, 0);
+    program.install()
+}
+
+/// A filter for calls with lists, any of which may point to a mapping.
+pub fn install_for_lists() -> u64 {
+    let mut program = Program::new();
     program.add(LOAD, NUMBER, 0, 0);
     for number in LISTS {
-        program.add(EQUAL, number as u32, 0, 1);
-        program.add(RETURN, TRAP, 0, 0);
+        program.of(number, 0);
+        program.trap();
     }
-    for number in [sys::WRITE, sys::PWRITE, sys::FTRUNCATE, sys::FALLOCATE] {
-        program.add(EQUAL, number as u32, 0, 4);
-        program.add(LOAD, low(0), 0, 0);
-        program.add(EQUAL, descriptor as u32, 0, 1);
-        program.add(RETURN, TRAP, 0, 0);
-        program.add(LOAD, NUMBER, 0, 0);
+    program.add(RETURN, ALLOW, 0, 0);
+    program.install()
+}
+
+/// A filter for what writes to a descriptor.
+pub fn install_for_descriptor(descriptor: u64) -> u64 {
+    let mut program = Program::new();
+    program.add(LOAD, NUMBER, 0, 0);
+    for (number, argument) in TO_DESCRIPTOR {
+        program.of(number, 3);
+        program.add(LOAD, low(argument), 0, 0);
+        program.add(EQUAL, descriptor as u32, 1, 0);
+        program.add(RETURN, ALLOW, 0, 0);
+        program.trap();
     }
     program.add(RETURN, ALLOW, 0, 0);
     program.install()

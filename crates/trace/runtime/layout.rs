@@ -9,6 +9,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const RUNTIME: u64 = 0x2f00_0000_0000;
 /// The first byte behind what may be ours.
 pub const OURS_END: u64 = 0x3000_0000_0000;
+/// The sixth argument of `open` where the recorder has a process call it. The call has two; a program that leaves this
+/// in the register has a descriptor that is not watched.
+pub const OPENED_BY_RECORDER: u64 = 0x5269_6e67;
 /// Where [`Shared`] lies, with the ring behind it.
 pub const SHARED: u64 = 0x2f10_0000_0000;
 /// Where the threads' blocks lie.
@@ -38,11 +41,17 @@ pub const SHARED_SIZE: u64 = 1 << 20;
 /// Bytes of the ring of events.
 pub const RING: u64 = 1 << 26;
 /// From one thread's block to the next.
-pub const BLOCK: u64 = 1 << 20;
+pub const BLOCK: u64 = 1 << 21;
 /// Threads of one recording at most, ended ones included.
 pub const MOST_THREADS: u64 = 1 << 15;
 /// Sites of one process at most.
-pub const MOST_SITES: usize = 1 << 16;
+pub const MOST_SITES: usize = 1 << 17;
+/// Where the files are mapped in a process that does not say where: little else is there, nor at the alias of it.
+pub const WINDOW: u64 = 0x0800_0000_0000;
+/// The first byte behind it.
+pub const WINDOW_END: u64 = 0x1000_0000_0000;
+/// Files of one recording at most.
+pub const MOST_FILES: usize = 255;
 /// Mappings of the files in one process at most.
 pub const MOST_REGIONS: usize = 1024;
 /// The alias of an address differs from it in this bit.
@@ -172,6 +181,10 @@ pub struct Shared {
     pub head: AtomicU64,
     /// Bytes taken out of it so far.
     pub tail: AtomicU64,
+    /// Files that are recorded so far.
+    pub files: AtomicU32,
+    /// The device and inode of each.
+    pub identities: [[AtomicU64; 2]; MOST_FILES],
     /// Bytes of a signal frame's extended state: where the parts lie (CPUID leaf 0xd), by number.
     pub state_offsets: [u32; 16],
 }
@@ -407,6 +420,8 @@ pub struct Site {
     pub bytes: [u8; 15],
 }
 
+const _: () = assert!(size_of::<Shared>() <= PASSED as usize, "they fit");
+const _: () = assert!(THREADS + MOST_THREADS * BLOCK <= TABLE, "they fit");
 const _: () = assert!(PASSED as usize + MOST_PASSED * size_of::<Site>() <= SHARED_SIZE as usize, "they fit");
 
 /// What begins an event in the ring. Its data follow, padded to 8 bytes.

@@ -25,6 +25,7 @@ mod stubs;
 mod sys;
 mod threads;
 mod vectors;
+mod written;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {

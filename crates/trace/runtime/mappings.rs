@@ -2,12 +2,12 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::layout::{Head, PASSED, SHARED, Site, ask, kind, stop};
+use crate::layout::{Head, PASSED, SHARED, Site, WINDOW, WINDOW_END, ask, kind, stop};
 use crate::questions::{ask, give_up};
 use crate::ring::{block, lock, push, shared, unlock};
 use crate::state::{Region, state};
 use crate::stubs::alias;
-use crate::{filter, sys};
+use crate::{filter, sys, written};
 
 const PAGE: u64 = 4096;
 
@@ -97,12 +97,73 @@ fn forget(start: u64, end: u64) {
     });
 }
 
+// Where a filter looks for pointers already.
+const MOST_FILTERED: usize = 128;
+static FILTERED: [[AtomicU64; 2]; MOST_FILTERED] =
+    [const { [const { AtomicU64::new(0) }; 2] }; MOST_FILTERED];
+
+// Has what points to a mapping come to us. The caller holds the lock.
+fn filter(start: u64, end: u64) {
+    let is_in = |from: u64, to: u64| from <= start && end <= to;
+    let mut free = None;
+    for one in &FILTERED {
+        let [from, to] = [one[0].load(Relaxed), one[1].load(Relaxed)];
+        if is_in(from, to) {
+            return;
+        }
+        if to == 0 {
+            free = Some(one);
+            break;
+        }
+    }
+    let (from, to) = if is_in(WINDOW, WINDOW_END) { (WINDOW, WINDOW_END) } else { (start, end) };
+    if sys::is_error(filter::install_for(from, to)) {
+        give_up(stop::SETUP, 1, 0);
+    }
+    if let Some(free) = free {
+        free[0].store(from, Relaxed);
+        free[1].store(to, Relaxed);
+    }
+}
+
+// Moves a new mapping to a place of ours, where one filter is there for all, if there is such a place.
+fn move_to_window(at: u64, length: u64) -> u64 {
+    // Large pages want addresses that are multiples of their size.
+    let align = if length >= 1 << 30 { 1 << 30 } else { 1 << 21 };
+    let mut to = WINDOW;
+    while let Some(taken) = state().regions().iter().find(|one| to < one.end && one.start < to + length) {
+        to = taken.end.next_multiple_of(align);
+    }
+    let end = to.saturating_add(length);
+    // Nothing of anybody else's may be there, nor at the alias.
+    for place in [to, alias(to)] {
+        let reserved = sys::private_memory(place, length, 0);
+        if end > WINDOW_END || reserved != place {
+            if reserved == place {
+                sys::call2(sys::MUNMAP, place, length);
+            }
+            if place != to {
+                sys::call2(sys::MUNMAP, to, length);
+            }
+            return at;
+        }
+    }
+    sys::call2(sys::MUNMAP, alias(to), length);
+    let flags = sys::MREMAP_MAYMOVE | sys::MREMAP_FIXED;
+    let moved = sys::call(sys::MREMAP, [at, length, length, flags, to, 0]);
+    if moved == to {
+        return to;
+    }
+    sys::call2(sys::MUNMAP, to, length);
+    at
+}
+
 /// `mmap`.
 pub fn map(a: [u64; 6]) -> u64 {
-    let [_, length, protection, flags, descriptor, offset] = a;
+    let [hint, length, protection, flags, descriptor, offset] = a;
     let block = block();
     lock(block);
-    let result = sys::call(sys::MMAP, a);
+    let mut result = sys::call(sys::MMAP, a);
     if !sys::is_error(result) {
         let end = result + pages(length);
         if flags & sys::MAP_FIXED != 0 {
@@ -112,9 +173,13 @@ pub fn map(a: [u64; 6]) -> u64 {
         if is_file && matches!(flags & sys::MAP_TYPE, sys::MAP_SHARED | sys::MAP_SHARED_VALIDATE) {
             let [file, ..] = ask(ask::FILE, [descriptor, result, length, offset, 0, 0]);
             if file != 0 {
+                let anywhere = sys::MAP_FIXED | sys::MAP_FIXED_NOREPLACE | sys::MAP_32BIT;
+                if hint == 0 && flags & anywhere == 0 {
+                    result = move_to_window(result, end - result);
+                }
                 let region = Region {
                     start: result,
-                    end,
+                    end: result + pages(length),
                     offset,
                     file: (file - 1) as u8,
                     protection: protection as u8,
@@ -130,6 +195,21 @@ pub fn map(a: [u64; 6]) -> u64 {
     result
 }
 
+// The first mapping of a file in this process.
+fn begin(file: u8) {
+    static BEGUN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+    let bit = 1 << (file % 64);
+    let before = BEGUN.iter().fold(0, |all, word| all | word.load(Relaxed));
+    let Some(word) = BEGUN.get(usize::from(file / 64)) else { return };
+    if word.fetch_or(bit, Relaxed) & bit != 0 {
+        return;
+    }
+    if before == 0 && sys::is_error(filter::install_for_lists()) {
+        give_up(stop::SETUP, 8, 0);
+    }
+    written::begin();
+}
+
 fn record(region: Region, descriptor: u64, flags: u64) {
     let (at, length) = (alias(region.start), region.end - region.start);
     let kind = flags & !(sys::MAP_FIXED) | sys::MAP_FIXED_NOREPLACE;
@@ -141,9 +221,8 @@ fn record(region: Region, descriptor: u64, flags: u64) {
     }
     sys::call3(sys::MPROTECT, region.start, length, reduced(protection, shared().loads != 0));
     state().add(region);
-    if sys::is_error(filter::install_for(region.start, region.end, descriptor)) {
-        give_up(stop::SETUP, 1, 0);
-    }
+    filter(region.start, region.end);
+    begin(region.file);
     event(kind::MAP, &region);
 }
 
@@ -208,9 +287,7 @@ pub fn remap(a: [u64; 6]) -> u64 {
             let new = Region { start: result, end: result + is, offset, ..region };
             state().add(new);
             event(kind::MAP, &new);
-            if sys::is_error(filter::install_for(new.start, new.end, u64::MAX)) {
-                give_up(stop::SETUP, 1, 0);
-            }
+            filter(new.start, new.end);
         } else if flags & sys::MREMAP_FIXED != 0 {
             forget(result, result + pages(new_length));
         }

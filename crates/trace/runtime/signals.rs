@@ -58,6 +58,23 @@ pub fn set_mask(mask: u64) -> u64 {
     old
 }
 
+/// Makes a system call for the program, which its signals may interrupt as ever.
+pub fn interruptible(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    let mask = *mask_of(frame) & !OURS;
+    let mut own = 0;
+    // SAFETY: the program's own call.
+    unsafe { crate::entry::interruptible(number, a.as_ptr(), &raw const mask, &raw mut own) }
+}
+
+// Whether a thread is in such a call, or at its ends.
+fn is_interruptible(pc: u64) -> bool {
+    let (begin, end) = (
+        crate::entry::interruptible_begin as *const () as u64,
+        crate::entry::interruptible_end as *const () as u64,
+    );
+    (begin..=end).contains(&pc)
+}
+
 /// Makes a handler of ours that of a signal.
 pub fn install(signal: u64, handler: u64, flags: u64, mask: u64) -> u64 {
     let flags = flags | sys::SA_SIGINFO | sys::SA_RESTORER;
@@ -135,7 +152,8 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
     if is_own && !crate::faults::leave_stub(block, info, &mut registers) {
         crate::faults::leave_moved(info, &mut registers);
     }
-    if !is_own && is_ours(registers.get(register::RIP)) && count < block.waiting.len() {
+    let pc = registers.get(register::RIP);
+    if !is_own && is_ours(pc) && !is_interruptible(pc) && count < block.waiting.len() {
         // Nothing is half done once the thread is back in the program's code: it goes there step by step.
         // SAFETY: the kernel's frame; it has 128 bytes of what it tells.
         let told = unsafe { *core::ptr::from_mut(info).cast::<[u64; 16]>() };

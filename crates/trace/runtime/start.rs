@@ -1,10 +1,12 @@
 //! The runtime's first steps in a process, before the program's.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use crate::layout::{Block, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE, ask, stop};
 use crate::questions::{ask, give_up};
-use crate::ring::{lock, unlock};
+use crate::ring::{lock, shared, unlock};
 use crate::signals::{OURS, install};
-use crate::{calls, faults, filter, mappings, sys, threads};
+use crate::{calls, faults, filter, mappings, sys, threads, written};
 
 /// Sets up a process that has just begun to execute a program. `is_first` says whether it is the first one, and so has
 /// no filter yet. Returns the thread's block.
@@ -28,6 +30,9 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
         if result != 0 {
             give_up(stop::SETUP, 3, result);
         }
+    }
+    if shared().files.load(Relaxed) != 0 {
+        written::begin();
     }
     lock(block);
     for number in 0.. {

@@ -13,7 +13,8 @@ use crate::sys;
 /// Whether the process has ever had more than one thread.
 pub static MANY: AtomicBool = AtomicBool::new(false);
 
-const STACK: u64 = 64 << 10;
+// Handlers of the program's may run on the first of them.
+const STACK: u64 = 256 << 10;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::RecordError;
+use super::layout::MOST_FILES;
 use super::service::Service;
 use crate::events::TracedFile;
 
@@ -26,8 +27,8 @@ impl Service<'_> {
             return Ok(0);
         }
         let number = self.files.len();
-        if number >= 255 {
-            self.stop("more than 255 files are recorded".to_owned());
+        if number >= MOST_FILES {
+            self.stop(format!("more than {MOST_FILES} files are recorded"));
             return Ok(0);
         }
         self.files.push(identity);
@@ -36,6 +37,7 @@ impl Service<'_> {
         let image =
             |source| RecordError::Process { what: format!("{} cannot be read", path.display()), source };
         self.image(id, &File::open(&link).map_err(image)?).map_err(image)?;
+        self.memory.add_file(identity);
         Ok(number as u64 + 1)
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::copy::Copies;
-use super::layout::{BLOCK, Head, MOST_THREADS, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind};
+use super::layout::{
+    BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind,
+};
 use super::process::{self, Change, Registers};
 use super::rights;
 use super::shared::Memory;
@@ -229,7 +231,7 @@ impl Service<'_> {
                 file.as_raw_fd()
             );
             space.write(name, path.as_bytes())?;
-            call(libc::SYS_open, [name, libc::O_RDWR as u64, 0, 0, 0, 0])
+            call(libc::SYS_open, [name, libc::O_RDWR as u64, 0, 0, 0, OPENED_BY_RECORDER])
         };
         let map = |descriptor: u64, at: u64, size: u64, protection: i32, shared: bool, offset: u64| {
             let kind = if shared { libc::MAP_SHARED | libc::MAP_NORESERVE } else { libc::MAP_PRIVATE };

@@ -90,6 +90,17 @@ impl Memory {
         self.blocks.wrapping_add(number as usize * BLOCK as usize).cast()
     }
 
+    /// Makes a file known to all processes.
+    pub(super) fn add_file(&self, (device, inode): (u64, u64)) {
+        let shared = self.shared();
+        let number = shared.files.load(Relaxed);
+        if let Some([one, other]) = shared.identities.get(number as usize) {
+            one.store(device, Relaxed);
+            other.store(inode, Relaxed);
+            shared.files.store(number + 1, Release);
+        }
+    }
+
     /// Threads that were given numbers.
     pub(super) fn threads_so_far(&self) -> u32 {
         self.shared().threads.load(Acquire).min(MOST_THREADS as u32)

@@ -141,6 +141,16 @@ fn the_kernel_as_another_writer() {
 }
 
 #[test]
+fn every_descriptor_of_the_file() {
+    compare_all("descriptors.c", "gcc", &[&["-O1"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
+fn signals_while_the_program_waits() {
+    compare_all("waits.c", "gcc", &[&["-O1"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
 fn cpp_with_exceptions() {
     let with = |flags: &[&'static str]| [flags, &["-pthread"]].concat();
     let ways = [with(&["-O0"]), with(&["-O2"]), with(&["-O2", "-static"]), with(&NATIVE)];

@@ -1,0 +1,68 @@
+// The file, mapped, and written by way of every descriptor and call that there is.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int child(void (*what)(const char *), const char *path) {
+  pid_t pid = fork();
+  if (!pid) { what(path); _exit(0); }
+  int status; waitpid(pid, &status, 0);
+  return status;
+}
+static void echo(const char *path) {
+  int fd = open(path, O_WRONLY | O_APPEND);
+  dup2(fd, 1); close(fd);
+  execl("/bin/echo", "echo", "from another program", (char *)0);
+  _exit(9);
+}
+static void by_name(const char *path) { if (truncate(path, 90000)) _exit(8); }
+int main(int argc, char **argv) {
+  const char *path = argv[1];
+  int early = open(path, O_RDWR | O_CREAT, 0644);
+  if (ftruncate(early, 65536)) return 2;
+  int fd = open(path, O_RDWR);
+  char *p = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  strcpy(p, "mapped");
+  // One that was opened before, its double, and one that is opened later.
+  if (pwrite(early, "early", 5, 100) != 5) return 3;
+  int twin = fcntl(early, F_DUPFD, 40);
+  if (pwrite(twin, "twin", 4, 200) != 4) return 4;
+  int late = openat(AT_FDCWD, path, O_WRONLY);
+  if (pwrite(late, "late", 4, 300) != 4) return 5;
+  // Each call that writes.
+  struct iovec v[3] = {{"vec", 3}, {p, 6}, {"tor", 3}};
+  lseek(late, 400, SEEK_SET);
+  if (writev(late, v, 3) != 12 || pwritev(late, v, 3, 500) != 12 || pwritev2(late, v, 2, -1, 0) != 9) return 6;
+  char name[] = "/tmp/ringfence-source-XXXXXX"; int other = mkstemp(name); unlink(name);
+  char big[40000]; for (int i = 0; i < 40000; i++) big[i] = i * 7;
+  if (write(other, big, sizeof big) != sizeof big) return 7;
+  off_t from = 0; lseek(late, 1000, SEEK_SET);
+  if (sendfile(late, other, &from, 3000) != 3000) return 8;
+  loff_t in = 100, out = 10000;
+  if (copy_file_range(other, &in, late, &out, 35000, 0) != 35000) return 9;
+  int pipes[2]; if (pipe(pipes) || write(pipes[1], "spliced", 7) != 7) return 10;
+  out = 60000;
+  if (splice(pipes[0], 0, late, &out, 7, 0) != 7) return 11;
+  int at_end = open(path, O_WRONLY | O_APPEND);
+  if (write(at_end, "end", 3) != 3 || pwrite(at_end, "anywhere", 8, 5) != 8 || writev(at_end, v, 3) != 12) return 12;
+  if (child(by_name, path) || child(echo, path)) return 13;
+  // Mapped and unmapped more often than there may be filters.
+  for (int i = 0; i < 2000; i++) {
+    char *q = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, early, (i % 8) * 8192);
+    if (q == MAP_FAILED) return 14;
+    q[i] = i;
+    if (i % 3) munmap(q, 8192);
+    if (i % 300 == 0) for (int k = 0; k < 8; k++) if (write(pipes[1], q + k, 1) != 1) return 15;
+  }
+  // Stored behind what was written, so that the order counts.
+  strcpy(p + 100, "after"); strcpy(p + 10002, "copied over");
+  printf("%s %.5s %.4s %.4s %.12s %d\n", p, p + 100, p + 200, p + 300, p + 400, p[10100]);
+  return 0;
+}
