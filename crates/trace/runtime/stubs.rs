@@ -83,9 +83,9 @@ pub fn record(block: &mut Block, kind: u8, site: &Site, start: u64, size: u64) {
         let head = Head { file: region.file, size: part, offset, ..Head::of(kind, site.id) };
         push(block, &head, alias(at) as *const u8);
         at += part;
-    }
-    if kind != kind::LOAD {
-        block.pending = 1;
+        if kind != kind::LOAD {
+            block.pending = 1;
+        }
     }
 }
 
