@@ -173,7 +173,7 @@ pub fn continues(region: Region, end: u64) -> bool {
 pub fn flush(block: &mut Block, site: &Site, address: u64) {
     if let Some(region) = state().region(address) {
         let kind = kind::CLFLUSH + (site.what - what::CLFLUSH);
-        let offset = (region.offset + (address - region.start)) & !63;
+        let offset = region.offset + (address - region.start);
         push(block, &Head { file: region.file, offset, ..Head::of(kind, site.id) }, core::ptr::null());
         block.pending = 1;
     }
