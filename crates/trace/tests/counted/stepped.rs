@@ -37,7 +37,7 @@ pub fn run(command: &[PathBuf], file: &Path) -> Stepped {
     let mut child = Command::new(&command[0]);
     child.args(&command[1..]).env_clear();
     // Each step is two changes of threads, which take a third of the time where both are on one CPU.
-    pin();
+    let before = pin();
     // SAFETY: nothing is called between fork and exec but system calls.
     unsafe {
         child.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
@@ -56,16 +56,25 @@ pub fn run(command: &[PathBuf], file: &Path) -> Stepped {
         happened: Vec::new(),
     };
     let code = stepper.run();
+    unpin(&before);
     Stepped { code, happened: whole(stepper.happened) }
 }
 
-fn pin() {
-    // SAFETY: the set is of numbers alone.
+// Keeps this thread and its children on one CPU; returns where they were before.
+fn pin() -> libc::cpu_set_t {
+    // SAFETY: the sets are of numbers alone.
     unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(libc::sched_getcpu() as usize, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
+        let (mut before, mut one): (libc::cpu_set_t, libc::cpu_set_t) = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&before), &mut before);
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+        libc::sched_setaffinity(0, size_of_val(&one), &one);
+        before
     }
+}
+
+fn unpin(before: &libc::cpu_set_t) {
+    // SAFETY: it reads numbers.
+    unsafe { libc::sched_setaffinity(0, size_of_val(before), before) };
 }
 
 struct Stepper {
