@@ -83,9 +83,9 @@ pub fn record(block: &mut Block, kind: u8, site: &Site, start: u64, size: u64) {
         let head = Head { file: region.file, size: part, offset, ..Head::of(kind, site.id) };
         push(block, &head, alias(at) as *const u8);
         at += part;
-    }
-    if kind != kind::LOAD {
-        block.pending = 1;
+        if kind != kind::LOAD {
+            block.pending = 1;
+        }
     }
 }
 
@@ -173,7 +173,7 @@ pub fn continues(region: Region, end: u64) -> bool {
 pub fn flush(block: &mut Block, site: &Site, address: u64) {
     if let Some(region) = state().region(address) {
         let kind = kind::CLFLUSH + (site.what - what::CLFLUSH);
-        let offset = (region.offset + (address - region.start)) & !63;
+        let offset = region.offset + (address - region.start);
         push(block, &Head { file: region.file, offset, ..Head::of(kind, site.id) }, core::ptr::null());
         block.pending = 1;
     }

@@ -10,6 +10,8 @@ use crate::stubs::{Registers, address, alias, is_recorded, record, record_load, 
 const SAVED: usize = 23;
 const IN_USE: usize = 512;
 
+const PAGE: u64 = 4096;
+
 /// The saved state of a signal's frame.
 struct Saved(*mut u8);
 
@@ -128,6 +130,8 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
     let active = mask(site, registers);
     let base = address(site, registers);
     let segment = if site.segment != 0 { segment_base(site.segment) } else { 0 };
+    // Bytes of a masked move that lie side by side in one page, of which all can be stored or none: where, how many.
+    let mut run = (0u64, 0u64);
     for at in 0..site.elements as usize {
         if active >> at & 1 == 0 {
             continue;
@@ -154,15 +158,21 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
                 true => saved.small(site.operand, at),
                 false => saved.element(site.operand, at * size, size),
             };
+            let is_move = site.how == how::MASKED_MOVE;
+            if is_move && (start != run.0 + run.1 || start % PAGE == 0) {
+                record(block, kind::NON_TEMPORAL, site, run.0, run.1);
+                run = (start, 0);
+            }
             // SAFETY: as above.
             unsafe { core::ptr::copy_nonoverlapping((&raw const value).cast(), place as *mut u8, size) };
-            if site.how == how::MASKED_MOVE {
-                record(block, kind::NON_TEMPORAL, site, start, size as u64);
+            if is_move {
+                run.1 += 1;
             } else {
                 record_store(block, site, start, size as u64);
             }
         }
     }
+    record(block, kind::NON_TEMPORAL, site, run.0, run.1);
     finish(site, &saved);
 }
 

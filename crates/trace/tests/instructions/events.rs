@@ -194,7 +194,7 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
         let address = operand.and_then(|at| one.virtual_address(at, 0, |register, _, _| value(register)));
         let operation = Operation::of(&one).filter(|_| patched);
         if let (Some(Operation::Flush(_)), Some(at)) = (operation, address.and_then(offset)) {
-            expected.accesses.push(Access { pc: one.ip(), kind: "flush", offset: at & !63, size: 0 });
+            expected.accesses.push(Access { pc: one.ip(), kind: "flush", offset: at, size: 0 });
         }
         if let Some(fence @ (Operation::Sfence | Operation::Mfence)) = operation {
             expected.accesses.push(Access { pc: one.ip(), kind: fence.name(), offset: u64::MAX, size: 0 });

@@ -2,40 +2,23 @@
 //! byte: C, C++ and Rust, with and without optimization, linked statically or not, with threads, children, signals
 //! and the kernel as another writer.
 
+#[path = "../support/programs.rs"]
+mod programs;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use programs::build;
 use ringfence_trace::events::{Action, Ended};
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 use ringfence_trace::replay;
-use support::skip;
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/programs");
 const NATIVE: [&str; 2] = ["-O3", "-march=native"];
-
-// The program, or none where there is no such compiler.
-fn build(folder: &Path, source: &str, compiler: &str, flags: &[&str], libraries: &[&str]) -> Option<PathBuf> {
-    let name = format!("{source}{}", flags.concat()).replace(['.', '=', '-'], "_");
-    let program = folder.join(name);
-    let mut command = Command::new(compiler);
-    command.args(flags).arg("-o").arg(&program).arg(Path::new(PROGRAMS).join(source)).args(libraries);
-    if compiler == "rustc" {
-        command.arg("--edition=2024");
-    } else {
-        command.arg("-w");
-    }
-    let built = command.status().is_ok_and(|status| status.success());
-    if !built {
-        skip(&format!("{source} cannot be built by {compiler} {}", flags.join(" ")));
-    }
-    built.then_some(program)
-}
 
 // Runs a program as it is and recorded, and compares all that it leaves.
 fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {

@@ -12,7 +12,7 @@ int main(int argc, char **argv) {
   if (ftruncate(fd, 1 << 20)) return 2;
   char *q = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   for (int i = 0; i < 200; i++) memset(q, i, 4096 + (i & 63));
-  char z[5000];
+  static char z[5000]; // not of the stack: how far it is from the file decides which way the library copies
   for (int i = 0; i < 200; i++) memset(z, i, 4096 + (i & 63));
   for (int i = 0; i < 1000; i++) memcpy(q + 8192, z, i);
   for (int i = 0; i < 1000; i++) memmove(q + 8193, q + 8192, i);
