@@ -1,9 +1,11 @@
 //! System calls that the filter sends to us.
 
+use core::sync::atomic::Ordering::Release;
+
 use crate::entry::safe_copy;
 use crate::layout::{Head, ask, kind, register};
 use crate::questions::{ask, give_up};
-use crate::ring::{block, lock, push, unlock};
+use crate::ring::{block, lock, push, shared, unlock};
 use crate::signals::{Info, OURS, bit, install, interruptible, mask_of, on_signal, registers_of};
 use crate::state::state;
 use crate::stubs::alias;
@@ -21,10 +23,11 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
         .map(|one| registers.get(one));
     let number = registers.get(register::RAX);
     let result = match number {
-        sys::MMAP => mappings::map(a),
-        sys::MUNMAP => mappings::unmap(a),
-        sys::MPROTECT | sys::PKEY_MPROTECT => mappings::protect(number, a),
-        sys::MREMAP => mappings::remap(a),
+        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::PKEY_MPROTECT | sys::MREMAP => {
+            let result = mappings::change(number, a);
+            shared().remapped.fetch_add(1, Release);
+            result
+        }
         sys::MSYNC => mappings::sync(a),
         sys::CLONE | sys::FORK | sys::VFORK => threads::clone(number, a, frame),
         // Whoever gets this answer takes `clone` in its place.

@@ -181,6 +181,8 @@ pub struct Shared {
     pub head: AtomicU64,
     /// Bytes taken out of it so far.
     pub tail: AtomicU64,
+    /// How often a process has changed its mappings.
+    pub remapped: AtomicU64,
     /// Files that are recorded so far.
     pub files: AtomicU32,
     /// The device and inode of each.

@@ -1,6 +1,7 @@
 //! Mappings of the files: the program's has no rights (or none to store), and its alias has them in its place.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::layout::{Head, PASSED, SHARED, Site, WINDOW, WINDOW_END, ask, kind, stop};
 use crate::questions::{ask, give_up};
@@ -43,6 +44,7 @@ pub fn map_stubs(at: u64, length: u64) -> bool {
     if sys::private_memory(at, length, sys::PROT_READ | sys::PROT_EXEC) != at {
         return false;
     }
+    shared().remapped.fetch_add(1, Release);
     let Some([start, end]) = STUBS.get(COUNT.load(Relaxed)) else { return false };
     start.store(at, Relaxed);
     end.store(at + length, Relaxed);
@@ -52,6 +54,7 @@ pub fn map_stubs(at: u64, length: u64) -> bool {
 
 /// Code was mapped: what has to be seen in it is replaced before it runs. The caller holds the lock.
 pub fn code(start: u64, length: u64) {
+    shared().remapped.fetch_add(1, Release);
     state().forget_sites(start, start + length);
     state().callers.forget();
     for _ in 0..8 {
@@ -158,8 +161,18 @@ fn move_to_window(at: u64, length: u64) -> u64 {
     at
 }
 
-/// `mmap`.
-pub fn map(a: [u64; 6]) -> u64 {
+/// A call that changes mappings.
+pub fn change(number: u64, a: [u64; 6]) -> u64 {
+    match number {
+        sys::MMAP => map(a),
+        sys::MUNMAP => unmap(a),
+        sys::MREMAP => remap(a),
+        _ => protect(number, a),
+    }
+}
+
+// `mmap`.
+fn map(a: [u64; 6]) -> u64 {
     let [hint, length, protection, flags, descriptor, offset] = a;
     let block = block();
     lock(block);
@@ -226,8 +239,8 @@ fn record(region: Region, descriptor: u64, flags: u64) {
     event(kind::MAP, &region);
 }
 
-/// `munmap`.
-pub fn unmap(a: [u64; 6]) -> u64 {
+// `munmap`.
+fn unmap(a: [u64; 6]) -> u64 {
     lock(block());
     let result = sys::call(sys::MUNMAP, a);
     if !sys::is_error(result) {
@@ -237,8 +250,8 @@ pub fn unmap(a: [u64; 6]) -> u64 {
     result
 }
 
-/// `mprotect` and `pkey_mprotect`.
-pub fn protect(number: u64, a: [u64; 6]) -> u64 {
+// `mprotect` and `pkey_mprotect`.
+fn protect(number: u64, a: [u64; 6]) -> u64 {
     let [start, length, protection, ..] = a;
     let end = start.saturating_add(pages(length));
     lock(block());
@@ -262,8 +275,8 @@ pub fn protect(number: u64, a: [u64; 6]) -> u64 {
     result
 }
 
-/// `mremap`.
-pub fn remap(a: [u64; 6]) -> u64 {
+// `mremap`.
+fn remap(a: [u64; 6]) -> u64 {
     let [old, old_length, new_length, flags, ..] = a;
     lock(block());
     let region = state().region(old);

@@ -33,10 +33,12 @@ impl Service<'_> {
     // What is to be replaced in some code: where it is, and how.
     fn candidates(&mut self, thread: u32, start: u64, length: u64) -> Vec<Found> {
         let Some(space) = self.space(thread) else { return Vec::new() };
-        let (process, mappings) = (space.process, space.mappings().unwrap_or_default());
+        let (process, mappings) = (space.process, space.mappings().ok());
         let loads = self.options.loads;
         let mut found = Vec::new();
-        for mapping in mappings.iter().filter(|one| one.inode != 0 && one.executable) {
+        for mapping in
+            mappings.iter().flat_map(|all| all.iter()).filter(|one| one.inode != 0 && one.executable)
+        {
             if mapping.start >= start + length || mapping.end <= start {
                 continue;
             }

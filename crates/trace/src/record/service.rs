@@ -215,7 +215,7 @@ impl Service<'_> {
         let mut space = Space::new(process)?;
         let registers = process::registers(process)?;
         space.first_code = space
-            .mappings()?
+            .all_mappings()?
             .iter()
             .filter(|one| one.executable && one.inode != 0)
             .map(|one| (one.start, one.end - one.start))
@@ -330,7 +330,9 @@ impl Service<'_> {
     pub(super) fn space(&mut self, thread: u32) -> Option<&mut Space> {
         let process = self.memory.ids(thread).0 as i32;
         let number = *self.space_of.get(&process)?;
-        self.spaces.get_mut(number)
+        let space = self.spaces.get_mut(number)?;
+        space.remapped = self.memory.remapped();
+        Some(space)
     }
 }
 

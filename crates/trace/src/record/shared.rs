@@ -90,6 +90,11 @@ impl Memory {
         self.blocks.wrapping_add(number as usize * BLOCK as usize).cast()
     }
 
+    /// How often a process has changed its mappings.
+    pub(super) fn remapped(&self) -> u64 {
+        self.shared().remapped.load(Acquire)
+    }
+
     /// Makes a file known to all processes.
     pub(super) fn add_file(&self, (device, inode): (u64, u64)) {
         let shared = self.shared();

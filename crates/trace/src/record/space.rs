@@ -44,6 +44,10 @@ pub(super) struct Space {
     pub(super) process: i32,
     memory: File,
     staged: RefCell<Vec<Staged>>,
+    // As they were when the process had changed them so often.
+    mappings: RefCell<Option<(u64, Rc<[Mapping]>)>>,
+    /// How often it has by now.
+    pub(super) remapped: u64,
     arenas: Vec<Arena>,
     // Copies of instructions in stubs, by their addresses.
     copies: BTreeMap<u64, Copied>,
@@ -74,6 +78,8 @@ impl Space {
             process,
             memory: process::memory(process)?,
             staged: RefCell::default(),
+            mappings: RefCell::default(),
+            remapped: 0,
             arenas: vec![Arena { start: STUBS, end: STUBS + STUBS_SIZE, free: STUBS }],
             copies: BTreeMap::new(),
             distant: HashMap::new(),
@@ -91,6 +97,8 @@ impl Space {
             process,
             memory: process::memory(process)?,
             staged: RefCell::default(),
+            mappings: RefCell::default(),
+            remapped: 0,
             arenas: self.arenas.clone(),
             copies: self.copies.clone(),
             distant: self.distant.clone(),
@@ -106,14 +114,29 @@ impl Space {
         &self.memory
     }
 
-    pub(super) fn mappings(&self) -> io::Result<Vec<Mapping>> {
+    /// All of them, ours included.
+    pub(super) fn all_mappings(&self) -> io::Result<Vec<Mapping>> {
         let text = std::fs::read_to_string(format!("/proc/{}/maps", self.process))?;
         Ok(text.lines().filter_map(mapping).collect())
     }
 
+    /// The program's. To read them takes long, so they are kept until it changes them.
+    pub(super) fn mappings(&self) -> io::Result<Rc<[Mapping]>> {
+        if let Some((when, all)) = &*self.mappings.borrow()
+            && *when == self.remapped
+        {
+            return Ok(Rc::clone(all));
+        }
+        let all: Rc<[Mapping]> = self.all_mappings()?.into();
+        *self.mappings.borrow_mut() = Some((self.remapped, Rc::clone(&all)));
+        Ok(all)
+    }
+
     /// The mapping that holds an address.
     pub(super) fn mapping_of(&self, address: u64) -> Option<Mapping> {
-        self.mappings().ok()?.into_iter().find(|one| (one.start..one.end).contains(&address))
+        let all = self.mappings().ok()?;
+        let next = all.partition_point(|one| one.start <= address);
+        all.get(next.checked_sub(1)?).filter(|one| address < one.end).cloned()
     }
 
     fn read(&self, at: u64, most: usize) -> Vec<u8> {
@@ -225,7 +248,7 @@ impl Space {
     /// Where memory for stubs that reach `near` can be mapped.
     pub(super) fn gap(&self, near: u64, size: u64) -> io::Result<Option<u64>> {
         const ENDS: [u64; 2] = [0x1_0000, 0x7fff_ffff_0000];
-        let mappings = self.mappings()?;
+        let mappings = self.all_mappings()?;
         let starts = mappings.iter().map(|one| one.start).chain([ENDS[1]]);
         let ends = [ENDS[0]].into_iter().chain(mappings.iter().map(|one| one.end));
         let gaps = ends.zip(starts).filter(|(from, to)| *to >= from.saturating_add(size + 2 * MARGIN));
