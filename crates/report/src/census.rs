@@ -2,15 +2,19 @@
 
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::{Census, Change, File};
+use ringfence_trace::code::choices::{Choice, Holder};
 use ringfence_trace::code::{Counts, Operation};
 
 use crate::numbers::count;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, paragraph, plural};
+use crate::text::{faint, hanging, heading, paragraph, plural, section};
 
 // An empty table would not say that it was looked for.
 const NONE: &str = "no flush, no non-temporal store and no sfence or mfence";
+
+// Of one choice, unless all are asked for.
+const MOST_VARIANTS: usize = 20;
 
 /// What was found: in all files, then in each function that has something for durability, or with `all` in each that
 /// has anything.
@@ -29,6 +33,9 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
             out.push('\n');
         }
         functions(&mut out, file, &shown, style);
+        if all || census.files.len() == 1 {
+            chosen(&mut out, &file.chosen, if all { usize::MAX } else { MOST_VARIANTS }, style);
+        }
     }
     let hidden =
         census.files.iter().flat_map(|file| &file.functions).any(|function| !shown(&function.counts));
@@ -68,6 +75,53 @@ fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, sty
         functions.map(|function| (function.name.clone(), &function.counts)).collect();
     rows.push(("whole file".into(), &file.counts));
     render(out, "function", &rows, style);
+}
+
+// One table for each thing that is chosen, with what each variant needs.
+fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
+    for choice in choices {
+        section(out);
+        let head = format!("Chosen at run time: {}, one of {}", holder(choice), choice.variants.len());
+        heading(out, &head, style);
+        let heads = [("function", 20), ("has", 16), ("needs", 12), ("this machine", 12)];
+        let mut table = Table::new(heads.map(|(head, narrowest)| Column::text(head, narrowest)).into());
+        let alone = choice.variants.iter().filter(|variant| variant.can_run()).count() == 1;
+        for variant in choice.variants.iter().take(most) {
+            let some = variant.counts.iter().filter(|(_, many)| *many > 0);
+            let has: Vec<String> =
+                some.map(|(operation, many)| format!("{operation} {}", count(many))).collect();
+            let here = match &variant.lacks {
+                None => "not known".into(),
+                Some(lacks) if !lacks.is_empty() => format!("lacks {}", lacks.join(", ")),
+                Some(_) if alone => "can run this one alone".into(),
+                Some(_) => "can run it".into(),
+            };
+            let dot = |all: String| if all.is_empty() { ".".into() } else { all };
+            let row = [variant.function.clone(), dot(has.join(", ")), dot(variant.needs.join(", ")), here];
+            table.row(row.iter().map(Cell::new).collect());
+        }
+        if choice.variants.len() > most {
+            table.row(vec![Cell::new(format!("{} more: --all", choice.variants.len() - most))]);
+        }
+        out.push_str(&table.render(style));
+    }
+    if choices.iter().any(|choice| choice.variants.iter().filter(|one| one.can_run()).count() > 1) {
+        faint(
+            out,
+            "Where this machine can run several, which one is taken is up to the program, and not told here.",
+            style,
+        );
+    }
+}
+
+fn holder(choice: &Choice) -> String {
+    match choice.holder {
+        Holder::Ifunc => format!("IFUNC {}", choice.name),
+        Holder::Returned => format!("what {} returns", choice.name),
+        Holder::Variable => format!("variable {}", choice.name),
+        Holder::Field => format!("field {}", choice.name),
+        Holder::Table => format!("table {}", choice.name),
+    }
 }
 
 // A column for each instruction that any row has; nothing where none has any.

@@ -89,6 +89,41 @@ fn two_builds_are_told_apart() {
 }
 
 #[test]
+fn what_is_chosen_at_run_time_is_listed_with_what_it_needs() {
+    let folder = Folder::new();
+    let source = r#"
+#include <immintrin.h>
+static void flush_clflush(void *p) { _mm_clflush(p); }
+__attribute__((target("clwb"))) static void flush_clwb(void *p) { _mm_clwb(p); }
+static void (*resolve(void))(void *) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("clwb") ? flush_clwb : flush_clflush;
+}
+void flush(void *) __attribute__((ifunc("resolve")));
+"#;
+    fs::write(folder.path().join("flush.c"), source).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-shared", "-fPIC", "-o", "flush.so", "flush.c"]).current_dir(folder.path());
+    if !gcc.status().is_ok_and(|status| status.success()) {
+        return skip("there is no gcc");
+    }
+    let found = ringfence_in(folder.path(), &["census", "flush.so", "--json"]).json();
+    let [choice] = &found["files"][0]["chosen"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&choice["holder"], &choice["name"]), (&"ifunc".into(), &"flush".into()));
+    let here = fs::read_to_string("/proc/cpuinfo").unwrap();
+    for (variant, name) in choice["variants"].as_array().unwrap().iter().zip(["clflush", "clwb"]) {
+        assert_eq!(variant["function"], format!("flush_{name}"));
+        assert_eq!(variant["needs"], serde_json::json!([name]));
+        assert_eq!(variant["counts"][name], 1);
+        let is_here = here.lines().any(|line| line.split_whitespace().any(|flag| flag == name));
+        assert_eq!(variant["lacks"].as_array().unwrap().is_empty(), is_here, "{name}");
+    }
+    let said = ringfence_in(folder.path(), &["census", "flush.so"]).said();
+    assert!(said.contains("Chosen at run time: IFUNC flush, one of 2"), "{said}");
+    assert!(said.contains("flush_clwb clwb 1 clwb "), "{said}");
+}
+
+#[test]
 fn this_program_has_what_it_measures() {
     let found = ringfence(&["census", "--json", env!("CARGO_BIN_EXE_ringfence")]).json();
     for operation in ["clflush", "clflushopt", "clwb", "nt store", "sfence", "mfence", "lfence", "locked"] {

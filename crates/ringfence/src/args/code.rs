@@ -17,6 +17,10 @@ executed while it was recorded, where, and what of it was needless or missing. '
 (movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
 prefix and xchg with memory, which are full fences, too.
 
+Of functions that a program chooses from when it runs, such as those of an IFUNC symbol, each is listed with the \
+features of the processor that it needs, and those that this machine lacks. Which one is taken is not told where the \
+machine can run several. Of several files, --all lists them.
+
 Examples:
   ringfence census ./my-program
   ringfence census /usr/lib/x86_64-linux-gnu --json
@@ -38,7 +42,7 @@ pub struct Census {
     /// Of a trace: what it would cost by a survey's costs
     #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
     pub costs: Option<PathBuf>,
-    /// List every function, and every place of a trace
+    /// List every function and choice, and every place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_json as json;
+use ringfence_sysfs::root::FsRoot;
 use ringfence_trace::census::{self, CensusError, dynamic};
 use ringfence_trace::recording::Reader;
 
@@ -33,6 +34,9 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
     let mut found = census::of(&asked.paths).map_err(failure)?;
     for name in &asked.package {
         found.add(census::of_package(Path::new("/"), name).map_err(failure)?);
+    }
+    if let Some(here) = ringfence_trace::code::of_machine(&FsRoot::host()) {
+        found.ask(&here);
     }
     match asked.json {
         true => output::print_json(&json::census(&found)),
