@@ -2,7 +2,7 @@
 
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::{Census, Change, File};
-use ringfence_trace::code::choices::{Choice, Holder};
+use ringfence_trace::code::choices::Choice;
 use ringfence_trace::code::{Counts, Operation};
 
 use crate::numbers::count;
@@ -81,8 +81,7 @@ fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, sty
 fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
     for choice in choices {
         section(out);
-        let head = format!("Chosen at run time: {}, one of {}", holder(choice), choice.variants.len());
-        heading(out, &head, style);
+        heading(out, &format!("Chosen at run time: {choice}, one of {}", choice.variants.len()), style);
         let heads = [("function", 20), ("has", 16), ("needs", 12), ("this machine", 12)];
         let mut table = Table::new(heads.map(|(head, narrowest)| Column::text(head, narrowest)).into());
         let alone = choice.variants.iter().filter(|variant| variant.can_run()).count() == 1;
@@ -96,9 +95,8 @@ fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
                 Some(_) if alone => "can run this one alone".into(),
                 Some(_) => "can run it".into(),
             };
-            let dot = |all: String| if all.is_empty() { ".".into() } else { all };
-            let row = [variant.function.clone(), dot(has.join(", ")), dot(variant.needs.join(", ")), here];
-            table.row(row.iter().map(Cell::new).collect());
+            let row = [variant.function.clone(), has.join(", "), variant.needs.join(", "), here];
+            table.row(row.iter().map(|text| Cell::new(if text.is_empty() { "." } else { text })).collect());
         }
         if choice.variants.len() > most {
             table.row(vec![Cell::new(format!("{} more: --all", choice.variants.len() - most))]);
@@ -111,16 +109,6 @@ fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
             "Where this machine can run several, which one is taken is up to the program, and not told here.",
             style,
         );
-    }
-}
-
-fn holder(choice: &Choice) -> String {
-    match choice.holder {
-        Holder::Ifunc => format!("IFUNC {}", choice.name),
-        Holder::Returned => format!("what {} returns", choice.name),
-        Holder::Variable => format!("variable {}", choice.name),
-        Holder::Field => format!("field {}", choice.name),
-        Holder::Table => format!("table {}", choice.name),
     }
 }
 
@@ -157,25 +145,33 @@ pub fn census_diff(changes: &[Change], style: &Style) -> String {
         return out;
     }
     heading(&mut out, &format!("{} that differ, before and after", plural(changes.len(), "function")), style);
-    let there: Vec<Operation> = Operation::ALL
-        .into_iter()
-        .filter(|one| changes.iter().any(|change| change.before.of(*one) != change.after.of(*one)))
+    let rows: Vec<_> = changes.iter().map(|one| (one.function.as_str(), one.before, one.after)).collect();
+    let figures = Operation::ALL.map(|one| (one.name(), move |counts: &Counts| counts.of(one)));
+    out.push_str(&differences("function", &rows, &figures, style));
+    out
+}
+
+/// A row for each place with what it had and has; without figures that differ nowhere.
+pub fn differences<T>(
+    head: &str,
+    rows: &[(&str, T, T)],
+    figures: &[(&str, impl Fn(&T) -> u64)],
+    style: &Style,
+) -> String {
+    let figures: Vec<_> = figures
+        .iter()
+        .filter(|(_, get)| rows.iter().any(|(_, before, after)| get(before) != get(after)))
         .collect();
-    let mut columns = vec![Column::text("function", 20)];
-    columns.extend(there.iter().map(|operation| Column::right(operation.name())));
+    let mut columns = vec![Column::text(head, 20)];
+    columns.extend(figures.iter().map(|(name, _)| Column::right(*name)));
     let mut table = Table::new(columns);
     let arrow = if style.unicode { "→" } else { "->" };
-    for change in changes {
-        let figure = |operation: &Operation| {
-            let (before, after) = (change.before.of(*operation), change.after.of(*operation));
-            if before == after {
-                Cell::new(".")
-            } else {
-                Cell::new(format!("{} {arrow} {}", count(before), count(after)))
-            }
-        };
-        table.row(std::iter::once(Cell::new(&change.function)).chain(there.iter().map(figure)).collect());
+    for (name, before, after) in rows {
+        let cells = figures.iter().map(|(_, get)| match (get(before), get(after)) {
+            (before, after) if before == after => Cell::new("."),
+            (before, after) => Cell::new(format!("{} {arrow} {}", count(before), count(after))),
+        });
+        table.row(std::iter::once(Cell::new(name)).chain(cells).collect());
     }
-    out.push_str(&table.render(style));
-    out
+    table.render(style)
 }

@@ -16,6 +16,7 @@ mod step;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Serialize;
 
@@ -72,6 +73,20 @@ pub struct Variant {
     pub needs: Vec<String>,
     /// Those of them that this machine lacks; `None` where nobody asked.
     pub lacks: Option<Vec<String>>,
+}
+
+/// Such as `IFUNC memcpy`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match self.holder {
+            Holder::Ifunc => write!(f, "IFUNC {name}"),
+            Holder::Returned => write!(f, "what {name} returns"),
+            Holder::Variable => write!(f, "variable {name}"),
+            Holder::Field => write!(f, "field {name}"),
+            Holder::Table => write!(f, "table {name}"),
+        }
+    }
 }
 
 impl Variant {

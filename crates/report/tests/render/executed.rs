@@ -2,7 +2,7 @@
 
 use ringfence_report::Style;
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
-use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
+use ringfence_trace::census::dynamic::{self, AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
 use ringfence_trace::events::{Ended, Location, TracedFile};
 
 use crate::golden::check;
@@ -139,6 +139,26 @@ fn what_is_sound_or_did_nothing() {
     (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
     (run.sites, run.callers) = (vec![], vec![]);
     check("executed-nothing", |style| ringfence_report::executed(&run, None, false, style));
+}
+
+#[test]
+fn two_runs() {
+    let before = run();
+    let fewer = |executed: Executed| Executed {
+        clwb: executed.clwb / 2,
+        clean_flushes: 0,
+        sfence: executed.sfence.saturating_sub(3),
+        idle_fences: executed.idle_fences.min(1),
+        ..executed
+    };
+    let mut after = run();
+    after.total = fewer(after.total);
+    after.sites.iter_mut().chain(&mut after.callers).for_each(|row| row.executed = fewer(row.executed));
+    (after.events, after.threads) = (1_233_079, 1);
+    let diff = dynamic::diff(&before, &after);
+    check("executed-diff", |style| ringfence_report::executed_diff(&diff, style));
+    let same = dynamic::diff(&before, &before);
+    check("executed-same", |style| ringfence_report::executed_diff(&same, style));
 }
 
 #[test]

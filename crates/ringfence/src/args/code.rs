@@ -26,7 +26,8 @@ Examples:
   ringfence census /usr/lib/x86_64-linux-gnu --json
   ringfence census --package libpmem1
   ringfence census --diff old/libstore.so new/libstore.so
-  ringfence census my-trace")]
+  ringfence census my-trace
+  ringfence census --diff old-trace new-trace")]
 pub struct Census {
     /// A program, library, object file, archive, folder or trace
     ///
@@ -36,7 +37,10 @@ pub struct Census {
     /// An installed Debian package; may be repeated
     #[arg(long, value_name = "NAME")]
     pub package: Vec<String>,
-    /// Compare with this older build, function by function
+    /// Compare with this older build or trace, place by place
+    ///
+    /// Of two builds, functions are compared. Of two traces, what was executed: by function, by instruction and by caller,
+    /// each known by its function, source file and line.
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
     /// Of a trace: what it would cost by a survey's costs

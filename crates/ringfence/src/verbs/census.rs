@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_json as json;
 use ringfence_sysfs::root::FsRoot;
+use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{self, CensusError, dynamic};
 use ringfence_trace::recording::Reader;
 
@@ -14,6 +15,14 @@ use crate::shared::costs;
 
 pub fn run(asked: &Census) -> Result<(), Failure> {
     let style = output::style();
+    if let (Some(before), [after]) = (&asked.diff, &asked.paths[..]) {
+        match (Reader::is_one(before), Reader::is_one(after)) {
+            (true, true) => return of_two_traces(before, after, asked),
+            (false, false) => {}
+            (true, false) => return Err(unlike(before, after)),
+            (false, true) => return Err(unlike(after, before)),
+        }
+    }
     if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
         return of_trace(trace, asked);
     }
@@ -49,8 +58,7 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         let what = format!("{} is a trace: name it alone", trace.display());
         return Err(Failure::Usage(what));
     }
-    let run = Reader::open(trace).and_then(|trace| dynamic::of(&trace));
-    let run = run.map_err(|error| Failure::Usage(error.to_string()))?;
+    let run = executed(trace)?;
     let saving = asked.costs.as_ref().map(|survey| costs::saving(&run, survey)).transpose()?;
     match asked.json {
         true => output::print_json(&json::census_run(&run, saving.as_ref())),
@@ -58,6 +66,26 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
             output::print(&ringfence_report::executed(&run, saving.as_ref(), asked.all, &output::style()))
         }
     }
+}
+
+fn executed(trace: &Path) -> Result<Run, Failure> {
+    let run = Reader::open(trace).and_then(|trace| dynamic::of(&trace));
+    run.map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn of_two_traces(before: &Path, after: &Path, asked: &Census) -> Result<(), Failure> {
+    let diff = dynamic::diff(&executed(before)?, &executed(after)?);
+    match asked.json {
+        true => output::print_json(&json::census_run_diff(before, after, &diff)),
+        false => output::print(&ringfence_report::executed_diff(&diff, &output::style())),
+    }
+}
+
+fn unlike(trace: &Path, other: &Path) -> Failure {
+    let (trace, other) = (trace.display(), other.display());
+    Failure::Usage(format!(
+        "{trace} is a trace and {other} is not: --diff compares two builds, or two traces"
+    ))
 }
 
 // Whatever cannot be read was named.

@@ -15,6 +15,7 @@
 
 mod blocks;
 mod charged;
+mod diff;
 mod executed;
 mod findings;
 mod key;
@@ -33,6 +34,7 @@ use crate::events::{Ended, LINE, Location, TracedFile};
 use crate::recording::{Reader, RecordingError};
 
 pub use blocks::BLOCK;
+pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
 pub use executed::Executed;
 pub use findings::Finding;
 pub use sizes::SizesOf;
