@@ -1,9 +1,10 @@
 //! Addresses of functions that lie in a file's data, and the functions that choose what a symbol stands for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
 use object::{ObjectKind, RelocationFlags, RelocationTarget, SectionKind, SymbolFlags, elf};
+use rustc_hash::FxHashSet;
 
 use super::{Image, readable};
 
@@ -43,7 +44,7 @@ impl Image<'_> {
     }
 
     /// Where addresses of these functions lie in data: as the loader puts them there, or in place.
-    pub fn pointers(&self, functions: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
+    pub fn pointers(&self, functions: &FxHashSet<u64>) -> BTreeMap<u64, u64> {
         let mut found = BTreeMap::new();
         for section in self.file.sections().filter(|section| is_data(section.kind())) {
             let Ok(bytes) = section.data() else { continue };

@@ -18,6 +18,7 @@ mod value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::{Counts, Functions, Image, Operation, needs};
@@ -108,9 +109,14 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
         .filter(for_durability)
         .filter_map(|(address, _)| search::around(&bodies, *address))
         .collect();
-    let functions: BTreeSet<u64> = bodies.keys().copied().collect();
+    let functions: FxHashSet<u64> = bodies.keys().copied().collect();
     let pointers = image.pointers(&functions);
     let known = Known { functions: &functions, pointers: &pointers };
+    let choosers = search::choosers(image, &bodies, &durable, &pointers);
+    let tables = tables(&pointers, &durable);
+    if choosers.is_empty() && tables.is_empty() {
+        return Vec::new();
+    }
     let resolvers = image.resolvers();
     let names = image.functions();
     let variant = |address: u64| -> Option<Variant> {
@@ -122,7 +128,7 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     };
 
     let mut groups: BTreeMap<Key, (String, BTreeSet<u64>)> = BTreeMap::new();
-    for chooser in search::choosers(image, &bodies, &durable, &pointers) {
+    for chooser in choosers {
         let code = image.code(chooser..bodies[&chooser]);
         let Some(code) = code.filter(|code| code.len() <= LONGEST) else { continue };
         let facts = follow(code, chooser, &known);
@@ -145,7 +151,7 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
             groups.entry(key).or_insert((name, BTreeSet::new())).1.extend(functions);
         }
     }
-    for (address, functions) in tables(&pointers, &durable) {
+    for (address, functions) in tables {
         let name = data_name(image, address);
         // Which of a class's functions is called, is said by its name.
         if !image.is_linkage(address) && !name.starts_with("vtable for ") {

@@ -23,13 +23,17 @@ pub fn choosers(
 ) -> BTreeSet<u64> {
     let to_these = pointers.iter().filter(|(_, target)| functions.contains(*target));
     let wanted: FxHashSet<u64> = functions.iter().chain(to_these.map(|(place, _)| place)).copied().collect();
+    let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else {
+        return BTreeSet::new();
+    };
+    let is_wanted = |address: u64| (*first..=*last).contains(&address) && wanted.contains(&address);
     let mut found = BTreeSet::new();
     for section in &image.sections {
         for (offset, word) in section.bytes.windows(4).enumerate() {
             let number = i32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             let here = section.address.wrapping_add(offset as u64);
-            let is_relative = wanted.contains(&here.wrapping_add(4).wrapping_add_signed(number.into()));
-            let is_absolute = image.is_fixed() && wanted.contains(&(number as u32).into());
+            let is_relative = is_wanted(here.wrapping_add(4).wrapping_add_signed(number.into()));
+            let is_absolute = image.is_fixed() && is_wanted((number as u32).into());
             if (is_relative && !is_call(&section.bytes[..offset])) || is_absolute {
                 found.extend(around(bodies, here));
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Register;
+use rustc_hash::FxHashSet;
 
 // More possibilities than this are none that anybody wants to know.
 const MOST: usize = 32;
@@ -13,7 +14,7 @@ const ANY: u64 = 1 << 63;
 /// What is known of a file before.
 pub struct Known<'a> {
     /// Where functions begin.
-    pub functions: &'a BTreeSet<u64>,
+    pub functions: &'a FxHashSet<u64>,
     /// Where their addresses lie in data.
     pub pointers: &'a BTreeMap<u64, u64>,
 }
