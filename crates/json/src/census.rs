@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ringfence_report::Told;
-use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
+use ringfence_trace::census::dynamic::{PlaceDiff, Run, RunDiff, RunTotal};
 use ringfence_trace::census::{Census, Change};
 use ringfence_trace::code::Counts;
 use serde::Serialize;
@@ -33,6 +33,31 @@ pub fn census_diff(before: &Path, after: &Path, changes: &[Change]) -> impl Seri
     }
     let (before, after) = (before.display().to_string(), after.display().to_string());
     Document { schema: "ringfence/census-diff/1", body: Body { before, after, changes } }
+}
+
+/// `census --diff` of two traces: where the runs differ.
+pub fn census_run_diff<'r>(before: &Path, after: &Path, diff: &'r RunDiff) -> impl Serialize + 'r {
+    #[derive(Serialize)]
+    struct Side<'a> {
+        trace: String,
+        #[serde(flatten)]
+        run: &'a RunTotal,
+    }
+    #[derive(Serialize)]
+    struct Body<'a> {
+        before: Side<'a>,
+        after: Side<'a>,
+        functions: &'a [PlaceDiff],
+        sites: &'a [PlaceDiff],
+        callers: &'a [PlaceDiff],
+    }
+    let side = |trace: &Path, run| Side { trace: trace.display().to_string(), run };
+    let (before, after) = (side(before, &diff.before), side(after, &diff.after));
+    let RunDiff { functions, sites, callers, .. } = diff;
+    Document {
+        schema: "ringfence/census-run-diff/1",
+        body: Body { before, after, functions, sites, callers },
+    }
 }
 
 /// `census` of a trace: what was executed.

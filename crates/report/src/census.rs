@@ -2,15 +2,19 @@
 
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::{Census, Change, File};
+use ringfence_trace::code::choices::Choice;
 use ringfence_trace::code::{Counts, Operation};
 
 use crate::numbers::count;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, paragraph, plural};
+use crate::text::{faint, hanging, heading, paragraph, plural, section};
 
 // An empty table would not say that it was looked for.
 const NONE: &str = "no flush, no non-temporal store and no sfence or mfence";
+
+// Of one choice, unless all are asked for.
+const MOST_VARIANTS: usize = 20;
 
 /// What was found: in all files, then in each function that has something for durability, or with `all` in each that
 /// has anything.
@@ -29,6 +33,9 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
             out.push('\n');
         }
         functions(&mut out, file, &shown, style);
+        if all || census.files.len() == 1 {
+            chosen(&mut out, &file.chosen, if all { usize::MAX } else { MOST_VARIANTS }, style);
+        }
     }
     let hidden =
         census.files.iter().flat_map(|file| &file.functions).any(|function| !shown(&function.counts));
@@ -70,6 +77,41 @@ fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, sty
     render(out, "function", &rows, style);
 }
 
+// One table for each thing that is chosen, with what each variant needs.
+fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
+    for choice in choices {
+        section(out);
+        heading(out, &format!("Chosen at run time: {choice}, one of {}", choice.variants.len()), style);
+        let heads = [("function", 20), ("has", 16), ("needs", 12), ("this machine", 12)];
+        let mut table = Table::new(heads.map(|(head, narrowest)| Column::text(head, narrowest)).into());
+        let alone = choice.variants.iter().filter(|variant| variant.can_run()).count() == 1;
+        for variant in choice.variants.iter().take(most) {
+            let some = variant.counts.iter().filter(|(_, many)| *many > 0);
+            let has: Vec<String> =
+                some.map(|(operation, many)| format!("{operation} {}", count(many))).collect();
+            let here = match &variant.lacks {
+                None => "not known".into(),
+                Some(lacks) if !lacks.is_empty() => format!("lacks {}", lacks.join(", ")),
+                Some(_) if alone => "can run this one alone".into(),
+                Some(_) => "can run it".into(),
+            };
+            let row = [variant.function.clone(), has.join(", "), variant.needs.join(", "), here];
+            table.row(row.iter().map(|text| Cell::new(if text.is_empty() { "." } else { text })).collect());
+        }
+        if choice.variants.len() > most {
+            table.row(vec![Cell::new(format!("{} more: --all", choice.variants.len() - most))]);
+        }
+        out.push_str(&table.render(style));
+    }
+    if choices.iter().any(|choice| choice.variants.iter().filter(|one| one.can_run()).count() > 1) {
+        faint(
+            out,
+            "Where this machine can run several, which one is taken is up to the program, and not told here.",
+            style,
+        );
+    }
+}
+
 // A column for each instruction that any row has; nothing where none has any.
 fn render(out: &mut String, head: &str, rows: &[(String, &Counts)], style: &Style) {
     let there: Vec<Operation> =
@@ -103,25 +145,33 @@ pub fn census_diff(changes: &[Change], style: &Style) -> String {
         return out;
     }
     heading(&mut out, &format!("{} that differ, before and after", plural(changes.len(), "function")), style);
-    let there: Vec<Operation> = Operation::ALL
-        .into_iter()
-        .filter(|one| changes.iter().any(|change| change.before.of(*one) != change.after.of(*one)))
+    let rows: Vec<_> = changes.iter().map(|one| (one.function.as_str(), one.before, one.after)).collect();
+    let figures = Operation::ALL.map(|one| (one.name(), move |counts: &Counts| counts.of(one)));
+    out.push_str(&differences("function", &rows, &figures, style));
+    out
+}
+
+/// A row for each place with what it had and has; without figures that differ nowhere.
+pub fn differences<T>(
+    head: &str,
+    rows: &[(&str, T, T)],
+    figures: &[(&str, impl Fn(&T) -> u64)],
+    style: &Style,
+) -> String {
+    let figures: Vec<_> = figures
+        .iter()
+        .filter(|(_, get)| rows.iter().any(|(_, before, after)| get(before) != get(after)))
         .collect();
-    let mut columns = vec![Column::text("function", 20)];
-    columns.extend(there.iter().map(|operation| Column::right(operation.name())));
+    let mut columns = vec![Column::text(head, 20)];
+    columns.extend(figures.iter().map(|(name, _)| Column::right(*name)));
     let mut table = Table::new(columns);
     let arrow = if style.unicode { "→" } else { "->" };
-    for change in changes {
-        let figure = |operation: &Operation| {
-            let (before, after) = (change.before.of(*operation), change.after.of(*operation));
-            if before == after {
-                Cell::new(".")
-            } else {
-                Cell::new(format!("{} {arrow} {}", count(before), count(after)))
-            }
-        };
-        table.row(std::iter::once(Cell::new(&change.function)).chain(there.iter().map(figure)).collect());
+    for (name, before, after) in rows {
+        let cells = figures.iter().map(|(_, get)| match (get(before), get(after)) {
+            (before, after) if before == after => Cell::new("."),
+            (before, after) => Cell::new(format!("{} {arrow} {}", count(before), count(after))),
+        });
+        table.row(std::iter::once(Cell::new(name)).chain(cells).collect());
     }
-    out.push_str(&table.render(style));
-    out
+    table.render(style)
 }

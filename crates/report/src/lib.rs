@@ -47,7 +47,7 @@ pub use census::{census, census_diff};
 pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use doctor::{doctor, doctor_brief};
-pub use executed::{Told, executed};
+pub use executed::{Told, executed, executed_diff};
 pub use experiment::experiment;
 pub use explain::explain;
 pub use histogram::histogram;

@@ -89,6 +89,41 @@ fn two_builds_are_told_apart() {
 }
 
 #[test]
+fn what_is_chosen_at_run_time_is_listed_with_what_it_needs() {
+    let folder = Folder::new();
+    let source = r#"
+#include <immintrin.h>
+static void flush_clflush(void *p) { _mm_clflush(p); }
+__attribute__((target("clwb"))) static void flush_clwb(void *p) { _mm_clwb(p); }
+static void (*resolve(void))(void *) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("clwb") ? flush_clwb : flush_clflush;
+}
+void flush(void *) __attribute__((ifunc("resolve")));
+"#;
+    fs::write(folder.path().join("flush.c"), source).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-shared", "-fPIC", "-o", "flush.so", "flush.c"]).current_dir(folder.path());
+    if !gcc.status().is_ok_and(|status| status.success()) {
+        return skip("there is no gcc");
+    }
+    let found = ringfence_in(folder.path(), &["census", "flush.so", "--json"]).json();
+    let [choice] = &found["files"][0]["chosen"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&choice["holder"], &choice["name"]), (&"ifunc".into(), &"flush".into()));
+    let here = fs::read_to_string("/proc/cpuinfo").unwrap();
+    for (variant, name) in choice["variants"].as_array().unwrap().iter().zip(["clflush", "clwb"]) {
+        assert_eq!(variant["function"], format!("flush_{name}"));
+        assert_eq!(variant["needs"], serde_json::json!([name]));
+        assert_eq!(variant["counts"][name], 1);
+        let is_here = here.lines().any(|line| line.split_whitespace().any(|flag| flag == name));
+        assert_eq!(variant["lacks"].as_array().unwrap().is_empty(), is_here, "{name}");
+    }
+    let said = ringfence_in(folder.path(), &["census", "flush.so"]).said();
+    assert!(said.contains("Chosen at run time: IFUNC flush, one of 2"), "{said}");
+    assert!(said.contains("flush_clwb clwb 1 clwb "), "{said}");
+}
+
+#[test]
 fn this_program_has_what_it_measures() {
     let found = ringfence(&["census", "--json", env!("CARGO_BIN_EXE_ringfence")]).json();
     for operation in ["clflush", "clflushopt", "clwb", "nt store", "sfence", "mfence", "lfence", "locked"] {
@@ -167,13 +202,100 @@ fn of_a_trace_it_says_what_was_executed() {
     for (words, why) in [
         (&["census", "trace"][..], "events-0001.parquet is damaged"),
         (&["census", "trace", "."], "trace is a trace: name it alone"),
-        (&["census", "--diff", "trace", "."], "trace is a trace: name it alone"),
+        (&["census", "--diff", "trace", "."], "trace is a trace and . is not"),
+        (&["census", "--diff", ".", "trace"], "trace is a trace and . is not"),
+        (&["census", "--diff", "trace", "trace"], "events-0001.parquet is damaged"),
+        (&["census", "--diff", "trace", "trace", "trace"], "trace is a trace: name it alone"),
         (&["census", "trace", "--package", "libpmem1"], "trace is a trace: name it alone"),
     ] {
         let refused = ringfence_in(folder.path(), words);
         assert_eq!(refused.code(), Some(2), "{words:?}");
         assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
     }
+}
+
+// The newer build has neither of two faults, at other addresses.
+const FAULTY: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#ifdef NEWER
+volatile char other[4096];
+__attribute__((noinline)) void more(int n) { for (int i = 0; i < n; i++) other[i] = (char)i; }
+#endif
+__attribute__((noinline)) void persist(volatile char *p) {
+    _mm_clflush((void *)p);
+#ifndef NEWER
+    _mm_clflush((void *)p);
+#endif
+    _mm_sfence();
+}
+#line 100
+__attribute__((noinline)) void put(volatile char *p, int n) {
+    for (int i = 0; i < n; i++)
+        p[64 * i] = 1;
+}
+int main(int count, char **words) {
+    int fd = open(words[1], O_RDWR | O_CREAT, 0600);
+    if (ftruncate(fd, 4096)) return 9;
+    volatile char *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+#ifdef NEWER
+    more(9);
+    put(p, 3);
+#else
+    put(p, 4);
+#endif
+    for (int i = 0; i < 3; i++)
+        persist(p + 64 * i);
+    return 0;
+}
+"#;
+
+#[test]
+fn two_runs_are_told_apart() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("store.c"), FAULTY).unwrap();
+    for (name, flag) in [("old", "-DOLDER"), ("new", "-DNEWER")] {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-g", "-O1", flag, "-o", name, "store.c"]).current_dir(folder.path());
+        if !gcc.status().is_ok_and(|status| status.success()) {
+            return skip("there is no gcc");
+        }
+        let (program, trace) = (format!("./{name}"), format!("{name}-trace"));
+        let words = ["trace", "--file", "pool", "--out", &trace, "--", &program, "pool"];
+        let recorded = ringfence_in(folder.path(), &words);
+        assert_eq!(recorded.code(), Some(0), "{}", recorded.stderr);
+    }
+    let words = ["census", "--diff", "old-trace", "new-trace"];
+    let found = ringfence_in(folder.path(), &[&words[..], &["--json"]].concat()).json();
+    assert_eq!(found["schema"], "ringfence/census-run-diff/1");
+    assert_eq!(found["before"]["trace"], "old-trace");
+    let totals = |key: &str| {
+        let of = |side: &str| found[side]["total"][key].as_u64().unwrap();
+        (of("before"), of("after"))
+    };
+    assert_eq!((totals("clflush"), totals("flushed_again")), ((6, 3), (3, 0)));
+    assert_eq!((totals("unflushed_lines"), totals("sfence")), ((1, 0), (3, 3)));
+    let functions = found["functions"].as_array().unwrap();
+    let names: Vec<&str> = functions.iter().map(|one| one["place"].as_str().unwrap()).collect();
+    assert_eq!(names, ["persist", "put"]);
+    assert_eq!((&functions[1]["before"]["stores"], &functions[1]["after"]["stores"]), (&4.into(), &3.into()));
+    // The fence has the same line in both, and does the same.
+    let sites = found["sites"].as_array().unwrap();
+    let at = |name: &str| sites.iter().any(|one| one["place"] == name);
+    assert!(at("put (store.c:102)") && at("persist (store.c:13)"), "{sites:#?}");
+    assert!(!at("persist (store.c:15)"), "{sites:#?}");
+
+    let said = ringfence_in(folder.path(), &words).said();
+    for part in ["before ./old pool:", "after ./new pool:", "flushed twice 3 .", "put . . 4 → 3 1 → 0"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let same = ringfence_in(folder.path(), &["census", "--diff", "old-trace", "old-trace"]);
+    assert!(same.said().contains("Nowhere do the runs differ."), "{}", same.stdout);
+    let refused = ringfence_in(folder.path(), &["census", "--diff", "old-trace", "new"]);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1));
+    assert!(refused.stderr.contains("old-trace is a trace and new is not"), "{}", refused.stderr);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     (
         "ringfence",
         &[
@@ -64,7 +64,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("machine", &["resctrl", "changes", "sysfs"]),
     ("resctrl", &["changes", "sysfs"]),
     ("changes", &["sysfs"]),
-    ("trace", &["crashcheck", "persist", "sysfs"]),
+    ("trace", &["code", "crashcheck", "persist", "sysfs"]),
+    ("code", &["persist", "sysfs"]),
     ("crashcheck", &["persist"]),
     ("persist", &["sysfs"]),
     ("sysfs", &[]),

@@ -139,6 +139,6 @@ pub(crate) fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
 }
 
-fn many(number: u64, one: &str, many: &str) -> String {
+pub(super) fn many(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", numbers::count(number)) }
 }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
-use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run};
+use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run, RunDiff};
 use ringfence_trace::events::{Ended, Location};
 
+use crate::census::differences;
+use costs::many;
 pub(crate) use costs::{change, how, in_words, signed};
 
 use crate::numbers::{count, duration, percent, units_per_s};
@@ -304,6 +306,33 @@ pub(crate) const FIGURES: [Figure; 10] = [
     ("kernel", |executed| executed.writes),
     ("left", |executed| executed.unflushed_lines + executed.unfenced_lines),
 ];
+
+/// What differs between two runs: everything together, then by function, by instruction and by caller.
+pub fn executed_diff(diff: &RunDiff, style: &Style) -> String {
+    let mut out = String::new();
+    for (head, run) in [("before    ", &diff.before), ("after     ", &diff.after)] {
+        let (events, threads) = (many(run.events, "event", "events"), many(run.threads, "thread", "threads"));
+        let text = format!("{}: {events} of {threads}", run.command.join(" "));
+        hanging(&mut out, head, None, &text, style);
+    }
+    section(&mut out);
+    let mut table = Table::new(vec![Column::left("what"), Column::right("before"), Column::right("after")]);
+    let totals = diff.before.total.figures().into_iter().zip(diff.after.total.figures());
+    for ((name, before), (_, after)) in totals.filter(|((_, before), (_, after))| before + after > 0) {
+        table.row(vec![Cell::new(name), figure(before), figure(after)]);
+    }
+    out.push_str(&table.render(style));
+    let all = [("function", &diff.functions), ("instruction", &diff.sites), ("called from", &diff.callers)];
+    for (head, places) in all.into_iter().filter(|(_, places)| !places.is_empty()) {
+        let rows: Vec<_> = places.iter().map(|one| (one.place.as_str(), one.before, one.after)).collect();
+        section(&mut out);
+        out.push_str(&differences(head, &rows, &FIGURES, style));
+    }
+    if diff.functions.is_empty() && diff.callers.is_empty() {
+        paragraph(&mut out, 0, "Nowhere do the runs differ.", style);
+    }
+    out
+}
 
 // Whether some were left out.
 fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Style) -> bool {

@@ -1,7 +1,9 @@
 //! What the code of programs has.
 
 use ringfence_persist::Flush;
+use ringfence_report::Style;
 use ringfence_trace::census::{Census, Change, File, Function, Unread};
+use ringfence_trace::code::choices::{Choice, Holder, Variant};
 use ringfence_trace::code::{Counts, Operation};
 
 use crate::golden::check;
@@ -27,6 +29,7 @@ fn file(path: &str, member: Option<&str>, functions: &[(&str, Counts)]) -> File 
         code_bytes: 298_496,
         counts: total,
         functions: functions.iter().map(function).collect(),
+        chosen: vec![],
     }
 }
 
@@ -50,6 +53,52 @@ fn one_file_and_its_functions() {
     let census = Census { files: vec![store()], unread: vec![] };
     check("census", |style| ringfence_report::census(&census, false, style));
     check("census-all", |style| ringfence_report::census(&census, true, style));
+}
+
+#[test]
+fn what_is_chosen_at_run_time() {
+    let clwb = ("flush_clwb", counts(&[(CLWB, 1), (Operation::Sfence, 1)]), "clwb");
+    let clflush = ("flush_clflush", counts(&[(Operation::Flush(Flush::Clflush), 1)]), "clflush");
+    let avx512f =
+        ("copy_avx512f_clwb", counts(&[(CLWB, 4), (Operation::NonTemporal, 134)]), "avx avx512f clwb");
+    let choice = |holder, name: &str, of: &[&(&str, Counts, &str)], here: Option<&str>| Choice {
+        holder,
+        name: name.into(),
+        variants: of
+            .iter()
+            .map(|(function, counts, needs)| {
+                let needs: Vec<String> = needs.split_whitespace().map(Into::into).collect();
+                let lacks =
+                    here.map(|here| needs.iter().filter(|one| !here.contains(*one)).cloned().collect());
+                Variant { function: (*function).into(), address: 0x1000, counts: *counts, needs, lacks }
+            })
+            .collect(),
+    };
+    let empty = ("flush_empty", Counts::default(), "");
+    let flushes = [&clflush, &clwb, &empty];
+    let file = |here| File {
+        chosen: vec![
+            choice(Holder::Ifunc, "persist", &[&clflush, &clwb], here),
+            choice(Holder::Field, "+0x80, set by unnamed at 0xcd80", &[&avx512f, &clwb], here),
+            choice(Holder::Variable, "Func_flush", &flushes, here),
+        ],
+        ..store()
+    };
+    let census = |here| Census { files: vec![file(here)], unread: vec![] };
+    let show = |census: &Census, style: &_| ringfence_report::census(census, false, style);
+    check("census-chosen", |style| show(&census(Some("clflush clwb avx")), style));
+    check("census-chosen-old", |style| show(&census(Some("clflush")), style));
+    check("census-chosen-unknown", |style| show(&census(None), style));
+    let many: Vec<_> = [&clflush, &clwb].into_iter().cycle().take(22).collect();
+    let many = vec![choice(Holder::Table, "methods", &many, None)];
+    let many = Census { files: vec![File { chosen: many, ..store() }], unread: vec![] };
+    let lines = |all| ringfence_report::census(&many, all, &Style::plain(80)).matches("not known").count();
+    assert_eq!((lines(false), lines(true)), (20, 22));
+    assert!(show(&many, &Style::plain(80)).contains("2 more: --all"));
+    // Beside other files it is shown when everything is.
+    let two = Census { files: vec![file(None), file(None)], unread: vec![] };
+    assert!(!ringfence_report::census(&two, false, &Style::plain(80)).contains("Chosen at run time"));
+    assert!(ringfence_report::census(&two, true, &Style::plain(80)).contains("Chosen at run time"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use ringfence_persist::Flush;
 use ringfence_report::{Style, Told};
 use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
-use ringfence_trace::census::dynamic::{AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
+use ringfence_trace::census::dynamic::{self, AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
 use ringfence_trace::events::{Ended, Location, TracedFile};
 
 use crate::golden::check;
@@ -145,6 +145,26 @@ fn what_is_sound_or_did_nothing() {
     (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
     (run.sites, run.callers) = (vec![], vec![]);
     check("executed-nothing", |style| executed(&run, None, false, style));
+}
+
+#[test]
+fn two_runs() {
+    let before = run();
+    let fewer = |executed: Executed| Executed {
+        clwb: executed.clwb / 2,
+        clean_flushes: 0,
+        sfence: executed.sfence.saturating_sub(3),
+        idle_fences: executed.idle_fences.min(1),
+        ..executed
+    };
+    let mut after = run();
+    after.total = fewer(after.total);
+    after.sites.iter_mut().chain(&mut after.callers).for_each(|row| row.executed = fewer(row.executed));
+    (after.events, after.threads) = (1_233_079, 1);
+    let diff = dynamic::diff(&before, &after);
+    check("executed-diff", |style| ringfence_report::executed_diff(&diff, style));
+    let same = dynamic::diff(&before, &before);
+    check("executed-same", |style| ringfence_report::executed_diff(&same, style));
 }
 
 #[test]

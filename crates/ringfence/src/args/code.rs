@@ -17,12 +17,17 @@ executed while it was recorded, where, and what of it was needless or missing. '
 (movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
 prefix and xchg with memory, which are full fences, too.
 
+Of functions that a program chooses from when it runs, such as those of an IFUNC symbol, each is listed with the \
+features of the processor that it needs, and those that this machine lacks. Which one is taken is not told where the \
+machine can run several. Of several files, --all lists them.
+
 Examples:
   ringfence census ./my-program
   ringfence census /usr/lib/x86_64-linux-gnu --json
   ringfence census --package libpmem1
   ringfence census --diff old/libstore.so new/libstore.so
-  ringfence census my-trace")]
+  ringfence census my-trace
+  ringfence census --diff old-trace new-trace")]
 pub struct Census {
     /// A program, library, object file, archive, folder or trace
     ///
@@ -32,7 +37,10 @@ pub struct Census {
     /// An installed Debian package; may be repeated
     #[arg(long, value_name = "NAME")]
     pub package: Vec<String>,
-    /// Compare with this older build, function by function
+    /// Compare with this older build or trace, place by place
+    ///
+    /// Of two builds, functions are compared. Of two traces, what was executed: by function, by instruction and by caller,
+    /// each known by its function, source file and line.
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
     /// Of a trace: what it would cost by a survey's costs
@@ -56,7 +64,7 @@ pub struct Census {
     /// Of a trace: write an HTML page to this file as well
     #[arg(long, value_name = "FILE", conflicts_with = "diff")]
     pub html: Option<PathBuf>,
-    /// List every function, and every place of a trace
+    /// List every function and choice, or place of a trace
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON

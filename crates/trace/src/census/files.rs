@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use object::read::archive::ArchiveFile;
 
 use super::{Census, File, Unread, sweep};
-use crate::code::{Image, ImageError};
+use crate::code::{Image, ImageError, choices};
 
 // The first bytes of an archive of object files.
 const ARCHIVE: &[u8] = b"!<arch>\n";
@@ -192,5 +192,8 @@ fn of_file(path: &Path, threads: usize) -> Result<Result<Vec<File>, String>, Cen
 fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -> Result<File, ImageError> {
     let image = Image::parse(bytes)?;
     let (counts, functions) = sweep::sweep(&image, threads);
-    Ok(File { path: path.into(), member, code_bytes: image.code_bytes(), counts, functions })
+    let sites = functions.iter().flat_map(|function| &function.sites);
+    let sites: Vec<_> = sites.map(|site| (site.address, site.operation)).collect();
+    let chosen = choices::find(&image, &sites);
+    Ok(File { path: path.into(), member, code_bytes: image.code_bytes(), counts, functions, chosen })
 }

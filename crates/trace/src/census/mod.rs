@@ -9,10 +9,12 @@ pub mod dynamic;
 mod files;
 mod sweep;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::code::choices::Choice;
 use crate::code::{Counts, Operation};
 
 pub use diff::{Change, diff};
@@ -32,6 +34,15 @@ impl Census {
     pub fn add(&mut self, other: Self) {
         self.files.extend(other.files);
         self.unread.extend(other.unread);
+    }
+
+    /// Says of all variants which features these processors lack, as [`of_machine`](crate::code::of_machine) names them.
+    pub fn ask(&mut self, here: &BTreeSet<String>) {
+        let choices = self.files.iter_mut().flat_map(|file| &mut file.chosen);
+        for variant in choices.flat_map(|choice| &mut choice.variants) {
+            let lacks = variant.needs.iter().filter(|feature| !here.contains(*feature));
+            variant.lacks = Some(lacks.cloned().collect());
+        }
     }
 
     // Several threads find files in any order. Members of an archive stay in that of the archive.
@@ -72,6 +83,8 @@ pub struct File {
     pub counts: Counts,
     /// The functions that have any, in the order of the file.
     pub functions: Vec<Function>,
+    /// Which of them are chosen from when the program runs.
+    pub chosen: Vec<Choice>,
 }
 
 impl File {

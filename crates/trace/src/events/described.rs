@@ -100,6 +100,20 @@ impl Location {
 /// named first: `flush in node_insert+0x1f (flush.h:12)`.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &format!("+{:#x}", self.offset))
+    }
+}
+
+impl Location {
+    /// As it is shown, without the offset in the function, which another build changes.
+    pub fn name(&self) -> String {
+        let mut name = String::new();
+        // A string takes whatever is written to it.
+        let _ = self.write(&mut name, "");
+        name
+    }
+
+    fn write(&self, f: &mut impl fmt::Write, offset: &str) -> fmt::Result {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let module = last(&self.module);
         let Some(function) = &self.function else {
@@ -109,15 +123,13 @@ impl fmt::Display for Location {
         if let Some(inlined) = self.inlined.as_ref().filter(|inlined| *inlined != function) {
             write!(f, "{inlined} in ")?;
         }
-        write!(f, "{function}+{:#x} ", self.offset)?;
+        write!(f, "{function}{offset} ")?;
         match self.source() {
             Some((file, line)) => write!(f, "({}:{line})", last(file)),
             None => write!(f, "({module})"),
         }
     }
-}
 
-impl Location {
     /// The source file and the line, where both are known.
     pub fn source(&self) -> Option<(&str, u32)> {
         self.file.as_deref().zip(self.line)
@@ -158,8 +170,10 @@ mod tests {
         assert_eq!(location.to_string(), "pmem_flush+0x1f (flush.h:12)");
         location.inlined = Some("clwb".into());
         assert_eq!(location.to_string(), "clwb in pmem_flush+0x1f (flush.h:12)");
+        assert_eq!(location.name(), "clwb in pmem_flush (flush.h:12)");
         location.function = None;
         assert_eq!(location.to_string(), "libpmem.so.1+0x1234 (flush.h:12)");
+        assert_eq!(location.name(), location.to_string());
         assert_eq!(Location::bare("[vdso]", 1).to_string(), "[vdso]+0x1");
     }
 }

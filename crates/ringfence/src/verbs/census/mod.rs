@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_report::{Told, html};
+use ringfence_sysfs::root::FsRoot;
+use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{self, CensusError, dynamic};
 use ringfence_trace::recording::{Reader, RecordingError};
 
@@ -19,6 +21,14 @@ use crate::shared::{costs, page};
 
 pub fn run(asked: &Census) -> Result<(), Failure> {
     let style = output::style();
+    if let (Some(before), [after]) = (&asked.diff, &asked.paths[..]) {
+        match (Reader::is_one(before), Reader::is_one(after)) {
+            (true, true) => return of_two_traces(before, after, asked),
+            (false, false) => {}
+            (true, false) => return Err(unlike(before, after)),
+            (false, true) => return Err(unlike(after, before)),
+        }
+    }
     if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
         return of_trace(trace, asked);
     }
@@ -44,6 +54,9 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
     for name in &asked.package {
         found.add(census::of_package(Path::new("/"), name).map_err(failure)?);
     }
+    if let Some(here) = ringfence_trace::code::of_machine(&FsRoot::host()) {
+        found.ask(&here);
+    }
     match asked.json {
         true => output::print_json(&json::census(&found)),
         false => output::print(&ringfence_report::census(&found, asked.all, &style)),
@@ -56,9 +69,7 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         return Err(Failure::Usage(what));
     }
     let time: Span = parsed("time", asked.time.as_deref().unwrap_or("30s"))?;
-    let damaged = |error: RecordingError| Failure::Usage(error.to_string());
-    let reader = Reader::open(trace).map_err(damaged)?;
-    let run = dynamic::of(&reader).map_err(damaged)?;
+    let (reader, run) = executed(trace)?;
     let saving = asked.costs.as_ref().map(|survey| costs::saving(&run, survey)).transpose()?;
     let quiet = asked.quiet || asked.json;
     let checked = asked.check.then(|| check::check(trace, &reader, time.0, quiet)).transpose()?;
@@ -70,6 +81,28 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         true => output::print_json(&json::census_run(&told)),
         false => output::print(&ringfence_report::executed(&told, asked.all, &output::style())),
     }
+}
+
+fn executed(trace: &Path) -> Result<(Reader, Run), Failure> {
+    let damaged = |error: RecordingError| Failure::Usage(error.to_string());
+    let reader = Reader::open(trace).map_err(damaged)?;
+    let run = dynamic::of(&reader).map_err(damaged)?;
+    Ok((reader, run))
+}
+
+fn of_two_traces(before: &Path, after: &Path, asked: &Census) -> Result<(), Failure> {
+    let diff = dynamic::diff(&executed(before)?.1, &executed(after)?.1);
+    match asked.json {
+        true => output::print_json(&json::census_run_diff(before, after, &diff)),
+        false => output::print(&ringfence_report::executed_diff(&diff, &output::style())),
+    }
+}
+
+fn unlike(trace: &Path, other: &Path) -> Failure {
+    let (trace, other) = (trace.display(), other.display());
+    Failure::Usage(format!(
+        "{trace} is a trace and {other} is not: --diff compares two builds, or two traces"
+    ))
 }
 
 // Whatever cannot be read was named.

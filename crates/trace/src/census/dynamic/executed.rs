@@ -81,6 +81,34 @@ impl Executed {
         self.clean_flushes + self.flushed_again_unchanged
     }
 
+    /// Every figure but those of loads, by its name.
+    pub fn figures(&self) -> [(&'static str, u64); 22] {
+        [
+            ("stores", self.stores),
+            ("bytes stored", self.stored_bytes),
+            ("non-temporal stores", self.nt_stores),
+            ("bytes past the caches", self.nt_bytes),
+            ("locked instructions", self.locked),
+            ("bytes stored by them", self.locked_bytes),
+            ("written by the kernel", self.writes),
+            ("bytes written by it", self.written_bytes),
+            ("clflush", self.clflush),
+            ("clflushopt", self.clflushopt),
+            ("clwb", self.clwb),
+            ("of clean lines", self.clean_flushes),
+            ("flushed twice", self.flushed_again),
+            ("unchanged meanwhile", self.flushed_again_unchanged),
+            ("sfence", self.sfence),
+            ("mfence", self.mfence),
+            ("idle fences", self.idle_fences),
+            ("msync", self.msync),
+            ("256-byte blocks", self.blocks),
+            ("covered in part", self.partial_blocks),
+            ("lines not flushed", self.unflushed_lines),
+            ("lines not fenced", self.unfenced_lines),
+        ]
+    }
+
     pub(super) fn flush(&mut self, flush: Flush) {
         *match flush {
             Flush::Clflush => &mut self.clflush,

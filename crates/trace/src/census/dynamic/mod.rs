@@ -16,6 +16,7 @@
 mod blocks;
 mod charged;
 pub mod checked;
+mod diff;
 mod executed;
 mod findings;
 mod key;
@@ -34,6 +35,7 @@ use crate::events::{Ended, Event, LINE, Location, TracedFile};
 use crate::recording::{Reader, RecordingError};
 
 pub use blocks::BLOCK;
+pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
 pub use executed::Executed;
 pub use findings::Finding;
 pub use sizes::SizesOf;

@@ -59,7 +59,7 @@ pub struct Body {
 
 /// An ELF file for x86, as far as its code goes.
 pub struct Image<'a> {
-    file: object::File<'a>,
+    pub(super) file: object::File<'a>,
     /// 64 or 32.
     pub bits: u32,
     /// The sections with code, in the order of the file.
@@ -140,13 +140,15 @@ impl<'a> Image<'a> {
     /// Code that is surely code, in the order of addresses; none lies within another.
     pub fn bodies(&self) -> Vec<Body> {
         let mut bodies = Vec::new();
-        self.each_unwound(|start, size, lands| bodies.push(Body { start, end: start + size, lands }));
+        self.each_unwound(|start, size, lands| {
+            bodies.push(Body { start, end: start.saturating_add(size), lands })
+        });
         let known: BTreeMap<u64, u64> = bodies.iter().map(|body| (body.start, body.end)).collect();
         self.each_symbol(|section, offset, symbol| {
-            let start = self.sections[section].address + offset as u64;
+            let start = self.sections[section].address.wrapping_add(offset as u64);
             let is_known = known.range(..=start).next_back().is_some_and(|(_, end)| start < *end);
             if symbol.kind() == SymbolKind::Text && symbol.size() > 0 && !is_known {
-                bodies.push(Body { start, end: start + symbol.size(), lands: false });
+                bodies.push(Body { start, end: start.saturating_add(symbol.size()), lands: false });
             }
         });
         bodies.sort_by_key(|body| (body.start, body.end));
@@ -198,6 +200,13 @@ impl<'a> Image<'a> {
             let offset = usize::try_from(address.checked_sub(section.address)?).ok()?;
             (offset < section.bytes.len()).then_some((number, offset))
         })
+    }
+
+    /// The bytes of code between two addresses, if they lie in one section.
+    pub fn code(&self, addresses: std::ops::Range<u64>) -> Option<&'a [u8]> {
+        let (section, start) = self.place(addresses.start)?;
+        let length = usize::try_from(addresses.end.checked_sub(addresses.start)?).ok()?;
+        self.sections[section].bytes.get(start..start.checked_add(length)?)
     }
 
     // Named symbols within code, with their section and offset: of the symbol table, or else of the dynamic one.
