@@ -46,7 +46,7 @@ pub struct Census {
     /// Of a trace: what it would cost by a survey's costs
     #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
     pub costs: Option<PathBuf>,
-    /// List every function and choice, and every place of a trace
+    /// List every function and choice; of a trace, every place
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON
