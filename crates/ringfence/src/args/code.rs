@@ -64,7 +64,7 @@ pub struct Census {
     /// Of a trace: write an HTML page to this file as well
     #[arg(long, value_name = "FILE", conflicts_with = "diff")]
     pub html: Option<PathBuf>,
-    /// List every function and choice, or place of a trace
+    /// List every function and choice; of a trace, every place
     #[arg(long, conflicts_with = "diff")]
     pub all: bool,
     /// Print JSON
