@@ -226,6 +226,15 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
         sys::SENDMSG | sys::RECVMSG => return messages(number, a, frame),
         _ => {}
     }
+    // A hole in the file behind a mapping.
+    const REMOVE: u64 = 9;
+    if number == sys::MADVISE && a[2] == REMOVE {
+        let result = interruptible(number, a.map(place), frame);
+        if !sys::is_error(result) {
+            stored(a[0], a[1]);
+        }
+        return result;
+    }
     let file = crate::filter::written(number, a).and_then(written::file);
     let result = match number {
         sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => vectors(number, a, frame),

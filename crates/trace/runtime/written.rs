@@ -99,12 +99,22 @@ pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) 
     let end = match number {
         sys::FTRUNCATE => return resized(file, a[1]),
         sys::FALLOCATE => {
-            // Whatever else makes holes or zeros of what was there.
             const KEEP_SIZE: u64 = 1;
-            if a[1] & !KEEP_SIZE != 0 {
+            const PUNCH_HOLE: u64 = 2;
+            const ZERO_RANGE: u64 = 0x10;
+            // What else there is moves the rest of the file to and fro.
+            if a[1] & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
                 give_up(stop::CALL, number, a[1]);
             }
-            return resized(file, size());
+            let size = size();
+            resized(file, size);
+            if a[1] & (PUNCH_HOLE | ZERO_RANGE) != 0 && a[2] < size {
+                let length = a[3].min(size - a[2]);
+                lock(block());
+                read_back(descriptor, Head { file, offset: a[2], size: length, ..Head::of(kind::WRITE, 0) });
+                unlock();
+            }
+            return;
         }
         // Linux appends wherever such a call points (pwrite(2), "BUGS").
         sys::PWRITE | sys::PWRITEV | sys::PWRITEV2 if appends => size(),

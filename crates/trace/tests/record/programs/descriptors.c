@@ -53,6 +53,11 @@ int main(int argc, char **argv) {
   int at_end = open(path, O_WRONLY | O_APPEND);
   if (write(at_end, "end", 3) != 3 || pwrite(at_end, "anywhere", 8, 5) != 8 || writev(at_end, v, 3) != 12) return 12;
   if (child(by_name, path) || child(echo, path)) return 13;
+  // Holes and zeros.
+  memset(p + 20480, 5, 8192); memset(p + 40960, 6, 8192);
+  if (fallocate(late, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 20000, 6000)) return 16;
+  if (fallocate(late, FALLOC_FL_ZERO_RANGE, 30000, 1000)) return 17;
+  if (madvise(p + 45056, 4096, MADV_REMOVE)) return 18;
   // Mapped and unmapped more often than there may be filters.
   for (int i = 0; i < 2000; i++) {
     char *q = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, early, (i % 8) * 8192);
