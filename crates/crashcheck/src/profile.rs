@@ -1,6 +1,7 @@
 //! What processors promise about the order in which stores become durable.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::event::Kind;
 
@@ -25,6 +26,26 @@ impl Profile {
     /// All of them.
     pub const ALL: [Profile; 4] = [Profile::IntelAdr, Profile::Amd, Profile::OldAmd, Profile::Eadr];
 
+    /// The name that it is asked for by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::IntelAdr => "intel",
+            Profile::Amd => "amd",
+            Profile::OldAmd => "old-amd",
+            Profile::Eadr => "eadr",
+        }
+    }
+
+    /// Whose rules they are, behind "by the rules of".
+    pub const fn whose(self) -> &'static str {
+        match self {
+            Profile::IntelAdr => "Intel's processors without eADR",
+            Profile::Amd => "AMD's processors",
+            Profile::OldAmd => "AMD's processors before clflushopt",
+            Profile::Eadr => "processors whose caches are durable (eADR)",
+        }
+    }
+
     /// Whether this waits for every `clflush` before it. For `clwb`, `clflushopt` and non-temporal stores every
     /// fence and locked instruction does.
     pub(crate) fn completes_clflush(self, fence: Kind) -> bool {
@@ -36,6 +57,16 @@ impl Profile {
             Profile::OldAmd => fence == Kind::Mfence,
             Profile::Eadr => false,
         }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    /// By [`Profile::name`].
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Profile::ALL.into_iter().find(|profile| profile.name() == text);
+        found.ok_or_else(|| format!("'{text}' is none of intel, amd, old-amd and eadr"))
     }
 }
 

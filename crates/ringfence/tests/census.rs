@@ -198,10 +198,24 @@ fn of_a_trace_it_says_what_was_executed() {
     assert_eq!(found["sites"].as_array().unwrap().len(), 5);
     assert_eq!(found["ended"]["exited"], 0);
 
+    // Whose rules the lints go by changes what they find, and no count.
+    let by = |rules| ringfence_in(folder.path(), &["census", "trace", "--json", "--rules", rules]).json();
+    let (intel, durable) = (by("intel"), by("eadr"));
+    assert_eq!((&intel["rules"], &durable["rules"]), (&"intel".into(), &"eadr".into()));
+    assert_eq!(intel["total"], durable["total"]);
+    let lost = |run: &serde_json::Value| {
+        run["findings"].as_array().unwrap().iter().filter(|one| one["rule"] == "never durable").count()
+    };
+    // The last store is flushed by nobody.
+    assert_eq!((lost(&intel), lost(&durable)), (1, 0), "{intel} {durable}");
+    let said = ringfence_in(folder.path(), &["census", "trace", "--rules", "old-amd"]).said();
+    assert!(said.contains("by the rules of AMD's processors before clflushopt"), "{said}");
+
     fs::write(folder.path().join("trace/events-0001.parquet"), "no table").unwrap();
     for (words, why) in [
         (&["census", "trace"][..], "events-0001.parquet is damaged"),
         (&["census", "trace", "."], "trace is a trace: name it alone"),
+        (&["census", "trace", "--rules", "mine"], "--rules: 'mine' is none of intel, amd, old-amd and eadr"),
         (&["census", "--diff", "trace", "."], "trace is a trace and . is not"),
         (&["census", "--diff", ".", "trace"], "trace is a trace and . is not"),
         (&["census", "--diff", "trace", "trace"], "events-0001.parquet is damaged"),

@@ -35,6 +35,8 @@ pub mod code {
     pub use ringfence_code::*;
 }
 
+pub use ringfence_crashcheck::Profile;
+
 pub use replay::{ReplayError, replay};
 
 // The README's examples run.

@@ -256,7 +256,7 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
         return false;
     }
     section(out);
-    heading(out, "What the crash checker finds, by the rules of Intel's processors without eADR", style);
+    heading(out, &format!("What the crash checker finds, by the rules of {}", run.rules.whose()), style);
     let most = if all { usize::MAX } else { BUSIEST };
     for finding in run.findings.iter().take(most) {
         paragraph(out, 0, &finding.text, style);

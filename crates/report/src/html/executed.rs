@@ -217,7 +217,7 @@ fn findings(run: &Run) -> Option<Section> {
     }
     let body = html! {
         @if !run.findings.is_empty() {
-            p { "What the crash checker finds, by the rules of Intel's processors without eADR:" }
+            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ":" }
             ul { @for finding in run.findings.iter().take(MOST_PLACES) { li { (finding.text) } } }
         }
         @if !races.is_empty() {

@@ -2,6 +2,7 @@
 
 use ringfence_persist::Flush;
 use ringfence_report::{Style, Told};
+use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
 use ringfence_trace::census::dynamic::{self, AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
@@ -100,6 +101,7 @@ fn run() -> Run {
                    crash may lose them: flush them, then fence (3 times)"
                 .into(),
         }],
+        rules: Profile::IntelAdr,
         races: vec![Race { first: Some(insert), second: Some(inlined), count: 12, file: 1, offset: 0x3c0 }],
     }
 }

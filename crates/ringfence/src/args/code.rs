@@ -43,6 +43,12 @@ pub struct Census {
     /// each known by its function, source file and line.
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
+    /// Of a trace: lint by intel, amd, old-amd or eadr rules
+    ///
+    /// Intel's processors without eADR, AMD's, AMD's before clflushopt, or processors whose caches are durable. Intel's
+    /// unless it is given. What is counted depends on none of them.
+    #[arg(long, value_name = "WHOSE", conflicts_with = "diff")]
+    pub rules: Option<String>,
     /// Of a trace: what it would cost by a survey's costs
     #[arg(long, value_name = "SURVEY", conflicts_with = "diff")]
     pub costs: Option<PathBuf>,

@@ -9,6 +9,7 @@ use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_report::{Told, html};
 use ringfence_sysfs::root::FsRoot;
+use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{self, CensusError, dynamic};
 use ringfence_trace::recording::{Reader, RecordingError};
@@ -32,9 +33,12 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
     if let Some(trace) = asked.paths.iter().chain(&asked.diff).find(|path| Reader::is_one(path)) {
         return of_trace(trace, asked);
     }
-    for (flag, is_there) in
-        [("--costs", asked.costs.is_some()), ("--check", asked.check), ("--html", asked.html.is_some())]
-    {
+    for (flag, is_there) in [
+        ("--costs", asked.costs.is_some()),
+        ("--check", asked.check),
+        ("--html", asked.html.is_some()),
+        ("--rules", asked.rules.is_some()),
+    ] {
         if is_there {
             return Err(Failure::Usage(format!("{flag} is for a trace: name one")));
         }
@@ -69,7 +73,8 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
         return Err(Failure::Usage(what));
     }
     let time: Span = parsed("time", asked.time.as_deref().unwrap_or("30s"))?;
-    let (reader, run) = executed(trace)?;
+    let rules = asked.rules.as_deref().map(|text| parsed("rules", text)).transpose()?;
+    let (reader, run) = executed(trace, rules.unwrap_or(Profile::IntelAdr))?;
     let saving = asked.costs.as_ref().map(|survey| costs::saving(&run, survey)).transpose()?;
     let quiet = asked.quiet || asked.json;
     let checked = asked.check.then(|| check::check(trace, &reader, time.0, quiet)).transpose()?;
@@ -83,15 +88,16 @@ fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
     }
 }
 
-fn executed(trace: &Path) -> Result<(Reader, Run), Failure> {
+fn executed(trace: &Path, rules: Profile) -> Result<(Reader, Run), Failure> {
     let damaged = |error: RecordingError| Failure::Usage(error.to_string());
     let reader = Reader::open(trace).map_err(damaged)?;
-    let run = dynamic::of(&reader).map_err(damaged)?;
+    let run = dynamic::by_rules(&reader, rules).map_err(damaged)?;
     Ok((reader, run))
 }
 
 fn of_two_traces(before: &Path, after: &Path, asked: &Census) -> Result<(), Failure> {
-    let diff = dynamic::diff(&executed(before)?.1, &executed(after)?.1);
+    let run = |trace| executed(trace, Profile::IntelAdr).map(|(_, run)| run);
+    let diff = dynamic::diff(&run(before)?, &run(after)?);
     match asked.json {
         true => output::print_json(&json::census_run_diff(before, after, &diff)),
         false => output::print(&ringfence_report::executed_diff(&diff, &output::style())),

@@ -21,8 +21,8 @@ const MOST_FILES: usize = 1 << 19;
 // What the kernel wrote: nobody is asked to flush it.
 const KERNEL: At = At::Site(u32::MAX);
 
-/// What the crash checker finds wrong or wasteful at one place, in the recorded run, by the rules of Intel's processors
-/// without eADR. All threads are one to it: a fence of one counts for all.
+/// What the crash checker finds wrong or wasteful at one place, in the recorded run, by some
+/// processors' rules ([`Run::rules`](super::Run::rules)). All threads are one to it: a fence of one counts for all.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule, by its name in the crash checker.
@@ -64,10 +64,10 @@ struct Named {
 }
 
 impl<'r> Findings<'r> {
-    pub fn new(recording: &'r Reader) -> Self {
+    pub fn new(recording: &'r Reader, rules: Profile) -> Self {
         Self {
             recording,
-            lints: Lints::new(Profile::IntelAdr),
+            lints: Lints::new(rules),
             files: Vec::new(),
             file_numbers: FxHashMap::default(),
             numbers: FxHashMap::default(),

@@ -29,7 +29,8 @@ mod walk;
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use ringfence_crashcheck::Profile;
+use serde::{Serialize, Serializer};
 
 use crate::events::{Ended, Event, LINE, Location, TracedFile};
 use crate::recording::{Reader, RecordingError};
@@ -80,7 +81,10 @@ pub struct Run {
     pub callers: Vec<AtPlace>,
     /// Where threads raced.
     pub races: Vec<Race>,
-    /// What the crash checker's lints say of the run.
+    /// Whose rules the crash checker's lints go by.
+    #[serde(serialize_with = "by_name")]
+    pub rules: Profile,
+    /// What they say of the run.
     pub findings: Vec<Finding>,
 }
 
@@ -120,13 +124,25 @@ impl Needless {
     }
 }
 
-/// The census of a recording.
+/// The census of a recording, by the rules of Intel's processors without eADR.
 ///
 /// # Errors
 /// Where it is damaged.
 pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
+    by_rules(recording, Profile::IntelAdr)
+}
+
+fn by_name<S: Serializer>(rules: &Profile, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(rules.name())
+}
+
+/// The census of a recording, with the lints of a kind of processor. What is counted depends on none.
+///
+/// # Errors
+/// Where it is damaged.
+pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingError> {
     let mut walk = walk::Walk::default();
-    let mut findings = Findings::new(recording);
+    let mut findings = Findings::new(recording, rules);
     let mut threads = std::collections::HashSet::new();
     for event in recording.events() {
         let event = event?;
@@ -176,6 +192,7 @@ pub fn of(recording: &Reader) -> Result<Run, RecordingError> {
         sites: sorted(sites.into_iter().map(|(id, executed)| (site(id), executed))),
         callers: sorted(callers),
         races,
+        rules,
         findings: findings.finish(),
     })
 }
