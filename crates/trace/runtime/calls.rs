@@ -10,7 +10,7 @@ use crate::signals::{Info, OURS, bit, install, interruptible, mask_of, on_signal
 use crate::state::state;
 use crate::stubs::alias;
 use crate::sys::{self, Action};
-use crate::{layout, mappings, threads, written};
+use crate::{layout, lists, mappings, threads, written};
 
 /// SIGSYS.
 pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
@@ -93,8 +93,8 @@ fn truncate(a: [u64; 6]) -> u64 {
     result
 }
 
-// Where the program's memory can be accessed: a file's, at its alias.
-fn place(at: u64) -> u64 {
+/// Where the program's memory can be accessed: a file's, at its alias.
+pub fn place(at: u64) -> u64 {
     let block = block();
     lock(block);
     let is_recorded = state().region(at).is_some();
@@ -102,8 +102,8 @@ fn place(at: u64) -> u64 {
     if is_recorded { alias(at) } else { at }
 }
 
-// What the program has given the address of. There may be nothing.
-fn read<T: Copy>(at: u64) -> Option<T> {
+/// What the program has given the address of. There may be nothing.
+pub fn read<T: Copy>(at: u64) -> Option<T> {
     let mut value = core::mem::MaybeUninit::<T>::uninit();
     // SAFETY: there is room for as much; all that is read here are numbers.
     unsafe {
@@ -112,8 +112,8 @@ fn read<T: Copy>(at: u64) -> Option<T> {
     }
 }
 
-// The result of a call that puts something where the program wants it, if it wants it at all.
-fn put<T>(at: u64, value: T) -> u64 {
+/// The result of a call that puts something where the program wants it, if it wants it at all.
+pub fn put<T>(at: u64, value: T) -> u64 {
     if at == 0 {
         return 0;
     }
@@ -222,8 +222,10 @@ const fn output(number: u64) -> Option<usize> {
 // A call with arguments that point into a file, or that writes to one.
 fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     match number {
-        sys::READV | sys::PREADV | sys::PREADV2 => return vectors(number, a, frame),
-        sys::SENDMSG | sys::RECVMSG => return messages(number, a, frame),
+        sys::READV | sys::PREADV | sys::PREADV2 => return lists::vectors(number, a, frame),
+        sys::SENDMSG | sys::RECVMSG => return lists::message(number, a, frame),
+        sys::SENDMMSG | sys::RECVMMSG => return lists::messages(number, a, frame),
+        sys::PROCESS_VM_WRITEV => return lists::to_process(number, a, frame),
         _ => {}
     }
     // A hole in the file behind a mapping.
@@ -237,7 +239,7 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     }
     let file = crate::filter::written(number, a).and_then(written::file);
     let result = match number {
-        sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => vectors(number, a, frame),
+        sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => lists::vectors(number, a, frame),
         _ => pointing(number, a, frame),
     };
     if let Some(file) = file
@@ -297,7 +299,7 @@ fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
 }
 
 /// Records what the kernel has stored in a mapping.
-fn stored(start: u64, length: u64) {
+pub fn stored(start: u64, length: u64) {
     lock(block());
     let (mut at, end) = (start, start.saturating_add(length));
     while at < end {
@@ -309,70 +311,4 @@ fn stored(start: u64, length: u64) {
         at += size;
     }
     unlock();
-}
-
-const MOST_BUFFERS: usize = 64;
-
-// The buffers of a list, with aliases in place of the mappings; none where no buffer is in one, or the list cannot be
-// read, which the kernel then says.
-fn translated(number: u64, list: u64, count: u64) -> Option<[[u64; 2]; MOST_BUFFERS]> {
-    let mut buffers = [[0; 2]; MOST_BUFFERS];
-    let mut any = false;
-    for at in 0..count {
-        let [start, length] = read::<[u64; 2]>(list + 16 * at)?;
-        lock(block());
-        let is_recorded = state().touches(start, length);
-        unlock();
-        any |= is_recorded;
-        match buffers.get_mut(at as usize) {
-            Some(buffer) => *buffer = [if is_recorded { alias(start) } else { start }, length],
-            None if any => give_up(layout::stop::CALL, number, count),
-            None => {}
-        }
-    }
-    any.then_some(buffers)
-}
-
-// Records what was put into the buffers of a list.
-fn scattered(list: u64, mut left: u64) {
-    let mut at = list;
-    while left > 0 {
-        let Some([start, length]) = read::<[u64; 2]>(at) else { return };
-        stored(start, length.min(left));
-        left -= length.min(left);
-        at += 16;
-    }
-}
-
-fn vectors(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
-    let [_, list, count, ..] = a;
-    let mut real = a;
-    let buffers = translated(number, list, count);
-    real[1] = buffers.as_ref().map_or_else(|| place(list), |buffers| buffers.as_ptr() as u64);
-    let result = interruptible(number, real, frame);
-    let reads = matches!(number, sys::READV | sys::PREADV | sys::PREADV2);
-    if buffers.is_some() && reads && !sys::is_error(result) {
-        scattered(list, result);
-    }
-    result
-}
-
-fn messages(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
-    let mut real = a;
-    real[1] = place(a[1]);
-    // `struct msghdr`: the list and its length are its third and fourth fields.
-    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return interruptible(number, real, frame) };
-    let (list, count) = (message[2], message[3]);
-    let Some(buffers) = translated(number, list, count) else {
-        return interruptible(number, real, frame);
-    };
-    message[2] = buffers.as_ptr() as u64;
-    real[1] = message.as_ptr() as u64;
-    let result = interruptible(number, real, frame);
-    if number == sys::RECVMSG && !sys::is_error(result) {
-        message[2] = list;
-        put(a[1], message);
-        scattered(list, result);
-    }
-    result
 }

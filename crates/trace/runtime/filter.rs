@@ -109,7 +109,10 @@ const ALWAYS: [u64; 24] = [
 ];
 
 // Calls with lists of buffers.
-const LISTS: [u64; 8] = [
+const LISTS: [u64; 11] = [
+    sys::RECVMMSG,
+    sys::SENDMMSG,
+    sys::PROCESS_VM_WRITEV,
     sys::READV,
     sys::WRITEV,
     sys::PREADV,

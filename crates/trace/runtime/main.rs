@@ -14,6 +14,7 @@ mod entry;
 mod faults;
 mod filter;
 mod layout;
+mod lists;
 mod mappings;
 mod memory;
 mod questions;

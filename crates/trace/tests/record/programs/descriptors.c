@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,15 @@ int main(int argc, char **argv) {
   if (fallocate(late, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 20000, 6000)) return 16;
   if (fallocate(late, FALLOC_FL_ZERO_RANGE, 30000, 1000)) return 17;
   if (madvise(p + 45056, 4096, MADV_REMOVE)) return 18;
+  // Several messages at once.
+  int s[2]; if (socketpair(AF_UNIX, SOCK_DGRAM, 0, s)) return 19;
+  struct iovec out_v[3] = {{"one", 3}, {p, 6}, {"three", 5}}, in_v[3] = {{p + 50000, 8}, {p + 50100, 8}, {p + 50200, 2}};
+  struct mmsghdr sent[3] = {{{.msg_iov = out_v, .msg_iovlen = 1}}, {{.msg_iov = out_v + 1, .msg_iovlen = 1}}, {{.msg_iov = out_v + 2, .msg_iovlen = 1}}};
+  if (sendmmsg(s[0], sent, 3, 0) != 3 || sent[1].msg_len != 6) return 20;
+  struct mmsghdr *got = (void *)(p + 51000);
+  for (int i = 0; i < 3; i++) got[i] = (struct mmsghdr){{.msg_iov = in_v + i, .msg_iovlen = 1}};
+  if (recvmmsg(s[1], got, 3, MSG_DONTWAIT, 0) != 3 || got[0].msg_len != 3 || got[2].msg_len != 2 || !(got[2].msg_hdr.msg_flags & MSG_TRUNC)) return 21;
+  memset(got, 0, 3 * sizeof *got);
   // Mapped and unmapped more often than there may be filters.
   for (int i = 0; i < 2000; i++) {
     char *q = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, early, (i % 8) * 8192);

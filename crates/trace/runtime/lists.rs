@@ -1,0 +1,133 @@
+//! System calls with lists of buffers, any of which may be in a recorded file.
+
+use crate::calls::{place, put, read, stored};
+use crate::questions::give_up;
+use crate::ring::{block, lock, unlock};
+use crate::signals::interruptible;
+use crate::state::state;
+use crate::stubs::alias;
+use crate::{layout, sys};
+
+const MOST_BUFFERS: usize = 64;
+
+type Buffers = [[u64; 2]; MOST_BUFFERS];
+
+// The buffers of a list, with aliases in place of the mappings; none where no buffer is in one, or the list cannot be
+// read, which the kernel then says.
+fn translated(number: u64, list: u64, count: u64) -> Option<Buffers> {
+    let mut buffers = [[0; 2]; MOST_BUFFERS];
+    let mut any = false;
+    for at in 0..count {
+        let [start, length] = read::<[u64; 2]>(list + 16 * at)?;
+        lock(block());
+        let is_recorded = state().touches(start, length);
+        unlock();
+        any |= is_recorded;
+        match buffers.get_mut(at as usize) {
+            Some(buffer) => *buffer = [if is_recorded { alias(start) } else { start }, length],
+            None if any => give_up(layout::stop::CALL, number, count),
+            None => {}
+        }
+    }
+    any.then_some(buffers)
+}
+
+// Records what was put into the buffers of a list.
+fn scattered(list: u64, mut left: u64) {
+    let mut at = list;
+    while left > 0 {
+        let Some([start, length]) = read::<[u64; 2]>(at) else { return };
+        stored(start, length.min(left));
+        left -= length.min(left);
+        at += 16;
+    }
+}
+
+/// `readv`, `writev` and their kin.
+pub fn vectors(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    let [_, list, count, ..] = a;
+    let mut real = a;
+    let buffers = translated(number, list, count);
+    real[1] = buffers.as_ref().map_or_else(|| place(list), |buffers| buffers.as_ptr() as u64);
+    let result = interruptible(number, real, frame);
+    let reads = matches!(number, sys::READV | sys::PREADV | sys::PREADV2);
+    if buffers.is_some() && reads && !sys::is_error(result) {
+        scattered(list, result);
+    }
+    result
+}
+
+/// `sendmsg` and `recvmsg`.
+pub fn message(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    let mut real = a;
+    real[1] = place(a[1]);
+    // `struct msghdr`: the list and its length are its third and fourth fields.
+    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return interruptible(number, real, frame) };
+    let (list, count) = (message[2], message[3]);
+    let Some(buffers) = translated(number, list, count) else {
+        return interruptible(number, real, frame);
+    };
+    message[2] = buffers.as_ptr() as u64;
+    real[1] = message.as_ptr() as u64;
+    let result = interruptible(number, real, frame);
+    if number == sys::RECVMSG && !sys::is_error(result) {
+        message[2] = list;
+        put(a[1], message);
+        scattered(list, result);
+    }
+    result
+}
+
+/// `sendmmsg` and `recvmmsg`: as many messages as there is room for, which is as if no more had come.
+pub fn messages(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    const MOST: usize = 16;
+    // `struct mmsghdr`: a `struct msghdr` and how much of it there was.
+    const SIZE: u64 = 64;
+    let count = (a[2] as usize).min(MOST);
+    let mut own = [[0u64; 8]; MOST];
+    let mut buffers: [Option<Buffers>; MOST] = [None; MOST];
+    let mut real = a.map(place);
+    for at in 0..count {
+        let Some(header) = read::<[u64; 8]>(a[1] + SIZE * at as u64) else {
+            return interruptible(number, real, frame);
+        };
+        own[at] = header;
+        buffers[at] = translated(number, header[2], header[3]);
+    }
+    if buffers.iter().all(Option::is_none) {
+        return interruptible(number, real, frame);
+    }
+    for (header, buffers) in own.iter_mut().zip(&buffers) {
+        if let Some(buffers) = buffers {
+            header[2] = buffers.as_ptr() as u64;
+        }
+    }
+    (real[1], real[2]) = (own.as_ptr() as u64, count as u64);
+    let result = interruptible(number, real, frame);
+    if sys::is_error(result) {
+        return result;
+    }
+    for (at, header) in own.iter_mut().enumerate().take(result as usize) {
+        let place = a[1] + SIZE * at as u64;
+        let Some(program) = read::<[u64; 8]>(place) else { break };
+        header[2] = program[2];
+        put(place, *header);
+        if number == sys::RECVMMSG && buffers[at].is_some() {
+            scattered(program[2], header[7] & 0xffff_ffff);
+        }
+    }
+    result
+}
+
+/// `process_vm_writev`: a process's mappings of a file take nothing from outside.
+pub fn to_process(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    let [process, list, count, remote, remote_count, _] = a;
+    if process == sys::call0(sys::GETPID) && translated(number, remote, remote_count).is_some() {
+        give_up(layout::stop::CALL, number, process);
+    }
+    let mut real = a;
+    let buffers = translated(number, list, count);
+    real[1] = buffers.as_ref().map_or_else(|| place(list), |buffers| buffers.as_ptr() as u64);
+    real[3] = place(remote);
+    interruptible(number, real, frame)
+}
