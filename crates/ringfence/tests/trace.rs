@@ -107,21 +107,31 @@ fn a_command_that_maps_nothing_is_told_of() {
     assert!(said.stderr.contains("nothing was recorded: the command has not mapped"), "{}", said.stderr);
 }
 
+// Seconds that nobody else sleeps.
+const SLEEP: &str = "98765.4321";
+
 #[test]
 fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
     let folder = Folder::new();
     let Some(program) = built(folder.path()) else { return };
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_ringfence"));
-    recorder.args(["trace", "--file", "file", "--in-place", "--out", "t", "--"]);
-    recorder.arg(&program).args(["file", "forever"]).current_dir(folder.path());
+    recorder.args(["trace", "--file", "file", "--in-place", "--out", "t", "--", "sh", "-c"]);
+    // One that asks for nothing, in a session of its own.
+    let sleeper = format!("setsid sleep {SLEEP} & exec \"$0\" file forever");
+    recorder.arg(sleeper).arg(&program).current_dir(folder.path());
     let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for("a part of the trace", || folder.path().join("t/events-0002.parquet").exists().then_some(()));
-    recorder.kill().unwrap();
-    recorder.wait().unwrap();
     let is_running = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
-        processes.into_iter().any(|one| fs::read_link(one.path().join("exe")).is_ok_and(|exe| exe == program))
+        processes.into_iter().any(|one| {
+            let words = fs::read_to_string(one.path().join("cmdline")).unwrap_or_default();
+            let is_sleeper = words.split('\0').nth(1) == Some(SLEEP);
+            is_sleeper || fs::read_link(one.path().join("exe")).is_ok_and(|exe| exe == program)
+        })
     };
+    assert!(is_running());
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
     wait_for("the command to end", || (!is_running()).then_some(()));
     let said = ringfence_in(folder.path(), &["census", "t"]);
     assert!(said.said().contains("The recorder was killed: the end is missing."), "{}", said.stdout);

@@ -37,7 +37,7 @@ pub fn give_up(reason: u64, one: u64, other: u64) -> ! {
 
 /// Without the recorder there is nobody to answer: the process ends as if killed.
 pub fn end_with_recorder() {
-    if sys::call2(sys::KILL, u64::from(shared().recorder), 0) == sys::error(3) {
+    if sys::has_ended(shared().recorder.into()) {
         sys::call2(sys::KILL, sys::call0(sys::GETPID), sys::SIGKILL);
     }
 }

@@ -150,6 +150,44 @@ pub fn call3(number: u64, a: u64, b: u64, c: u64) -> u64 {
     call(number, [a, b, c, 0, 0, 0])
 }
 
+/// A path with a number in it, for the kernel.
+pub fn path(before: &[u8], number: u64, after: &[u8]) -> [u8; 64] {
+    let mut path = [0u8; 64];
+    let mut digits = [0u8; 20];
+    let mut count = 0;
+    let mut rest = number;
+    while count == 0 || rest > 0 {
+        digits[count] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        count += 1;
+    }
+    let digits = digits.iter().take(count).rev();
+    // The last byte stays 0.
+    for (to, from) in path.iter_mut().take(63).zip(before.iter().chain(digits).chain(after)) {
+        *to = *from;
+    }
+    path
+}
+
+/// Whether a process or thread has ended, though its parent may not have looked yet.
+pub fn has_ended(thread: u64) -> bool {
+    if call2(KILL, thread, 0) == error(3) {
+        return true;
+    }
+    let path = path(b"/proc/", thread, b"/stat");
+    let file = call3(OPEN, path.as_ptr() as u64, 0, 0);
+    if is_error(file) {
+        return false;
+    }
+    let mut text = [0u8; 256];
+    let count = call3(READ, file, text.as_mut_ptr() as u64, 256);
+    call2(CLOSE, file, 0);
+    let text = if is_error(count) { &[] } else { text.get(..count as usize).unwrap_or_default() };
+    // Behind the name, which may hold anything: the state.
+    let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
+    matches!(state, Some(b'Z' | b'X'))
+}
+
 /// Memory of this process alone, or an error.
 pub fn private_memory(at: u64, length: u64, protection: u64) -> u64 {
     let fixed = if at == 0 { 0 } else { MAP_FIXED_NOREPLACE };

@@ -138,16 +138,7 @@ pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) 
 fn read_back(descriptor: u64, mut head: Head) {
     const PIECE: usize = 1 << 14;
     const READ_ONLY: u64 = 0o2000000;
-    let mut path = *b"/proc/self/fd/0000000000\0";
-    let digits = path.iter_mut().rev().skip(1).take(10);
-    let mut rest = descriptor;
-    for digit in digits {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    // The kernel takes no number with zeros before it.
-    let zeros = path.iter().skip(14).take(9).take_while(|digit| **digit == b'0').count();
-    path.copy_within(14 + zeros.., 14);
+    let path = sys::path(b"/proc/self/fd/", descriptor, b"");
     let again = sys::call3(sys::OPEN, path.as_ptr() as u64, READ_ONLY, 0);
     if sys::is_error(again) {
         give_up(stop::CALL, sys::OPEN, descriptor);

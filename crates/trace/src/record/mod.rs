@@ -29,6 +29,7 @@ mod space;
 mod staged;
 mod stub;
 mod unwind;
+mod watcher;
 
 use std::ffi::OsString;
 use std::io;

@@ -14,6 +14,7 @@ use super::process::{self, Change, Registers};
 use super::rights;
 use super::shared::Memory;
 use super::space::{Analyses, Space};
+use super::watcher::Watcher;
 use super::{Options, Outcome, RecordError};
 use crate::events::{Action, Ended, Event, Place, Site, Thread};
 use crate::recording::Writer;
@@ -64,6 +65,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         |source| RecordError::Process { what: "memory for events cannot be set up".to_owned(), source };
     let memory = Memory::new(options.loads).map_err(prepared)?;
     let _interrupts = process::InterruptsIgnored::new();
+    let _watcher = Watcher::start(&memory).map_err(prepared)?;
     let command = options.command[0].to_string_lossy().into_owned();
     let copies = match &options.copies {
         Some(folder) => Copies::of(&options.files, folder)
