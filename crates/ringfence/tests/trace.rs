@@ -171,3 +171,23 @@ fn who_is_not_root_records_on_copies_too() {
     assert_eq!(String::from_utf8_lossy(&said.stdout), "7 0\n");
     assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
 }
+
+#[test]
+fn names_and_places_that_are_odd() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = Folder::new();
+    let name = std::ffi::OsStr::from_bytes(b"bad\xff\xfe");
+    fs::write(folder.path().join(name), [0; 64]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
+    command.args(["trace", "--out", "t", "--file"]).arg(name).args(["--", "true"]);
+    let said = command.current_dir(folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && text.contains("nothing was recorded"), "{text}");
+
+    // Of what holds the trace's folder, no copy can be made.
+    let said = ringfence_in(folder.path(), &["trace", "--file", ".", "--", "true"]);
+    assert_eq!(said.code(), Some(2));
+    assert!(said.stderr.contains("name a folder elsewhere with --out"), "{}", said.stderr);
+    assert!(!folder.path().join("ringfence-trace").exists());
+}

@@ -12,6 +12,9 @@ use crate::stubs::alias;
 use crate::sys::{self, Action};
 use crate::{layout, lists, mappings, threads, written};
 
+// Pages are locked once they are there (mlockall(2)).
+const MCL_ONFAULT: u64 = 4;
+
 /// SIGSYS.
 pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
     const BY_FILTER: i32 = 1;
@@ -50,6 +53,8 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
             result
         }
         sys::TRUNCATE => truncate(a),
+        // What is ours is large, and mostly never touched.
+        sys::MLOCKALL => sys::call2(number, a[0] | MCL_ONFAULT, 0),
         _ => other(number, a, frame),
     };
     registers.set(register::RAX, result);
@@ -268,7 +273,7 @@ fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
         return result;
     }
     // Who knows what it stores: what has changed behind its pointers.
-    const MOST: usize = 512;
+    const MOST: usize = 4096;
     let mut before = [[0u8; MOST]; 6];
     let mut lengths = [0usize; 6];
     lock(block());

@@ -5,7 +5,7 @@ use crate::layout::{Block, Site, ask, how, register, what};
 use crate::mappings::instruction_of;
 use crate::questions::ask;
 use crate::ring::{block, is_mine, lock, unlock};
-use crate::signals::{Info, deliver, finish_stepping, registers_of};
+use crate::signals::{Info, deliver, finish_stepping, registers_of, step_on};
 use crate::state::state;
 use crate::stubs::find_callers;
 use crate::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
@@ -74,6 +74,8 @@ pub fn leave_stub(block: &mut Block, info: &mut Info, registers: &mut Registers)
             registers.set(site.borrowed as usize, block.spill);
         }
         registers.set(register::RIP, site.pc);
+        block.inside = 0;
+        step_on(block, registers);
         if info.address() == pc {
             info.set_address(site.pc);
         } else {

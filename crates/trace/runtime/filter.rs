@@ -81,7 +81,8 @@ impl Program {
 }
 
 // Calls that change mappings, signals, threads and programs, and that give descriptors.
-const ALWAYS: [u64; 24] = [
+const ALWAYS: [u64; 25] = [
+    sys::MLOCKALL,
     sys::MPROTECT,
     sys::MUNMAP,
     sys::RT_SIGACTION,

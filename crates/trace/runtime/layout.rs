@@ -242,8 +242,11 @@ pub struct Block {
     pub parent: u32,
     /// Whether it is a child process with the parent's memory.
     pub borrows: u32,
-    /// Whether signals wait until the thread is out of a stub.
+    /// Whether signals wait until the thread is out of a stub: 1 where it goes there step by step, 2 where it will behind
+    /// our own routine.
     pub stepping: u32,
+    /// Whether it is in that routine.
+    pub inside: u32,
     /// The signals that wait.
     pub waiting: [Waiting; 4],
     /// The program's mask of signals while they wait.

@@ -17,6 +17,11 @@ type Buffers = [[u64; 2]; MOST_BUFFERS];
 fn translated(number: u64, list: u64, count: u64) -> Option<Buffers> {
     let mut buffers = [[0; 2]; MOST_BUFFERS];
     let mut any = false;
+    // The kernel takes no longer ones.
+    const MOST: u64 = 1024;
+    if count > MOST {
+        return None;
+    }
     for at in 0..count {
         let [start, length] = read::<[u64; 2]>(list + 16 * at)?;
         lock(block());

@@ -280,6 +280,10 @@ fn remap(a: [u64; 6]) -> u64 {
     let [old, old_length, new_length, flags, ..] = a;
     lock(block());
     let region = state().region(old);
+    const DONT_UNMAP: u64 = 4;
+    if region.is_some() && flags & DONT_UNMAP != 0 {
+        give_up(stop::CALL, sys::MREMAP, flags);
+    }
     let result = sys::call(sys::MREMAP, a);
     if !sys::is_error(result) {
         if let Some(region) = region {

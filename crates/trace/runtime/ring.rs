@@ -29,6 +29,7 @@ pub fn block() -> &'static mut Block {
 pub fn lock(block: &Block) {
     let (shared, mine) = (shared(), block.number + 1);
     let mut turns = 0u32;
+    let mut stopped = 0;
     while let Err(holder) = shared.lock.compare_exchange(0, mine, Acquire, Relaxed) {
         turns += 1;
         if turns < 64 {
@@ -42,15 +43,29 @@ pub fn lock(block: &Block) {
         }
         if turns.is_multiple_of(4096) {
             crate::questions::end_with_recorder();
+            // One that was stopped in between goes on until it gives it back.
+            if holder != 0 && matches!(sys::state_of(ids(holder - 1)[1]), b'T') {
+                stopped = ids(holder - 1)[0];
+                sys::call2(sys::KILL, stopped, sys::SIGCONT);
+            }
         }
+    }
+    if stopped != 0 {
+        sys::call2(sys::KILL, stopped, sys::SIGSTOP);
+    }
+}
+
+// The system's numbers of a thread's process and of itself.
+fn ids(number: u32) -> [u64; 2] {
+    let holder = (THREADS + u64::from(number) * layout::BLOCK) as *const Block;
+    // SAFETY: the blocks of all threads are mapped.
+    unsafe {
+        [&raw const (*holder).process, &raw const (*holder).thread].map(|one| ptr::read_volatile(one).into())
     }
 }
 
 fn is_gone(number: u32) -> bool {
-    let holder = (THREADS + u64::from(number) * layout::BLOCK) as *const Block;
-    // SAFETY: the blocks of all threads are mapped.
-    let thread = unsafe { ptr::read_volatile(&raw const (*holder).thread) };
-    sys::has_ended(thread.into())
+    sys::has_ended(ids(number)[1])
 }
 
 /// Gives it back.

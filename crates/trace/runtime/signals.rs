@@ -119,7 +119,8 @@ pub fn deliver(signal: u64, info: &mut Info, frame: *mut u64) {
         1 if was_sent => {}
         0 | 1 => {
             reset(signal);
-            if was_sent {
+            // A breakpoint's is behind us.
+            if was_sent || signal == sys::SIGTRAP {
                 let (process, thread) = (sys::call0(sys::GETPID), sys::call0(sys::GETTID));
                 let info = (info as *const Info) as u64;
                 sys::call(sys::RT_TGSIGQUEUEINFO, [process, thread, signal, info, 0, 0]);
@@ -162,9 +163,14 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
             block.mask = *mask_of(frame);
         }
         block.waiting_count += 1;
-        block.stepping = 1;
         *mask_of(frame) = !OURS;
-        registers.set(register::FLAGS, registers.get(register::FLAGS) | TRAP_FLAG);
+        // Who holds the lock comes to our routine behind the instruction.
+        if block.inside != 0 || is_mine(block) {
+            block.stepping = 2;
+        } else {
+            block.stepping = 1;
+            registers.set(register::FLAGS, registers.get(register::FLAGS) | TRAP_FLAG);
+        }
         return;
     }
     let action = action_of(signal);
@@ -178,10 +184,23 @@ fn is_ours(pc: u64) -> bool {
     (RUNTIME..OURS_END).contains(&pc) || crate::mappings::is_stub(pc)
 }
 
+/// Has a thread go on step by step that has signals waiting.
+pub fn step_on(block: &mut Block, registers: &mut Registers) {
+    if block.stepping == 2 {
+        block.stepping = 1;
+        registers.set(register::FLAGS, registers.get(register::FLAGS) | TRAP_FLAG);
+    }
+}
+
 /// One step further towards the program's code; there, the signals that wait are sent again.
 pub fn finish_stepping(block: &mut Block, frame: *mut u64) {
     let mut registers = registers_of(frame);
     let flags = registers.get(register::FLAGS);
+    if block.stepping == 2 {
+        // It is in our routine, which takes no steps.
+        registers.set(register::FLAGS, flags & !TRAP_FLAG);
+        return;
+    }
     if is_ours(registers.get(register::RIP)) {
         registers.set(register::FLAGS, flags | TRAP_FLAG);
         return;

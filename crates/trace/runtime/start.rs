@@ -2,7 +2,10 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::{Block, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE, ask, stop};
+use crate::layout::{
+    BLOCK, Block, MOST_THREADS, RING, SHARED, SHARED_SIZE, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE, THREADS,
+    ask, stop,
+};
 use crate::questions::{ask, give_up};
 use crate::ring::{lock, shared, unlock};
 use crate::signals::{OURS, install};
@@ -18,6 +21,11 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
     let table = sys::private_memory(TABLE, TABLE_SIZE, sys::PROT_READ | sys::PROT_WRITE);
     if table != TABLE {
         give_up(stop::SETUP, 5, table);
+    }
+    // None of it is the program's: where that dumps its core, this stays out.
+    const DONT_DUMP: u64 = 16;
+    for (at, size) in [(SHARED, SHARED_SIZE + RING), (THREADS, BLOCK * MOST_THREADS), (TABLE, TABLE_SIZE)] {
+        sys::call3(sys::MADVISE, at, size, DONT_DUMP);
     }
     take_signals();
     if !mappings::map_stubs(STUBS, STUBS_SIZE) {

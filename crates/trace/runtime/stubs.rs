@@ -203,6 +203,7 @@ pub extern "C" fn enter(registers: *mut u64, pc: u64) {
     let block = block();
     // SAFETY: the stub has put 18 there.
     let mut registers = unsafe { Registers::at(registers) };
+    begin(block);
     lock(block);
     let site = state().site(pc);
     find_callers(block, site, &registers);
@@ -213,7 +214,24 @@ pub extern "C" fn enter(registers: *mut u64, pc: u64) {
     if !waits(site) {
         block.open = 0;
         unlock();
+        // Otherwise what is behind the instruction comes first.
+        end(block, &mut registers);
     }
+}
+
+// Signals that come from here on wait at full speed: one step takes as long as a thousand instructions.
+fn begin(block: &mut Block) {
+    block.inside = 1;
+    if block.stepping == 1 {
+        block.stepping = 2;
+    }
+}
+
+// The rest of the way to the program's code is short.
+fn end(block: &mut Block, registers: &mut Registers) {
+    block.inside = 0;
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    crate::signals::step_on(block, registers);
 }
 
 /// Whether it is one of those with pointers in `rdi` and `rsi`.
@@ -230,11 +248,12 @@ pub const fn waits(site: &Site) -> bool {
 /// Behind the instruction.
 pub extern "C" fn leave(registers: *mut u64, pc: u64) {
     let block = block();
-    if !is_mine(block) {
-        return;
-    }
     // SAFETY: the stub has put 18 there.
     let mut registers = unsafe { Registers::at(registers) };
+    begin(block);
+    if !is_mine(block) {
+        return end(block, &mut registers);
+    }
     let site = state().site(pc);
     if is_string(site) {
         crate::emulate::leave_string(block, site, &mut registers);
@@ -255,4 +274,5 @@ pub extern "C" fn leave(registers: *mut u64, pc: u64) {
     }
     block.open = 0;
     unlock();
+    end(block, &mut registers);
 }

@@ -51,6 +51,7 @@ pub const READLINK: u64 = 89;
 pub const SIGALTSTACK: u64 = 131;
 pub const RT_SIGSUSPEND: u64 = 130;
 pub const RT_TGSIGQUEUEINFO: u64 = 297;
+pub const MLOCKALL: u64 = 151;
 pub const ARCH_PRCTL: u64 = 158;
 pub const PRCTL: u64 = 157;
 pub const GETTID: u64 = 186;
@@ -98,6 +99,8 @@ pub const SIGBUS: u64 = 7;
 pub const SIGFPE: u64 = 8;
 pub const SIGKILL: u64 = 9;
 pub const SIGSEGV: u64 = 11;
+pub const SIGCONT: u64 = 18;
+pub const SIGSTOP: u64 = 19;
 pub const SIGSYS: u64 = 31;
 
 pub const SA_SIGINFO: u64 = 4;
@@ -171,13 +174,15 @@ pub fn path(before: &[u8], number: u64, after: &[u8]) -> [u8; 64] {
 
 /// Whether a process or thread has ended, though its parent may not have looked yet.
 pub fn has_ended(thread: u64) -> bool {
-    if call2(KILL, thread, 0) == error(3) {
-        return true;
-    }
+    call2(KILL, thread, 0) == error(3) || matches!(state_of(thread), b'Z' | b'X')
+}
+
+/// What a process or thread does, as the kernel has it by a letter; 0 where that is not known.
+pub fn state_of(thread: u64) -> u8 {
     let path = path(b"/proc/", thread, b"/stat");
     let file = call3(OPEN, path.as_ptr() as u64, 0, 0);
     if is_error(file) {
-        return false;
+        return 0;
     }
     let mut text = [0u8; 256];
     let count = call3(READ, file, text.as_mut_ptr() as u64, 256);
@@ -185,7 +190,7 @@ pub fn has_ended(thread: u64) -> bool {
     let text = if is_error(count) { &[] } else { text.get(..count as usize).unwrap_or_default() };
     // Behind the name, which may hold anything: the state.
     let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
-    matches!(state, Some(b'Z' | b'X'))
+    state.copied().unwrap_or(0)
 }
 
 /// Memory of this process alone, or an error.

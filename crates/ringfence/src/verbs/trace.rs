@@ -22,10 +22,19 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     if !asked.in_place && !may_mount() {
         return inside();
     }
-    let mut writer = Writer::create(&asked.out, about(asked)).map_err(failure)?;
+    let files: Vec<PathBuf> = asked.file.iter().map(|file| whole(file)).collect();
+    let out = whole(&asked.out);
+    if let Some(file) = files.iter().find(|file| !asked.in_place && out.starts_with(file)) {
+        return Err(Failure::Usage(format!(
+            "{} lies in {}, of which a copy is made: name a folder elsewhere with --out",
+            printable(&asked.out.to_string_lossy()),
+            printable(&file.to_string_lossy())
+        )));
+    }
+    let mut writer = Writer::create(&asked.out, about(asked, &files)).map_err(failure)?;
     let options = Options {
         command: asked.command.clone(),
-        files: asked.file.iter().map(|file| whole(file)).collect(),
+        files,
         copies: (!asked.in_place).then(|| asked.out.join("copies")),
         loads: asked.loads,
     };
@@ -75,17 +84,19 @@ fn inside() -> Result<(), Failure> {
     }
 }
 
-fn about(asked: &Trace) -> About {
+fn about(asked: &Trace, files: &[PathBuf]) -> About {
+    // Names that are no text are not told, as JSON has no others.
+    let is_text = |path: &Path| path.to_str().is_some();
+    let known = files.iter().all(|file| is_text(file));
     About {
         recorder: format!("ringfence {}", env!("CARGO_PKG_VERSION")),
         command: asked.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         loads: asked.loads,
-        directory: std::env::current_dir().ok(),
-        asked: asked
-            .file
+        directory: std::env::current_dir().ok().filter(|path| is_text(path)),
+        asked: files
             .iter()
-            .map(|file| whole(file))
-            .map(|path| Asked { existed: path.exists(), path })
+            .filter(|_| known)
+            .map(|path| Asked { existed: path.exists(), path: path.clone() })
             .collect(),
     }
 }

@@ -65,7 +65,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         |source| RecordError::Process { what: "memory for events cannot be set up".to_owned(), source };
     let memory = Memory::new(options.loads).map_err(prepared)?;
     let _interrupts = process::InterruptsIgnored::new();
-    let _watcher = Watcher::start(&memory).map_err(prepared)?;
+    let _watcher = Watcher::start(&memory, options.copies.as_deref()).map_err(prepared)?;
     let command = options.command[0].to_string_lossy().into_owned();
     let copies = match &options.copies {
         Some(folder) => Copies::of(&options.files, folder)

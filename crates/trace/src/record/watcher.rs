@@ -3,8 +3,11 @@
 // A process that is forked and never executes another program; nothing in it may allocate.
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::shared::Memory;
 
@@ -17,14 +20,16 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn start(memory: &Memory) -> io::Result<Self> {
+    /// `copies` is a folder that goes, too.
+    pub(super) fn start(memory: &Memory, copies: Option<&Path>) -> io::Result<Self> {
+        let copies = copies.map(|path| CString::new(path.as_os_str().as_bytes())).transpose()?;
         let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // SAFETY: the child makes system calls and looks at shared memory; it allocates nothing.
         match unsafe { libc::fork() } {
             ..0 => Err(io::Error::last_os_error()),
             0 => {
                 drop(theirs);
-                watch(&ours, memory)
+                watch(&ours, memory, copies.as_deref())
             }
             process => Ok(Self { alive: theirs, process }),
         }
@@ -42,7 +47,7 @@ impl Drop for Watcher {
 }
 
 // What the watcher does: waits for the recorder's end. A byte says that it is the expected one.
-fn watch(alive: &OwnedFd, memory: &Memory) -> ! {
+fn watch(alive: &OwnedFd, memory: &Memory, copies: Option<&CStr>) -> ! {
     const OWN: i32 = 3;
     // SAFETY: descriptors of this process alone; what is printed by others shall not wait for us.
     unsafe {
@@ -65,6 +70,20 @@ fn watch(alive: &OwnedFd, memory: &Memory) -> ! {
         while count <= 0 && turns > 0 && end_recorded(memory) {
             libc::usleep(5000);
             turns -= 1;
+        }
+        if count <= 0
+            && let Some(copies) = copies
+        {
+            let remove = c"/bin/rm";
+            let words = [remove, c"-rf", c"--", copies].map(CStr::as_ptr);
+            libc::execl(
+                remove.as_ptr(),
+                words[0],
+                words[1],
+                words[2],
+                words[3],
+                std::ptr::null::<libc::c_char>(),
+            );
         }
         libc::_exit(0)
     }

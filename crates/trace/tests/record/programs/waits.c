@@ -50,6 +50,26 @@ int main(int argc, char **argv) {
   if (!child) { signal(SIGALRM, SIG_DFL); struct itimerval soon = {.it_value = {0, 50000}}; setitimer(ITIMER_REAL, &soon, 0); v.iov_base = p; recvmsg(s[1], &m, 0); _exit(1); }
   int status; waitpid(child, &status, 0);
   if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM) return 14;
+  // A breakpoint of its own does, too, and is not passed over.
+  child = fork();
+  if (!child) { __asm__ volatile("int3"); _exit(1); }
+  waitpid(child, &status, 0);
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTRAP) return 17;
+  // One that is stopped in the midst of a store keeps nobody else from storing.
+  child = fork();
+  if (!child) for (;;) p[12288]++;
+  for (int i = 0; i < 40; i++) {
+    usleep(500); kill(child, SIGSTOP); waitpid(child, &status, WUNTRACED);
+    for (int k = 0; k < 10; k++) p[16384 + k] = i;
+    kill(child, SIGCONT);
+  }
+  kill(child, SIGKILL); waitpid(child, &status, 0); p[12288] = 0;
+  // Stores go on below a fast timer, whose handler stores, too.
+  seen = 9; wake = 0;
+  struct sigaction often = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}; sigaction(SIGALRM, &often, 0);
+  struct itimerval fast = {{0, 500}, {0, 500}}, none = {{0, 0}, {0, 0}}; setitimer(ITIMER_REAL, &fast, 0);
+  while (seen < 40) for (int i = 0; i < 100; i++) p[20480 + i] = i;
+  setitimer(ITIMER_REAL, &none, 0); memset(p + 4096, 0, 4096); seen = 8;
   // Opening waits, too.
   char fifo[300]; snprintf(fifo, sizeof fifo, "%s.fifo", argv[1]); if (mkfifo(fifo, 0600)) return 15;
   alarm_soon(0, 0); if (open(fifo, O_WRONLY) != -1 || errno != EINTR || seen != 9) return 16;
