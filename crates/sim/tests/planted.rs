@@ -311,3 +311,29 @@ fn partly_filled_write_combining_buffers_leave_at_fences_or_for_others() {
     near(counters.nt_lines as f64, 17.0 * rounds as f64, 0.01);
     near(counters.partial_nt_lines as f64, 16.0 * rounds as f64, 0.01);
 }
+
+#[test]
+fn writers_that_wait_for_a_channel_do_not_hold_a_reader_up() {
+    // Three cores flush five times what the channel carries; 20 to 30 of their lines wait for acceptance at any time.
+    let mut setup = Setup::new(&machine(), 1).unwrap();
+    let far = setup.region(DRAM, 1 << 20).unwrap();
+    let reader = rounds(move |number| {
+        vec![Op::Load { line: far.line(number % far.lines()), dependent: true }, Op::Units(1)]
+    });
+    let reader = setup.program(core(0), 0, reader).unwrap();
+    for number in 1..4 {
+        let near = setup.region(DRAM, 1 << 10).unwrap();
+        let program = rounds(move |number| {
+            let line = near.line(number % near.lines());
+            vec![Op::Store(line), Op::Flush { kind: Flush::Clwb, line }]
+        });
+        setup.program(core(number), 0, program).unwrap();
+    }
+    let mut run = setup.start();
+    let found = rate(&mut run, reader, 500_000);
+    let channel = run.channel_counters(DRAM)[0];
+    near(channel.bytes() as f64 / 1e6, 12.8, 0.01);
+    assert!(channel.writes_that_waited > channel.lines_written / 2);
+    // 100 ns alone: the transfer under way and two writes before it, at 5 ns each.
+    assert!((105.0..=116.0).contains(&found), "{found}");
+}

@@ -198,7 +198,7 @@ impl Core {
         if thread.store_buffer.is_empty() {
             thread.head = Activity::at(thread.head_free.max(at));
         }
-        thread.store_buffer.push_back(Entry { what, line, since: at, slot: 0, ticket: None, written: false });
+        thread.store_buffer.push_back(Entry { what, line, slot: 0, ticket: None, written: false });
         if let What::Units(_) = what {
             thread.front = Activity::at(at + cost);
         } else {

@@ -2,9 +2,10 @@
 
 use ringfence_persist::Flush;
 
-use super::buffers::Use;
+use super::buffers::{Ticket, Use};
 use super::core::Core;
-use super::thread::{Activity, Entry, Wait, What};
+use super::thread::{Activity, Wait, What};
+use crate::cache::Slot;
 use crate::hierarchy::{Departure, Hierarchy, Source};
 use crate::program::{Line, Op};
 use crate::record::Record;
@@ -15,40 +16,39 @@ impl Core {
     /// Asks for the lines of stores that wait, in their order, while there are buffers for it.
     pub(super) fn fetch_ahead(&mut self, who: usize, outside: &mut Hierarchy, at: u64) {
         self.threads[who].ahead = Activity::IDLE;
-        while let Some(entry) = self.threads[who].store_buffer.get(self.threads[who].fetched).copied() {
-            let fence = matches!(entry.what, What::Sfence | What::Mfence);
-            if fence && !self.rfo_past_fences {
+        loop {
+            let thread = &self.threads[who];
+            let Some(entry) = thread.store_buffer.get(thread.fetched) else { return };
+            if matches!(entry.what, What::Sfence | What::Mfence) && !self.rfo_past_fences {
                 // Goes on when the fence has left.
                 return;
             }
             if entry.writes() {
-                let Some(entry) = self.own(who, outside, entry, at, true) else { return };
-                let fetched = self.threads[who].fetched;
-                self.threads[who].store_buffer[fetched] = entry;
+                let Some((slot, ticket)) = self.own(who, outside, entry.line, at, true) else { return };
+                let thread = &mut self.threads[who];
+                let entry = &mut thread.store_buffer[thread.fetched];
+                (entry.slot, entry.ticket) = (slot, ticket);
             }
             self.threads[who].fetched += 1;
         }
     }
 
-    // Finds or fetches the line that an entry writes; nothing if there is no buffer for that.
+    // Finds or fetches a line that is to be written: its place, and the buffer that it waits for. Nothing if there is no
+    // buffer for that.
     fn own(
         &mut self,
         who: usize,
         outside: &mut Hierarchy,
-        mut entry: Entry,
+        line: u32,
         at: u64,
         ahead: bool,
-    ) -> Option<Entry> {
-        entry.ticket = None;
+    ) -> Option<(Slot, Option<Ticket>)> {
         let private = &mut outside.cores[self.number];
-        if let Some(slot) = private.l1.find(entry.line) {
+        if let Some(slot) = private.l1.find(line) {
             private.l1.touch(slot);
-            entry.slot = slot;
             outside.counters[self.number].l1_hits += 1;
-            if private.ready[slot as usize] > at {
-                entry.ticket = self.buffers.find_miss(entry.line, at);
-            }
-            return Some(entry);
+            let there = private.ready[slot as usize] <= at;
+            return Some((slot, if there { None } else { self.buffers.find_miss(line, at) }));
         }
         let free = if ahead { self.buffers.find_free_ahead(at) } else { self.buffers.find_free(at) };
         let buffer = match free {
@@ -61,36 +61,34 @@ impl Core {
             }
         };
         let class = self.threads[who].class;
-        let (source, slot) = outside.fetch(self.number, class, (entry.line, true), buffer as u8, at);
+        let (source, slot) = outside.fetch(self.number, class, (line, true), buffer as u8, at);
         let until = match source {
             Source::Cache(ready) => ready,
             Source::Memory => NEVER,
         };
-        entry.slot = slot;
-        entry.ticket = Some(self.buffers.take_for_miss(buffer, entry.line, slot, true, until));
-        Some(entry)
+        Some((slot, Some(self.buffers.take_for_miss(buffer, line, slot, true, until))))
     }
 
     /// Lets out what is at the head, or finds out what it waits for.
     pub(super) fn head(&mut self, who: usize, outside: &mut Hierarchy, at: u64) {
-        let Some(entry) = self.threads[who].store_buffer.front().copied() else {
+        let Some(entry) = self.threads[who].store_buffer.front() else {
             self.threads[who].head = Activity::IDLE;
             return;
         };
-        // Even what takes no time is not let out before it came.
-        if entry.since > at {
-            self.threads[who].head = Activity::at(entry.since);
-            return;
-        }
+        let line = entry.line;
         match entry.what {
-            What::Store => self.store(who, outside, entry, at),
-            What::Flush(kind) => self.flush(who, outside, kind, entry, at),
-            What::NtStore(bytes) => self.nt_store(who, outside, (entry.line, bytes), at),
+            What::Store => {
+                if let Some(done) = self.write(who, outside, at) {
+                    self.pop(who, outside, done - at + self.costs.commit, at);
+                }
+            }
+            What::Flush(kind) => self.flush(who, outside, (kind, line), at),
+            What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
             What::Units(units) => {
                 self.threads[who].units += u64::from(units);
                 self.pop(who, outside, 0, at);
             }
-            What::Sfence | What::Mfence | What::Locked => self.fence(who, outside, entry, at),
+            what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),
         }
     }
 
@@ -112,59 +110,56 @@ impl Core {
 
     // Waits for the line of the entry at the head, and writes it; when that is done, if it is. A line that was lost
     // again before its turn is written as soon as it is asked for anew, so that cores that want the same get on.
-    fn write(&mut self, who: usize, outside: &mut Hierarchy, mut entry: Entry, at: u64) -> Option<u64> {
-        if let Some(ticket) = entry.ticket {
+    fn write(&mut self, who: usize, outside: &mut Hierarchy, at: u64) -> Option<u64> {
+        let thread = &mut self.threads[who];
+        let known = thread.fetched > 0;
+        let entry = &thread.store_buffer[0];
+        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket);
+        if let Some(ticket) = ticket {
             let end = self.buffers.end(ticket);
             if end > at {
-                self.threads[who].head = Activity::end(ticket.buffer, end);
+                thread.head = Activity::end(ticket.buffer, end);
                 return None;
             }
         }
         if entry.written {
             return Some(at);
         }
-        let known = self.threads[who].fetched > 0;
+        let lost = ticket.is_some();
         let private = &outside.cores[self.number];
-        let there =
-            known && private.l1.holds(entry.slot, entry.line) && private.ready[entry.slot as usize] <= at;
-        if !there {
-            let again = entry.ticket.is_some();
-            entry = self.own(who, outside, entry, at, false)?;
-            entry.written = again;
+        let mut ready = private.ready[slot as usize];
+        if !(known && private.l1.holds(slot, line) && ready <= at) {
+            (slot, ticket) = self.own(who, outside, line, at, false)?;
+            ready = outside.cores[self.number].ready[slot as usize];
         }
+        let there = ready <= at;
         let mut done = at;
-        if there || entry.written {
-            let others = outside.pages.cores(entry.line) & !(1 << self.number);
+        if there || lost {
+            let others = outside.pages.cores(line) & !(1 << self.number);
             if others != 0 {
-                done = outside.own(self.number, entry.line, others, at);
+                done = outside.own(self.number, line, others, at);
             }
-            outside.cores[self.number].l1.dirty(entry.slot);
+            outside.cores[self.number].l1.dirty(slot);
             let thread = self.threads[who].number;
-            outside.log.record(Record::Stored { thread, line: Line(entry.line), at: Ps(at) });
+            outside.log.record(Record::Stored { thread, line: Line(line), at: Ps(at) });
         }
         if there {
             return Some(done);
         }
-        let ready = outside.cores[self.number].ready[entry.slot as usize].max(at);
         let thread = &mut self.threads[who];
-        thread.store_buffer[0] = entry;
         thread.fetched = thread.fetched.max(1);
-        thread.head = match entry.ticket {
+        let entry = &mut thread.store_buffer[0];
+        (entry.slot, entry.ticket, entry.written) = (slot, ticket, lost);
+        thread.head = match ticket {
             Some(ticket) => Activity::end(ticket.buffer, self.buffers.end(ticket)),
             None => Activity::at(ready),
         };
         None
     }
 
-    fn store(&mut self, who: usize, outside: &mut Hierarchy, entry: Entry, at: u64) {
-        if let Some(done) = self.write(who, outside, entry, at) {
-            self.pop(who, outside, done - at + self.costs.commit, at);
-        }
-    }
-
-    fn flush(&mut self, who: usize, outside: &mut Hierarchy, kind: Flush, entry: Entry, at: u64) {
+    fn flush(&mut self, who: usize, outside: &mut Hierarchy, (kind, line): (Flush, u32), at: u64) {
         let ordered = kind == Flush::Clflush && self.clflush_ordered;
-        if entry.ticket.is_some() {
+        if self.threads[who].store_buffer[0].ticket.is_some() {
             // An ordered one that was sent before, and is complete.
             return self.pop(who, outside, self.costs.commit, at);
         }
@@ -176,9 +171,8 @@ impl Core {
             }
         };
         let thread = &mut self.threads[who];
-        let record = Record::Flushed { thread: thread.number, kind, line: Line(entry.line), at: Ps(at) };
-        outside.log.record(record);
-        let until = match outside.flush(self.number, thread.class, (kind, entry.line), buffer as u8, at) {
+        outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
+        let until = match outside.flush(self.number, thread.class, (kind, line), buffer as u8, at) {
             Departure::Sent => {
                 thread.outgoing += 1;
                 NEVER
@@ -239,7 +233,7 @@ impl Core {
     }
 
     // A fence, or a locked instruction, which is one: waits for acceptance of what is outgoing.
-    fn fence(&mut self, who: usize, outside: &mut Hierarchy, entry: Entry, at: u64) {
+    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) {
         while let Some((buffer, line, bytes)) = self.buffers.any_combining(who as u8) {
             self.close(outside, buffer, who as u8, (line, bytes), at);
         }
@@ -253,13 +247,13 @@ impl Core {
             return;
         }
         let mut cost = self.costs.fence;
-        if entry.what == What::Locked {
-            let Some(done) = self.write(who, outside, entry, at) else { return };
+        if what == What::Locked {
+            let Some(done) = self.write(who, outside, at) else { return };
             cost = done - at + self.costs.locked;
         }
         let thread = &mut self.threads[who];
         outside.log.record(Record::Fenced { thread: thread.number, at: Ps(at) });
-        if entry.what != What::Sfence {
+        if what != What::Sfence {
             // Loads that came before must be complete too.
             thread.front = Activity::at(at + cost);
             thread.held = Some(Op::Lfence);

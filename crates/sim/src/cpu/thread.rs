@@ -86,8 +86,6 @@ pub enum Loaded {
 pub struct Entry {
     pub what: What,
     pub line: u32,
-    /// When the front end put it there.
-    pub since: u64,
     /// The place in the first level that the line was found in or fetched to.
     pub slot: Slot,
     /// The buffer that it waits for.
