@@ -135,17 +135,22 @@ impl Buffers {
     /// The miss of a line that is under way.
     #[inline]
     pub fn find_miss(&self, line: u32, at: u64) -> Option<Ticket> {
-        let (mut found, mut bit) = (0_u32, 1);
-        for of in &self.lines {
-            found |= if *of == line { bit } else { 0 };
-            bit = bit.wrapping_shl(1);
-        }
-        while found != 0 {
-            let buffer = found.trailing_zeros() as usize;
-            if self.free[buffer] > at {
-                return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
+        for (group, lines) in
+            self.lines[..self.count.next_multiple_of(8)].as_chunks::<8>().0.iter().enumerate()
+        {
+            // A byte a buffer: compiled to vector instructions.
+            let mut equal = [0_u8; 8];
+            for (equal, of) in equal.iter_mut().zip(lines) {
+                *equal = u8::from(*of == line);
             }
-            found &= found - 1;
+            let mut equal = u64::from_le_bytes(equal);
+            while equal != 0 {
+                let buffer = group * 8 + equal.trailing_zeros() as usize / 8;
+                if self.free[buffer] > at {
+                    return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
+                }
+                equal &= equal - 1;
+            }
         }
         None
     }

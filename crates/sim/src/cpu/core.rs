@@ -51,22 +51,27 @@ impl Core {
         self.threads.iter().map(Thread::next).min().unwrap_or(NEVER)
     }
 
+    // Whose turn it is, and when: of siblings at the same time, the one that did not have the ports last.
+    #[inline]
+    fn earliest(&self) -> (usize, u64) {
+        if let [only] = &self.threads[..] {
+            return (0, only.next());
+        }
+        let (before, after) = self.threads.split_at(self.last + 1);
+        let (mut who, mut at) = (0, NEVER);
+        for (turn, thread) in after.iter().chain(before).enumerate() {
+            let next = thread.next();
+            if next < at {
+                (who, at) = ((self.last + 1 + turn) % self.threads.len(), next);
+            }
+        }
+        (who, at)
+    }
+
     /// Does everything that comes before a time, earliest first.
     pub fn run(&mut self, outside: &mut Hierarchy, until: u64) {
         loop {
-            let (mut who, mut at) = (0, NEVER);
-            let count = self.threads.len();
-            for turn in 0..count {
-                let thread = if self.last + 1 + turn < count {
-                    self.last + 1 + turn
-                } else {
-                    self.last + 1 + turn - count
-                };
-                let next = self.threads[thread].next();
-                if next < at {
-                    (who, at) = (thread, next);
-                }
-            }
+            let (who, at) = self.earliest();
             if at >= until {
                 return;
             }

@@ -1,6 +1,6 @@
 //! A DIMM's buffer of blocks of 256 B.
 //!
-//! A block's place follows from its number, so that no search goes through the whole buffer. The number is folded: a
+//! A block's place follows from its number, so that no search goes through the whole buffer. The number is hashed: a
 //! range that is as large as the buffer and aligned fits exactly, and streams that start at like addresses do not meet.
 
 /// A buffer whose blocks each carry a state.
@@ -26,15 +26,10 @@ impl<S: Copy + Default> Blocks<S> {
 
     #[inline]
     fn start(&self, block: u32) -> usize {
-        if self.bits == 0 {
-            return 0;
-        }
-        let (mut folded, mut rest) = (block, block >> self.bits);
-        while rest != 0 {
-            folded ^= rest;
-            rest >>= self.bits;
-        }
-        (folded & ((1 << self.bits) - 1)) as usize * self.ways
+        // What is the same within an aligned range only shuffles its places.
+        let above = (u64::from(block) >> self.bits).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let set = (block ^ above as u32) & ((1 << self.bits) - 1);
+        set as usize * self.ways
     }
 
     /// A block's state, if it is here.
