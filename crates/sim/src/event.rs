@@ -12,6 +12,8 @@ pub struct Request {
     pub core: u8,
     /// Its fill buffer, or [`Request::NOBODY`].
     pub buffer: u8,
+    /// Whether it only asks that what went before is accepted.
+    pub probe: bool,
 }
 
 impl Request {

@@ -44,8 +44,8 @@ pub enum Record {
     Left {
         /// The line.
         line: Line,
-        /// Whether a write-combining buffer had it.
-        nt: bool,
+        /// The thread whose write-combining buffer had it, if none of the caches did.
+        thread: Option<u32>,
         /// When.
         at: Ps,
     },

@@ -151,7 +151,7 @@ proptest! {
         let (mut run, threads) = scene.start(false);
         run.record();
         finish(&mut run, &threads);
-        let (mut dirty, mut past) = (BTreeSet::new(), BTreeMap::<Line, BTreeSet<u32>>::new());
+        let (mut dirty, mut past) = (BTreeSet::new(), BTreeSet::new());
         let mut under_way = BTreeMap::<Line, VecDeque<Ps>>::new();
         for record in run.take_records() {
             match record {
@@ -160,13 +160,13 @@ proptest! {
                 }
                 // Bytes that a buffer collects leave once, with it.
                 Record::NtStored { line, thread, .. } => {
-                    past.entry(line).or_default().insert(thread);
+                    past.insert((line, thread));
                 }
-                Record::Left { line, nt, at } => {
+                Record::Left { line, thread, at } => {
                     let dirty = dirty.remove(&line);
                     // What caches have of the line goes with the buffer.
-                    let collected = nt && past.get_mut(&line).and_then(BTreeSet::pop_first).is_some();
-                    prop_assert!(if nt { collected } else { dirty }, "{line:?} left clean at {at}");
+                    let collected = thread.map(|thread| past.remove(&(line, thread)));
+                    prop_assert!(collected.unwrap_or(dirty), "{line:?} left clean at {at}");
                     under_way.entry(line).or_default().push_back(at);
                 }
                 Record::Accepted { line, at } => {
@@ -271,6 +271,7 @@ proptest! {
                 *before = now;
             }
         }
+        run.until(Ps(60_000_000));
         prop_assert!(threads.iter().any(|thread| run.units(*thread) > 0));
     }
 

@@ -4,7 +4,7 @@ mod support;
 
 use ringfence_persist::Flush;
 use ringfence_sim::machine::{AfterClwb, Device, Inclusion, Machine, Optane, Wear};
-use ringfence_sim::{HardwareThread, Line, Op, Ps, Run, Setup, Thread};
+use ringfence_sim::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
 use support::{core, machine, mix, rounds};
 
 const DRAM: usize = 0;
@@ -336,4 +336,36 @@ fn writers_that_wait_for_a_channel_do_not_hold_a_reader_up() {
     assert!(channel.writes_that_waited > channel.lines_written / 2);
     // 100 ns alone: the transfer under way and two writes before it, at 5 ns each.
     assert!((105.0..=116.0).contains(&found), "{found}");
+}
+
+#[test]
+fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
+    let mut machine = machine();
+    machine.llc.inclusion = Inclusion::Inclusive;
+    // The last level has 128 sets, and the class one way of it: the second line makes the first leave.
+    let (mut run, _) = alone(&machine, DRAM, 1 << 20, |number, line| match number {
+        0 => vec![
+            Op::Store(line(0)),
+            Op::Mfence,
+            Op::Load { line: line(128), dependent: false },
+            Op::Flush { kind: Flush::Clflushopt, line: line(0) },
+            Op::Sfence,
+        ],
+        _ => vec![Op::End],
+    });
+    run.set_class(0, 1, 0.0).unwrap();
+    run.record();
+    run.until(Ps::from_ns(10_000));
+    let records = run.take_records();
+    let accepted = records.iter().find_map(|record| match record {
+        Record::Accepted { at, .. } => Some(*at),
+        _ => None,
+    });
+    let fenced = records.iter().filter_map(|record| match record {
+        Record::Fenced { at, .. } => Some(*at),
+        _ => None,
+    });
+    assert!(accepted.unwrap() < fenced.last().unwrap(), "{records:?}");
+    let flushed = records.iter().filter(|record| matches!(record, Record::Left { .. })).count();
+    assert_eq!(flushed, 1, "it was clean when it was flushed: {records:?}");
 }

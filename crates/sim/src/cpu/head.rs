@@ -228,7 +228,7 @@ impl Core {
         let thread = &mut self.threads[usize::from(owner)];
         thread.outgoing += 1;
         outside.counters[self.number].partial_nt_lines += u64::from(u64::from(bytes) < LINE);
-        outside.write_past(self.number, thread.class, line, buffer as u8, at);
+        outside.write_past(self.number, thread.class, (thread.number, line), buffer as u8, at);
         self.buffers.becomes(buffer, Use::Outgoing(owner));
     }
 

@@ -50,7 +50,11 @@ impl Hierarchy {
         }
         if dirty {
             self.counters[core].evictions += 1;
-            self.send(Request { line: evicted.line, core: core as u8, buffer: Request::NOBODY }, false, at);
+            self.send(
+                Request { line: evicted.line, core: core as u8, buffer: Request::NOBODY, probe: false },
+                None,
+                at,
+            );
         }
     }
 }

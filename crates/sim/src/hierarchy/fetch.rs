@@ -68,7 +68,7 @@ impl Hierarchy {
         if ready.is_none() {
             self.counters[core].memory_reads += 1;
             let arrival = at + self.times.to_memory + self.distance(core, line);
-            let request = Request { line, core: core as u8, buffer };
+            let request = Request { line, core: core as u8, buffer, probe: false };
             self.log.wheel.push(arrival, core as u32, Event::Read(request));
         }
         if self.inclusion != Inclusion::Victim && !in_last {
@@ -84,6 +84,12 @@ impl Hierarchy {
         let (found, mut dirty) = self.ask_others(line, true, others, at);
         let llc = self.cores[core].place.llc;
         let mut ready = found.unwrap_or(at);
+        // What another core gave up may be below.
+        let last = &mut self.llcs[llc];
+        if let Some(slot) = last.cache.find(line) {
+            dirty |=
+                if self.inclusion == Inclusion::Victim { last.remove(slot) } else { last.cache.clean(slot) };
+        }
         if others & !self.llcs[llc].cores != 0 {
             let (found, was) = self.ask_other_llcs(line, true, llc, others, at);
             ready = ready.max(found.unwrap_or(at));

@@ -9,7 +9,7 @@ use crate::machine::{AfterClwb, Inclusion};
 /// What becomes of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// The line is on its way to memory, which will say when it is accepted.
+    /// The line is on its way to memory, or was before; memory will say when it is accepted.
     Sent,
     /// The line was nowhere dirty; it is known at this time.
     Clean(u64),
@@ -31,22 +31,26 @@ impl Hierarchy {
         let counters = &mut self.counters[core];
         if dirty {
             counters.dirty_flushes += 1;
-            self.send(Request { line, core: core as u8, buffer }, false, at);
-            Departure::Sent
-        } else {
-            counters.clean_flushes += 1;
-            Departure::Clean(at + self.times.llc)
+            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at);
+            return Departure::Sent;
         }
+        counters.clean_flushes += 1;
+        if self.under_way.has(line) {
+            // What was evicted, or flushed by another thread, is not durable yet.
+            self.ask(Request { line, core: core as u8, buffer, probe: true }, at);
+            return Departure::Sent;
+        }
+        Departure::Clean(at + self.times.llc)
     }
 
     /// A core's write-combining buffer leaves for memory. What caches have of the line goes with it.
-    pub fn write_past(&mut self, core: usize, class: usize, line: u32, buffer: u8, at: u64) {
+    pub fn write_past(&mut self, core: usize, class: usize, (thread, line): (u32, u32), buffer: u8, at: u64) {
         let at = self.throttle(core, class, at);
         if self.pages.cores(line) != 0 {
             self.write_back(core, class, line, AfterClwb::Invalidated, at);
         }
         self.counters[core].nt_lines += 1;
-        self.send(Request { line, core: core as u8, buffer }, true, at);
+        self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at);
     }
 
     // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.

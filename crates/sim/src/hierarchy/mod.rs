@@ -7,6 +7,7 @@ mod evict;
 mod fetch;
 mod flush;
 mod state;
+mod under_way;
 
 pub use fetch::Source;
 pub use flush::Departure;

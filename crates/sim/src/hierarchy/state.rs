@@ -1,5 +1,6 @@
 //! What the caches are made of.
 
+use super::under_way::UnderWay;
 use crate::cache::{ALL_WAYS, Cache, Slot};
 use crate::counters::CoreCounters;
 use crate::event::{Event, Log, Request};
@@ -20,6 +21,7 @@ pub struct Hierarchy {
     pub classes: Vec<Class>,
     pub counters: Vec<CoreCounters>,
     pub times: Times,
+    pub under_way: UnderWay,
     pub inclusion: Inclusion,
     pub clwb: AfterClwb,
     /// The socket of each node.
@@ -114,6 +116,7 @@ impl Hierarchy {
                 remote: ps(uncore.remote_ns),
                 core_to_core: ps(uncore.core_to_core_ns),
             },
+            under_way: UnderWay::default(),
             inclusion: machine.llc.inclusion,
             clwb: machine.core.clwb,
             sockets: machine.nodes.iter().map(|node| node.socket).collect(),
@@ -140,12 +143,19 @@ impl Hierarchy {
         start
     }
 
-    /// Sends a line to memory, from a cache or (`nt`) a write-combining buffer.
+    /// Sends what is not a read to memory.
     #[inline]
-    pub fn send(&mut self, request: Request, nt: bool, at: u64) {
+    pub(super) fn ask(&mut self, request: Request, at: u64) {
         let arrival = at + self.times.to_memory + self.distance(request.core.into(), request.line);
         self.log.wheel.push(arrival, request.core.into(), Event::Write(request));
-        self.log.record(Record::Left { line: Line(request.line), nt, at: Ps(at) });
+    }
+
+    /// Sends a line to memory, from a cache or a thread's write-combining buffer.
+    #[inline]
+    pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64) {
+        self.ask(request, at);
+        self.under_way.add(request.line);
+        self.log.record(Record::Left { line: Line(request.line), thread, at: Ps(at) });
     }
 
     /// The line that a place of a core's first level waits for is there at a time.

@@ -115,8 +115,15 @@ impl Channel {
         if let Medium::Dimm(dimm) = &mut self.device {
             dimm.write(line, start);
         }
-        if let Some((line, write)) = self.waiting.pop_front() {
-            self.queue.push_back((line, start));
+        // One that writes, and whoever only waited for those before.
+        while let Some((line, write)) = self.waiting.front().copied() {
+            if !write.probe {
+                if self.queue.len() == self.lines {
+                    break;
+                }
+                self.queue.push_back((line, start));
+            }
+            self.waiting.pop_front();
             self.let_in.push_back(Accepted { at: start, write });
         }
     }
@@ -155,10 +162,10 @@ impl Channel {
 
     pub fn write(&mut self, line: u32, at: u64, write: Request) -> bool {
         self.advance(at);
-        let room = self.waiting.is_empty() && self.queue.len() < self.lines;
-        if room {
+        let room = self.waiting.is_empty() && (write.probe || self.queue.len() < self.lines);
+        if room && !write.probe {
             self.queue.push_back((line, at));
-        } else {
+        } else if !room {
             self.counters.writes_that_waited += 1;
             self.waiting.push_back((line, write));
         }

@@ -111,7 +111,10 @@ impl Run {
 
     #[inline]
     fn accept(&mut self, request: Request, at: u64) {
-        self.outside.log.record(Record::Accepted { line: Line(request.line), at: Ps(at) });
+        if !request.probe {
+            self.outside.under_way.remove(request.line);
+            self.outside.log.record(Record::Accepted { line: Line(request.line), at: Ps(at) });
+        }
         self.answer(request, at);
     }
 
