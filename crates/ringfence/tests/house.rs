@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     (
         "ringfence",
         &[
@@ -56,6 +56,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "sysfs",
         ],
     ),
+    ("sim", &["persist"]),
     ("engine", &["analysis", "workloads", "dataset", "experiment", "machine", "resctrl", "changes", "sysfs"]),
     ("analysis", &["experiment"]),
     ("workloads", &["experiment", "machine", "persist", "sysfs"]),
@@ -282,7 +283,7 @@ fn unsafe_code_stands_where_a_readme_says_so() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count <= MOST_UNSAFE, "{count} files hold unsafe code");
-    for pure in ["experiment", "analysis"] {
+    for pure in ["experiment", "analysis", "sim"] {
         let lib = workspace().join("crates").join(pure).join("src/lib.rs");
         assert!(read(&lib).contains("#![forbid(unsafe_code)]"), "{pure} does not forbid unsafe code");
     }
@@ -293,7 +294,7 @@ fn what_is_pure_reads_no_clock_no_file_and_no_processor() {
     const NEVER: [&str; 7] =
         ["std::fs", "std::env", "Instant", "SystemTime", "std::net", "std::process", "Features::detect"];
     let mut wrong = Vec::new();
-    for pure in ["experiment", "analysis"] {
+    for pure in ["experiment", "analysis", "sim"] {
         for file in files(&workspace().join("crates").join(pure).join("src")) {
             let text = code(&read(&file));
             let found = NEVER.into_iter().filter(|never| text.contains(never));

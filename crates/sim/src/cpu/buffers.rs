@@ -1,0 +1,202 @@
+//! Line fill buffers: misses, flushes and write-combining buffers that are under way.
+
+use crate::cache::Slot;
+use crate::units::NEVER;
+
+/// The most that a core has.
+const MOST: usize = 32;
+/// No line: what loads and stores do not find.
+const NOTHING: u32 = u32::MAX;
+
+/// The buffers of a core.
+pub struct Buffers {
+    count: usize,
+    /// Those that are known to be free, a bit each. Others may have become free since.
+    idle: u32,
+    /// Those whose last use was a read for ownership.
+    owning: u32,
+    /// Nothing that is not idle is free before this.
+    soonest: u64,
+    /// From when on each is free; [`NEVER`] while memory has not said.
+    free: [u64; MOST],
+    /// The line that a miss waits for.
+    lines: [u32; MOST],
+    uses: [Use; MOST],
+    /// How often each was taken, to tell one use from the next.
+    taken: [u32; MOST],
+    reads_for_ownership: usize,
+}
+
+/// What a buffer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// A miss, for this place of the first level; whether it is a read for ownership.
+    Miss(Slot, bool),
+    /// A flush, or a write-combining buffer that left, of this thread.
+    Outgoing(u8),
+    /// A write-combining buffer of this thread that collects bytes of a line.
+    Combining(u8, u32, u8),
+}
+
+/// One use of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    pub buffer: u8,
+    use_of_it: u32,
+}
+
+impl Buffers {
+    pub fn new(count: u32, reads_for_ownership: u32) -> Self {
+        Self {
+            count: count as usize,
+            idle: !0 >> (MOST as u32 - count),
+            owning: 0,
+            soonest: NEVER,
+            free: [0; MOST],
+            lines: [NOTHING; MOST],
+            uses: [Use::Miss(0, false); MOST],
+            taken: [0; MOST],
+            reads_for_ownership: reads_for_ownership as usize,
+        }
+    }
+
+    /// A buffer that is free, or when one will be: [`NEVER`] if memory has not said so of any.
+    #[inline]
+    pub fn find_free(&mut self, at: u64) -> Result<usize, u64> {
+        if self.idle == 0 && !self.look(at) {
+            return Err(self.soonest);
+        }
+        Ok(self.idle.trailing_zeros() as usize)
+    }
+
+    /// The same for a read for ownership ahead of its turn, of which only so many may be under way.
+    #[inline]
+    pub fn find_free_ahead(&mut self, at: u64) -> Result<usize, u64> {
+        if self.too_many() && (!self.look(at) || self.too_many()) {
+            return Err(self.soonest);
+        }
+        self.find_free(at)
+    }
+
+    #[inline]
+    fn too_many(&self) -> bool {
+        (self.owning & !self.idle).count_ones() as usize >= self.reads_for_ownership
+    }
+
+    // Finds out what became free; whether anything did.
+    #[inline]
+    fn look(&mut self, at: u64) -> bool {
+        if at < self.soonest {
+            return false;
+        }
+        self.soonest = NEVER;
+        for (buffer, free) in self.free[..self.count].iter().enumerate() {
+            if *free <= at {
+                self.idle |= 1 << buffer;
+            } else {
+                self.soonest = self.soonest.min(*free);
+            }
+        }
+        self.idle != 0
+    }
+
+    /// Takes a free buffer for a miss of a line.
+    #[inline]
+    pub fn take_for_miss(&mut self, buffer: usize, line: u32, slot: Slot, own: bool, until: u64) -> Ticket {
+        self.lines[buffer] = line;
+        self.take(buffer, Use::Miss(slot, own), until)
+    }
+
+    /// Takes a free buffer for something that is no miss.
+    #[inline]
+    pub fn take_for(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
+        self.lines[buffer] = NOTHING;
+        self.take(buffer, what, until)
+    }
+
+    fn take(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
+        self.uses[buffer] = what;
+        self.free[buffer] = until;
+        self.soonest = self.soonest.min(until);
+        self.idle &= !(1 << buffer);
+        let owning = u32::from(matches!(what, Use::Miss(_, true)));
+        self.owning = self.owning & !(1 << buffer) | owning << buffer;
+        self.taken[buffer] = self.taken[buffer].wrapping_add(1);
+        Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] }
+    }
+
+    /// When a use ends: [`NEVER`] while memory has not said.
+    #[inline]
+    pub fn end(&self, ticket: Ticket) -> u64 {
+        let buffer = usize::from(ticket.buffer);
+        if self.taken[buffer] == ticket.use_of_it { self.free[buffer] } else { 0 }
+    }
+
+    /// The miss of a line that is under way.
+    #[inline]
+    pub fn find_miss(&self, line: u32, at: u64) -> Option<Ticket> {
+        for (group, lines) in
+            self.lines[..self.count.next_multiple_of(8)].as_chunks::<8>().0.iter().enumerate()
+        {
+            // A byte a buffer: compiled to vector instructions.
+            let mut equal = [0_u8; 8];
+            for (equal, of) in equal.iter_mut().zip(lines) {
+                *equal = u8::from(*of == line);
+            }
+            let mut equal = u64::from_le_bytes(equal);
+            while equal != 0 {
+                let buffer = group * 8 + equal.trailing_zeros() as usize / 8;
+                if self.free[buffer] > at {
+                    return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
+                }
+                equal &= equal - 1;
+            }
+        }
+        None
+    }
+
+    /// Memory says when a use ends; what for, and of which line if it is a miss.
+    #[inline]
+    pub fn answered(&mut self, buffer: u8, at: u64) -> (Use, u32) {
+        let buffer = usize::from(buffer);
+        self.free[buffer] = at;
+        self.soonest = self.soonest.min(at);
+        (self.uses[buffer], self.lines[buffer])
+    }
+
+    /// The write-combining buffer of a thread that collects a line, and how many bytes it has.
+    #[inline]
+    pub fn find_combining(&self, thread: u8, line: u32) -> Option<(usize, u8)> {
+        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
+            Use::Combining(by, to, bytes) if *by == thread && *to == line => Some((buffer, *bytes)),
+            _ => None,
+        })
+    }
+
+    /// Any write-combining buffer of a thread that still collects; with its line and bytes.
+    pub fn any_combining(&self, thread: u8) -> Option<(usize, u32, u8)> {
+        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
+            Use::Combining(by, line, bytes) if *by == thread => Some((buffer, *line, *bytes)),
+            _ => None,
+        })
+    }
+
+    /// The first buffer, its thread, line and bytes, if all of them collect, so that none would ever become free.
+    pub fn all_combining(&self) -> Option<(usize, u8, u32, u8)> {
+        let uses = &self.uses[..self.count];
+        match uses[0] {
+            Use::Combining(thread, line, bytes)
+                if uses.iter().all(|what| matches!(what, Use::Combining(..))) =>
+            {
+                Some((0, thread, line, bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// Changes what a buffer that is taken is for.
+    #[inline]
+    pub fn becomes(&mut self, buffer: usize, what: Use) {
+        self.uses[buffer] = what;
+    }
+}

@@ -1,0 +1,115 @@
+//! A core: what its threads share, and who of them goes on.
+
+use super::buffers::{Buffers, Use};
+use super::thread::{Activity, Costs, Thread, Wait};
+use crate::hierarchy::Hierarchy;
+use crate::machine::Core as Description;
+use crate::units::NEVER;
+
+/// A core.
+pub struct Core {
+    /// Its number among the cores in use.
+    pub number: usize,
+    pub threads: Vec<Thread>,
+    pub(super) buffers: Buffers,
+    /// Until when the ports are taken.
+    pub(super) ports: u64,
+    /// Who took them last: siblings that want them at once take turns.
+    pub(super) last: usize,
+    pub(super) costs: Costs,
+    pub(super) clflush_ordered: bool,
+    pub(super) rfo_past_fences: bool,
+    /// When the run has this core go on.
+    pub scheduled: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    Head,
+    Ahead,
+    Front,
+}
+
+impl Core {
+    pub fn new(number: usize, description: &Description, threads: Vec<Thread>) -> Self {
+        Self {
+            number,
+            threads,
+            buffers: Buffers::new(description.fill_buffers, description.rfo_buffers),
+            ports: 0,
+            last: 0,
+            costs: Costs::of(description),
+            clflush_ordered: description.clflush_ordered,
+            rfo_past_fences: description.rfo_past_fences,
+            scheduled: NEVER,
+        }
+    }
+
+    /// When any of its threads goes on.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.threads.iter().map(Thread::next).min().unwrap_or(NEVER)
+    }
+
+    // Whose turn it is, and when: of siblings at the same time, the one that did not have the ports last.
+    #[inline]
+    fn earliest(&self) -> (usize, u64) {
+        if let [only] = &self.threads[..] {
+            return (0, only.next());
+        }
+        let (before, after) = self.threads.split_at(self.last + 1);
+        let (mut who, mut at) = (0, NEVER);
+        for (turn, thread) in after.iter().chain(before).enumerate() {
+            let next = thread.next();
+            if next < at {
+                (who, at) = ((self.last + 1 + turn) % self.threads.len(), next);
+            }
+        }
+        (who, at)
+    }
+
+    /// Does everything that comes before a time, earliest first.
+    pub fn run(&mut self, outside: &mut Hierarchy, until: u64) {
+        loop {
+            let (who, at) = self.earliest();
+            if at >= until {
+                return;
+            }
+            let thread = &mut self.threads[who];
+            let doing = if thread.head.at == at {
+                Doing::Head
+            } else if thread.ahead.at == at {
+                Doing::Ahead
+            } else {
+                Doing::Front
+            };
+            match doing {
+                Doing::Head => self.head(who, outside, at),
+                Doing::Ahead => self.fetch_ahead(who, outside, at),
+                Doing::Front => self.front(who, outside, at),
+            }
+        }
+    }
+
+    /// Memory says when the use of a buffer ends, which is not yet.
+    pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) {
+        let (what, line) = self.buffers.answered(buffer, at);
+        match what {
+            Use::Miss(slot, _) => outside.filled(self.number, slot, line, at),
+            Use::Outgoing(thread) => {
+                let thread = &mut self.threads[usize::from(thread)];
+                thread.outgoing -= 1;
+                thread.accepted = thread.accepted.max(at);
+                if thread.head.wait == Wait::Acceptance && thread.outgoing == 0 {
+                    thread.head = Activity::at(thread.accepted);
+                }
+            }
+            Use::Combining(..) => debug_assert!(false, "nobody was asked about this buffer"),
+        }
+        for thread in &mut self.threads {
+            thread.front.answered(buffer, at);
+            thread.head.answered(buffer, at);
+            thread.ahead.answered(buffer, at);
+        }
+    }
+}

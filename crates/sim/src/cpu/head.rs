@@ -1,0 +1,263 @@
+//! The store buffer: what is fetched ahead for it, and what its head waits for.
+
+use ringfence_persist::Flush;
+
+use super::buffers::{Ticket, Use};
+use super::core::Core;
+use super::thread::{Activity, Wait, What};
+use crate::cache::Slot;
+use crate::hierarchy::{Departure, Hierarchy, Source};
+use crate::program::{Line, Op};
+use crate::record::Record;
+use crate::time::Ps;
+use crate::units::{LINE, NEVER};
+
+impl Core {
+    /// Asks for the lines of stores that wait, in their order, while there are buffers for it.
+    pub(super) fn fetch_ahead(&mut self, who: usize, outside: &mut Hierarchy, at: u64) {
+        self.threads[who].ahead = Activity::IDLE;
+        loop {
+            let thread = &self.threads[who];
+            let Some(entry) = thread.store_buffer.get(thread.fetched) else { return };
+            if matches!(entry.what, What::Sfence | What::Mfence) && !self.rfo_past_fences {
+                // Goes on when the fence has left.
+                return;
+            }
+            if entry.writes() {
+                let Some((slot, ticket)) = self.own(who, outside, entry.line, at, true) else { return };
+                let thread = &mut self.threads[who];
+                let entry = &mut thread.store_buffer[thread.fetched];
+                (entry.slot, entry.ticket) = (slot, ticket);
+            }
+            self.threads[who].fetched += 1;
+        }
+    }
+
+    // Finds or fetches a line that is to be written: its place, and the buffer that it waits for. Nothing if there is no
+    // buffer for that.
+    fn own(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        line: u32,
+        at: u64,
+        ahead: bool,
+    ) -> Option<(Slot, Option<Ticket>)> {
+        let private = &mut outside.cores[self.number];
+        if let Some(slot) = private.l1.find(line) {
+            private.l1.touch(slot);
+            outside.counters[self.number].l1_hits += 1;
+            let there = private.ready[slot as usize] <= at;
+            return Some((slot, if there { None } else { self.buffers.find_miss(line, at) }));
+        }
+        let free = if ahead { self.buffers.find_free_ahead(at) } else { self.buffers.find_free(at) };
+        let buffer = match free {
+            Ok(buffer) => buffer,
+            Err(soonest) => {
+                let activity = self.await_buffer(outside, soonest, at);
+                let thread = &mut self.threads[who];
+                *(if ahead { &mut thread.ahead } else { &mut thread.head }) = activity;
+                return None;
+            }
+        };
+        let class = self.threads[who].class;
+        let (source, slot) = outside.fetch(self.number, class, (line, true), buffer as u8, at);
+        let until = match source {
+            Source::Cache(ready) => ready,
+            Source::Memory => NEVER,
+        };
+        Some((slot, Some(self.buffers.take_for_miss(buffer, line, slot, true, until))))
+    }
+
+    /// Lets out what is at the head, or finds out what it waits for.
+    pub(super) fn head(&mut self, who: usize, outside: &mut Hierarchy, at: u64) {
+        let Some(entry) = self.threads[who].store_buffer.front() else {
+            self.threads[who].head = Activity::IDLE;
+            return;
+        };
+        let line = entry.line;
+        match entry.what {
+            What::Store => {
+                if let Some(done) = self.write(who, outside, at) {
+                    self.pop(who, outside, done - at + self.costs.commit, at);
+                }
+            }
+            What::Flush(kind) => self.flush(who, outside, (kind, line), at),
+            What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
+            What::Units(units) => {
+                self.threads[who].units += u64::from(units);
+                self.pop(who, outside, 0, at);
+            }
+            what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),
+        }
+    }
+
+    // The head leaves, and the next one may do so after a time.
+    fn pop(&mut self, who: usize, outside: &mut Hierarchy, cost: u64, at: u64) {
+        let thread = &mut self.threads[who];
+        thread.store_buffer.pop_front();
+        thread.head_free = at + cost;
+        thread.head = if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
+        if thread.front.wait == Wait::Room {
+            thread.front = Activity::at(at);
+        }
+        let waited = thread.fetched == 0;
+        thread.fetched = thread.fetched.saturating_sub(1);
+        if waited && !thread.store_buffer.is_empty() {
+            self.fetch_ahead(who, outside, at);
+        }
+    }
+
+    // Waits for the line of the entry at the head, and writes it; when that is done, if it is. A line that was lost
+    // again before its turn is written as soon as it is asked for anew, so that cores that want the same get on.
+    fn write(&mut self, who: usize, outside: &mut Hierarchy, at: u64) -> Option<u64> {
+        let thread = &mut self.threads[who];
+        let known = thread.fetched > 0;
+        let entry = &thread.store_buffer[0];
+        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket);
+        if let Some(ticket) = ticket {
+            let end = self.buffers.end(ticket);
+            if end > at {
+                thread.head = Activity::end(ticket.buffer, end);
+                return None;
+            }
+        }
+        if entry.written {
+            return Some(at);
+        }
+        let lost = ticket.is_some();
+        let private = &outside.cores[self.number];
+        let mut ready = private.ready[slot as usize];
+        if !(known && private.l1.holds(slot, line) && ready <= at) {
+            (slot, ticket) = self.own(who, outside, line, at, false)?;
+            ready = outside.cores[self.number].ready[slot as usize];
+        }
+        let there = ready <= at;
+        let mut done = at;
+        if there || lost {
+            let others = outside.pages.cores(line) & !(1 << self.number);
+            if others != 0 {
+                done = outside.own(self.number, line, others, at);
+            }
+            outside.cores[self.number].l1.dirty(slot);
+            let thread = self.threads[who].number;
+            outside.log.record(Record::Stored { thread, line: Line(line), at: Ps(at) });
+        }
+        if there {
+            return Some(done);
+        }
+        let thread = &mut self.threads[who];
+        thread.fetched = thread.fetched.max(1);
+        let entry = &mut thread.store_buffer[0];
+        (entry.slot, entry.ticket, entry.written) = (slot, ticket, lost);
+        thread.head = match ticket {
+            Some(ticket) => Activity::end(ticket.buffer, self.buffers.end(ticket)),
+            None => Activity::at(ready),
+        };
+        None
+    }
+
+    fn flush(&mut self, who: usize, outside: &mut Hierarchy, (kind, line): (Flush, u32), at: u64) {
+        let ordered = kind == Flush::Clflush && self.clflush_ordered;
+        if self.threads[who].store_buffer[0].ticket.is_some() {
+            // An ordered one that was sent before, and is complete.
+            return self.pop(who, outside, self.costs.commit, at);
+        }
+        let buffer = match self.buffers.find_free(at) {
+            Ok(buffer) => buffer,
+            Err(soonest) => {
+                self.threads[who].head = self.await_buffer(outside, soonest, at);
+                return;
+            }
+        };
+        let thread = &mut self.threads[who];
+        outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
+        let until = match outside.flush(self.number, thread.class, (kind, line), buffer as u8, at) {
+            Departure::Sent => {
+                thread.outgoing += 1;
+                NEVER
+            }
+            Departure::Clean(known) => {
+                thread.accepted = thread.accepted.max(known);
+                known
+            }
+        };
+        let ticket = self.buffers.take_for(buffer, Use::Outgoing(who as u8), until);
+        if ordered {
+            thread.store_buffer[0].ticket = Some(ticket);
+            thread.head = Activity::end(ticket.buffer, until);
+        } else {
+            self.pop(who, outside, self.costs.commit, at);
+        }
+    }
+
+    fn nt_store(&mut self, who: usize, outside: &mut Hierarchy, (line, bytes): (u32, u8), at: u64) {
+        let owner = who as u8;
+        let (buffer, so_far) = match self.buffers.find_combining(owner, line) {
+            Some(found) => found,
+            None => match self.buffers.find_free(at) {
+                Ok(buffer) => {
+                    self.buffers.take_for(buffer, Use::Combining(owner, line, 0), NEVER);
+                    (buffer, 0)
+                }
+                Err(soonest) => {
+                    self.threads[who].head = self.await_buffer(outside, soonest, at);
+                    return;
+                }
+            },
+        };
+        let thread = self.threads[who].number;
+        outside.log.record(Record::NtStored { thread, line: Line(line), at: Ps(at) });
+        let bytes = so_far.saturating_add(bytes);
+        self.buffers.becomes(buffer, Use::Combining(owner, line, bytes));
+        if u64::from(bytes) >= LINE {
+            self.close(outside, buffer, owner, (line, bytes), at);
+        }
+        self.pop(who, outside, self.costs.commit, at);
+    }
+
+    /// A write-combining buffer leaves.
+    pub(super) fn close(
+        &mut self,
+        outside: &mut Hierarchy,
+        buffer: usize,
+        owner: u8,
+        (line, bytes): (u32, u8),
+        at: u64,
+    ) {
+        let thread = &mut self.threads[usize::from(owner)];
+        thread.outgoing += 1;
+        outside.counters[self.number].partial_nt_lines += u64::from(u64::from(bytes) < LINE);
+        outside.write_past(self.number, thread.class, (thread.number, line), buffer as u8, at);
+        self.buffers.becomes(buffer, Use::Outgoing(owner));
+    }
+
+    // A fence, or a locked instruction, which is one: waits for acceptance of what is outgoing.
+    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) {
+        while let Some((buffer, line, bytes)) = self.buffers.any_combining(who as u8) {
+            self.close(outside, buffer, who as u8, (line, bytes), at);
+        }
+        let thread = &mut self.threads[who];
+        if thread.outgoing > 0 {
+            thread.head = Activity::until(Wait::Acceptance);
+            return;
+        }
+        if thread.accepted > at {
+            thread.head = Activity::at(thread.accepted);
+            return;
+        }
+        let mut cost = self.costs.fence;
+        if what == What::Locked {
+            let Some(done) = self.write(who, outside, at) else { return };
+            cost = done - at + self.costs.locked;
+        }
+        let thread = &mut self.threads[who];
+        outside.log.record(Record::Fenced { thread: thread.number, at: Ps(at) });
+        if what != What::Sfence {
+            // Loads that came before must be complete too.
+            thread.front = Activity::at(at + cost);
+            thread.held = Some(Op::Lfence);
+        }
+        self.pop(who, outside, cost, at);
+    }
+}

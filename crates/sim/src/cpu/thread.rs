@@ -1,0 +1,226 @@
+//! A hardware thread: its program, its store buffer, and what it waits for.
+
+use std::collections::VecDeque;
+
+use ringfence_persist::Flush;
+
+use super::buffers::Ticket;
+use crate::cache::Slot;
+use crate::machine::Core as Description;
+use crate::program::{Op, Program};
+use crate::time::Ps;
+use crate::units::{NEVER, ps};
+
+/// What a thread may have at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub store_buffer: usize,
+    pub load_window: u64,
+}
+
+/// A hardware thread.
+pub struct Thread {
+    /// Its place in the run.
+    pub number: u32,
+    pub class: usize,
+    pub program: Box<dyn Program>,
+    /// An operation that was asked for and could not be taken yet.
+    pub held: Option<Op>,
+    pub front: Activity,
+    pub head: Activity,
+    pub ahead: Activity,
+    pub limits: Limits,
+    /// What waits to leave in order, the head first.
+    pub store_buffer: VecDeque<Entry>,
+    /// How many of these, from the head on, have had their line fetched or need none.
+    pub fetched: usize,
+    /// Up to when the head has worked.
+    pub head_free: u64,
+    /// Operations that the front end took.
+    pub taken: u64,
+    /// Misses of loads, the oldest first, with the number of the operation.
+    pub misses: VecDeque<(Ticket, u64)>,
+    pub last_load: Loaded,
+    /// Flushes and write-combining buffers that memory has not said anything of.
+    pub outgoing: u32,
+    /// By when those are accepted of which it has.
+    pub accepted: u64,
+    pub units: u64,
+    pub paused: bool,
+    pub ended: bool,
+}
+
+/// When something goes on, and what it waits for if that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    pub at: u64,
+    pub wait: Wait,
+}
+
+/// What something waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing but its time.
+    No,
+    /// The end of a buffer's use.
+    For(u8),
+    /// Any buffer that ends.
+    AnyBuffer,
+    /// Acceptance of everything outgoing.
+    Acceptance,
+    /// Room in the store buffer.
+    Room,
+    /// The head, which has a fence to let through.
+    Head,
+}
+
+/// When the data of the last load is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loaded {
+    At(u64),
+    Ticket(Ticket),
+}
+
+/// An entry of the store buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub what: What,
+    pub line: u32,
+    /// The place in the first level that the line was found in or fetched to.
+    pub slot: Slot,
+    /// The buffer that it waits for.
+    pub ticket: Option<Ticket>,
+    /// It was written when it came back, before its turn could come.
+    pub written: bool,
+}
+
+/// What waits to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Store,
+    Locked,
+    NtStore(u8),
+    Flush(Flush),
+    Sfence,
+    Mfence,
+    Units(u32),
+}
+
+impl Activity {
+    pub const IDLE: Activity = Activity { at: NEVER, wait: Wait::No };
+
+    #[inline]
+    pub fn at(at: u64) -> Self {
+        Self { at, wait: Wait::No }
+    }
+
+    /// Waits for something at a time that is not known.
+    #[inline]
+    pub fn until(wait: Wait) -> Self {
+        Self { at: NEVER, wait }
+    }
+
+    /// Waits for the end of a use that is known, or not.
+    #[inline]
+    pub fn end(buffer: u8, at: u64) -> Self {
+        Self { at, wait: Wait::For(buffer) }
+    }
+
+    /// A buffer's use ends.
+    #[inline]
+    pub fn answered(&mut self, buffer: u8, at: u64) {
+        let meant = match self.wait {
+            Wait::For(other) => other == buffer,
+            Wait::AnyBuffer => true,
+            _ => false,
+        };
+        if meant {
+            self.at = self.at.min(at);
+        }
+    }
+}
+
+impl Entry {
+    /// Whether it needs a line of its own in the first level.
+    #[inline]
+    pub fn writes(&self) -> bool {
+        matches!(self.what, What::Store | What::Locked)
+    }
+}
+
+impl Thread {
+    pub fn new(number: u32, class: usize, limits: Limits, program: Box<dyn Program>) -> Self {
+        Self {
+            number,
+            class,
+            program,
+            held: None,
+            front: Activity::at(0),
+            head: Activity::IDLE,
+            ahead: Activity::IDLE,
+            limits,
+            store_buffer: VecDeque::with_capacity(limits.store_buffer + 1),
+            fetched: 0,
+            head_free: 0,
+            taken: 0,
+            misses: VecDeque::with_capacity(limits.load_window as usize + 1),
+            last_load: Loaded::At(0),
+            outgoing: 0,
+            accepted: 0,
+            units: 0,
+            paused: false,
+            ended: false,
+        }
+    }
+
+    /// When any of its activities goes on.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.front.at.min(self.head.at).min(self.ahead.at)
+    }
+
+    /// Goes on after a pause.
+    pub fn resume(&mut self, at: u64) {
+        self.paused = false;
+        if self.front == Activity::IDLE && !self.ended {
+            self.front = Activity::at(at);
+        }
+    }
+
+    /// The next operation: the one that could not be taken before, or another.
+    #[inline]
+    pub fn operation(&mut self, at: u64) -> Op {
+        self.held.take().unwrap_or_else(|| self.program.next(Ps(at)))
+    }
+}
+
+/// What operations take, in picoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    pub load: u64,
+    pub store: u64,
+    pub nt_store: u64,
+    pub flush: u64,
+    pub issue_fence: u64,
+    pub compute_share: f64,
+    pub commit: u64,
+    pub fence: u64,
+    pub locked: u64,
+}
+
+impl Costs {
+    pub fn of(core: &Description) -> Self {
+        let issue = &core.issue;
+        Self {
+            load: ps(issue.load_ns),
+            store: ps(issue.store_ns),
+            nt_store: ps(issue.nt_store_ns),
+            flush: ps(issue.flush_ns),
+            issue_fence: ps(issue.fence_ns),
+            compute_share: issue.compute_share,
+            commit: ps(core.commit_ns),
+            fence: ps(core.fence_ns),
+            locked: ps(core.locked_ns),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A line that the first level does not have.
+
+use super::state::{Hierarchy, each};
+use crate::cache::{ALL_WAYS, Slot};
+use crate::event::{Event, Request};
+use crate::machine::Inclusion;
+use crate::units::NEVER;
+
+/// Where a line comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// From a cache, at this time.
+    Cache(u64),
+    /// From memory, which will say when.
+    Memory,
+}
+
+impl Hierarchy {
+    /// Brings a line into a core's first level, to be written (`own`) or only read, for a fill buffer that waits for it.
+    /// Its place is taken at once, and what makes room leaves at once.
+    pub fn fetch(
+        &mut self,
+        core: usize,
+        class: usize,
+        (line, own): (u32, bool),
+        buffer: u8,
+        at: u64,
+    ) -> (Source, Slot) {
+        let others = self.pages.touch(line, core);
+        self.counters[core].l1_misses += 1;
+        let private = &mut self.cores[core];
+        if let Some(slot) = private.l2.find(line) {
+            private.l2.touch(slot);
+            self.counters[core].l2_hits += 1;
+            let mut ready = at + self.times.l2;
+            if own && others != 0 {
+                ready = ready.max(self.own(core, line, others, at));
+            }
+            return (Source::Cache(ready), self.fill_first(core, line, ready));
+        }
+        let at = self.throttle(core, class, at);
+        let (mut ready, mut dirty) = (None, false);
+        if others != 0 {
+            (ready, dirty) = self.ask_others(line, own, others, at);
+            self.counters[core].other_core_hits += u64::from(ready.is_some());
+        }
+        let llc = self.cores[core].place.llc;
+        let last = &mut self.llcs[llc];
+        let mut in_last = false;
+        if let Some(slot) = last.cache.find(line) {
+            if ready.is_none() {
+                ready = Some(at + self.times.llc);
+                self.counters[core].llc_hits += 1;
+            }
+            if self.inclusion == Inclusion::Victim {
+                dirty |= last.remove(slot);
+            } else {
+                in_last = true;
+                dirty |= last.cache.clean(slot);
+                last.cache.touch(slot);
+            }
+        }
+        if others & !self.llcs[llc].cores != 0 {
+            let (found, was) = self.ask_other_llcs(line, own, llc, others, at);
+            ready = ready.or(found);
+            dirty |= was;
+        }
+        if ready.is_none() {
+            self.counters[core].memory_reads += 1;
+            let arrival = at + self.times.to_memory + self.distance(core, line);
+            let request = Request { line, core: core as u8, buffer, probe: false };
+            self.log.wheel.push(arrival, core as u32, Event::Read(request));
+        }
+        if self.inclusion != Inclusion::Victim && !in_last {
+            self.fill_last(core, class, line, false, at);
+        }
+        self.fill_second(core, class, line, dirty, at);
+        let slot = self.fill_first(core, line, ready.unwrap_or(NEVER));
+        (ready.map_or(Source::Memory, Source::Cache), slot)
+    }
+
+    /// A core that has a line takes it from all others, to write it; when it may.
+    pub fn own(&mut self, core: usize, line: u32, others: u64, at: u64) -> u64 {
+        let (found, mut dirty) = self.ask_others(line, true, others, at);
+        let llc = self.cores[core].place.llc;
+        let mut ready = found.unwrap_or(at);
+        // What another core gave up may be below.
+        let last = &mut self.llcs[llc];
+        if let Some(slot) = last.cache.find(line) {
+            dirty |=
+                if self.inclusion == Inclusion::Victim { last.remove(slot) } else { last.cache.clean(slot) };
+        }
+        if others & !self.llcs[llc].cores != 0 {
+            let (found, was) = self.ask_other_llcs(line, true, llc, others, at);
+            ready = ready.max(found.unwrap_or(at));
+            dirty |= was;
+        }
+        let private = &mut self.cores[core];
+        if dirty && let Some(slot) = private.l2.find(line) {
+            private.l2.dirty(slot);
+        }
+        ready
+    }
+
+    // Whether other cores have a line, and when it can come from them; their copies go, or become clean. What they
+    // still wait for themselves does not come from them.
+    fn ask_others(&mut self, line: u32, own: bool, others: u64, at: u64) -> (Option<u64>, bool) {
+        let (mut ready, mut dirty) = (None, false);
+        for other in each(others) {
+            let private = &mut self.cores[other];
+            let there = private.l1.find(line).map_or(0, |slot| private.ready[slot as usize]);
+            let found = if own { private.take(line) } else { private.clean(line) };
+            let Some(was) = found else { continue };
+            dirty |= was;
+            if there != NEVER {
+                ready = Some((at + self.times.core_to_core).max(there));
+            }
+        }
+        (ready, dirty)
+    }
+
+    // The same for the last-level caches that other cores filled.
+    fn ask_other_llcs(
+        &mut self,
+        line: u32,
+        own: bool,
+        except: usize,
+        others: u64,
+        at: u64,
+    ) -> (Option<u64>, bool) {
+        let (mut ready, mut dirty) = (None, false);
+        let socket = self.llcs[except].cores.trailing_zeros() as usize;
+        let socket = self.cores[socket].place.socket;
+        for other in (0..self.llcs.len()).filter(|other| *other != except) {
+            let last = &mut self.llcs[other];
+            if last.cores & others == 0 {
+                continue;
+            }
+            let Some(slot) = last.cache.find(line) else { continue };
+            dirty |= if own || self.inclusion == Inclusion::Victim {
+                last.remove(slot)
+            } else {
+                last.cache.clean(slot)
+            };
+            let there = self.cores[last.cores.trailing_zeros() as usize].place.socket;
+            let far = if there == socket { 0 } else { 2 * self.times.remote };
+            ready = Some(at + self.times.llc + self.times.core_to_core + far);
+        }
+        (ready, dirty)
+    }
+
+    fn fill_first(&mut self, core: usize, line: u32, ready: u64) -> Slot {
+        let private = &mut self.cores[core];
+        let (slot, evicted) = private.l1.insert(line, false, ALL_WAYS);
+        private.ready[slot as usize] = ready;
+        if let Some(evicted) = evicted.filter(|evicted| evicted.dirty)
+            && let Some(slot) = private.l2.find(evicted.line)
+        {
+            private.l2.dirty(slot);
+        }
+        slot
+    }
+}

@@ -1,0 +1,85 @@
+//! Lines that are written back because an instruction says so.
+
+use ringfence_persist::Flush;
+
+use super::state::{Hierarchy, each};
+use crate::event::Request;
+use crate::machine::{AfterClwb, Inclusion};
+
+/// What becomes of a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// The line is on its way to memory, or was before; memory will say when it is accepted.
+    Sent,
+    /// The line was nowhere dirty; it is known at this time.
+    Clean(u64),
+}
+
+impl Hierarchy {
+    /// A core flushes a line, for a fill buffer that waits.
+    pub fn flush(
+        &mut self,
+        core: usize,
+        class: usize,
+        (kind, line): (Flush, u32),
+        buffer: u8,
+        at: u64,
+    ) -> Departure {
+        let at = self.throttle(core, class, at);
+        let after = if kind == Flush::Clwb { self.clwb } else { AfterClwb::Invalidated };
+        let dirty = self.write_back(core, class, line, after, at);
+        let counters = &mut self.counters[core];
+        if dirty {
+            counters.dirty_flushes += 1;
+            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at);
+            return Departure::Sent;
+        }
+        counters.clean_flushes += 1;
+        if self.under_way.has(line) {
+            // What was evicted, or flushed by another thread, is not durable yet.
+            self.ask(Request { line, core: core as u8, buffer, probe: true }, at);
+            return Departure::Sent;
+        }
+        Departure::Clean(at + self.times.llc)
+    }
+
+    /// A core's write-combining buffer leaves for memory. What caches have of the line goes with it.
+    pub fn write_past(&mut self, core: usize, class: usize, (thread, line): (u32, u32), buffer: u8, at: u64) {
+        let at = self.throttle(core, class, at);
+        if self.pages.cores(line) != 0 {
+            self.write_back(core, class, line, AfterClwb::Invalidated, at);
+        }
+        self.counters[core].nt_lines += 1;
+        self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at);
+    }
+
+    // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.
+    fn write_back(&mut self, core: usize, class: usize, line: u32, after: AfterClwb, at: u64) -> bool {
+        let cores = self.pages.cores(line);
+        let (mut dirty, mut above, mut in_last) = (false, false, false);
+        for other in each(cores) {
+            let private = &mut self.cores[other];
+            let found = if after == AfterClwb::Kept { private.clean(line) } else { private.take(line) };
+            above |= found.is_some();
+            dirty |= found.unwrap_or(false);
+        }
+        // What is in a core's own caches is not in a last level that gave it up, unless another core had it too.
+        let alone = cores == 1 << core;
+        if !(self.inclusion == Inclusion::Victim && above && alone) {
+            let own = self.cores[core].place.llc;
+            for (llc, last) in self.llcs.iter_mut().enumerate() {
+                if last.cores & cores == 0 {
+                    continue;
+                }
+                let Some(slot) = last.cache.find(line) else { continue };
+                dirty |=
+                    if after == AfterClwb::Invalidated { last.remove(slot) } else { last.cache.clean(slot) };
+                in_last |= llc == own;
+            }
+        }
+        if after == AfterClwb::MovedToLlc && above && !in_last {
+            self.fill_last(core, class, line, false, at);
+        }
+        dirty
+    }
+}

@@ -1,0 +1,211 @@
+//! What the caches are made of.
+
+use super::under_way::UnderWay;
+use crate::cache::{ALL_WAYS, Cache, Slot};
+use crate::counters::CoreCounters;
+use crate::event::{Event, Log, Request};
+use crate::machine::{AfterClwb, Inclusion, Machine};
+use crate::pages::Pages;
+use crate::program::Line;
+use crate::record::Record;
+use crate::time::Ps;
+use crate::units::ps;
+use crate::wheel::Wheel;
+
+/// Everything outside the cores that is not memory itself.
+pub struct Hierarchy {
+    pub pages: Pages,
+    pub log: Log,
+    pub cores: Vec<Private>,
+    pub llcs: Vec<Shared>,
+    pub classes: Vec<Class>,
+    pub counters: Vec<CoreCounters>,
+    pub times: Times,
+    pub under_way: UnderWay,
+    pub inclusion: Inclusion,
+    pub clwb: AfterClwb,
+    /// The socket of each node.
+    pub sockets: Vec<u32>,
+}
+
+/// Where a core is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its last-level cache, counted over those in use.
+    pub llc: usize,
+    /// Its socket.
+    pub socket: u32,
+}
+
+/// A core's own caches.
+pub struct Private {
+    pub l1: Cache,
+    /// When the line in each place of the first level is there.
+    pub ready: Vec<u64>,
+    pub l2: Cache,
+    pub place: Place,
+    /// From when on the throttle lets another request pass.
+    pub throttled: u64,
+}
+
+/// A last-level cache.
+pub struct Shared {
+    pub cache: Cache,
+    /// The class that each place was filled for.
+    pub owners: Vec<u8>,
+    /// Lines by class.
+    pub occupancy: Vec<u64>,
+    /// The cores below it.
+    pub cores: u64,
+}
+
+/// What a class of service may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Class {
+    /// Ways of the last-level cache that it may fill.
+    pub ways: u32,
+    /// The least time between two requests of a core that pass its second level.
+    pub gap: u64,
+}
+
+/// Times of the description.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub l1: u64,
+    pub l2: u64,
+    pub llc: u64,
+    pub to_memory: u64,
+    pub from_memory: u64,
+    pub remote: u64,
+    pub core_to_core: u64,
+}
+
+impl Hierarchy {
+    /// Empty caches for the cores at these places, each place's last-level cache being counted from 0.
+    pub fn new(machine: &Machine, places: &[Place], classes: usize) -> Self {
+        let uncore = &machine.uncore;
+        let count = places.iter().map(|place| place.llc + 1).max().unwrap_or(0);
+        let private = |place: &Place| {
+            let l1 = Cache::new(machine.l1.size_kib, machine.l1.ways, machine.l1.replacement);
+            let l2 = Cache::new(machine.l2.size_kib, machine.l2.ways, machine.l2.replacement);
+            Private { ready: vec![0; l1.slots()], l1, l2, place: *place, throttled: 0 }
+        };
+        let shared = |llc: usize| {
+            let cache = Cache::new(machine.llc.size_kib, machine.llc.ways, machine.llc.replacement);
+            let below = places.iter().enumerate().filter(|(_, place)| place.llc == llc);
+            Shared {
+                owners: vec![0; cache.slots()],
+                cache,
+                occupancy: vec![0; classes],
+                cores: below.map(|(core, _)| 1 << core).sum(),
+            }
+        };
+        Self {
+            pages: Pages::default(),
+            log: Log { wheel: Wheel::new(), records: None },
+            cores: places.iter().map(private).collect(),
+            llcs: (0..count).map(shared).collect(),
+            classes: vec![Class { ways: ALL_WAYS, gap: 0 }; classes],
+            counters: vec![CoreCounters::default(); places.len()],
+            times: Times {
+                l1: ps(machine.l1.latency_ns),
+                l2: ps(machine.l2.latency_ns),
+                llc: ps(machine.llc.latency_ns),
+                to_memory: ps(uncore.to_memory_ns),
+                from_memory: ps(uncore.from_memory_ns),
+                remote: ps(uncore.remote_ns),
+                core_to_core: ps(uncore.core_to_core_ns),
+            },
+            under_way: UnderWay::default(),
+            inclusion: machine.llc.inclusion,
+            clwb: machine.core.clwb,
+            sockets: machine.nodes.iter().map(|node| node.socket).collect(),
+        }
+    }
+
+    /// What the way between a core and a line's memory takes because they are on different sockets.
+    #[inline]
+    pub fn distance(&self, core: usize, line: u32) -> u64 {
+        let far = self.sockets[self.pages.node(line)] != self.cores[core].place.socket;
+        if far { self.times.remote } else { 0 }
+    }
+
+    /// When a request that is made at a time may pass the throttle between the second and the last level.
+    #[inline]
+    pub fn throttle(&mut self, core: usize, class: usize, at: u64) -> u64 {
+        let gap = self.classes[class].gap;
+        if gap == 0 {
+            return at;
+        }
+        let free = &mut self.cores[core].throttled;
+        let start = at.max(*free);
+        *free = start + gap;
+        start
+    }
+
+    /// Sends what is not a read to memory.
+    #[inline]
+    pub(super) fn ask(&mut self, request: Request, at: u64) {
+        let arrival = at + self.times.to_memory + self.distance(request.core.into(), request.line);
+        self.log.wheel.push(arrival, request.core.into(), Event::Write(request));
+    }
+
+    /// Sends a line to memory, from a cache or a thread's write-combining buffer.
+    #[inline]
+    pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64) {
+        self.ask(request, at);
+        self.under_way.add(request.line);
+        self.log.record(Record::Left { line: Line(request.line), thread, at: Ps(at) });
+    }
+
+    /// The line that a place of a core's first level waits for is there at a time.
+    #[inline]
+    pub fn filled(&mut self, core: usize, slot: Slot, line: u32, at: u64) {
+        let private = &mut self.cores[core];
+        if private.l1.holds(slot, line) {
+            private.ready[slot as usize] = at;
+        }
+    }
+}
+
+impl Private {
+    /// Takes a line out of both levels; whether it was there, and dirty.
+    #[inline]
+    pub fn take(&mut self, line: u32) -> Option<bool> {
+        let slot = self.l2.find(line)?;
+        let mut dirty = self.l2.remove(slot);
+        if let Some(slot) = self.l1.find(line) {
+            dirty |= self.l1.remove(slot);
+        }
+        Some(dirty)
+    }
+
+    /// Makes a line clean in both levels; whether it was there, and dirty.
+    #[inline]
+    pub fn clean(&mut self, line: u32) -> Option<bool> {
+        let slot = self.l2.find(line)?;
+        let mut dirty = self.l2.clean(slot);
+        if let Some(slot) = self.l1.find(line) {
+            dirty |= self.l1.clean(slot);
+        }
+        Some(dirty)
+    }
+}
+
+impl Shared {
+    /// Takes a place's line out; whether it was dirty.
+    #[inline]
+    pub fn remove(&mut self, slot: Slot) -> bool {
+        self.occupancy[usize::from(self.owners[slot as usize])] -= 1;
+        self.cache.remove(slot)
+    }
+}
+
+/// The numbers of the bits that are set.
+pub fn each(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = bits.trailing_zeros();
+        bits &= bits.checked_sub(1)?;
+        Some(next as usize)
+    })
+}

@@ -1,0 +1,202 @@
+//! A channel: a bus that carries one line at a time, a write pending queue, and a device.
+//!
+//! Reads are served when they arrive. Writes leave the queue when the bus has nothing else to do, and ahead of reads
+//! once the queue is nearly full; as nothing can change that afterwards, they are carried out late, when somebody
+//! next looks. Writes beyond the queue wait for acceptance and are woken one by one, so that nobody's place on the
+//! bus is taken before its time has come.
+
+use std::collections::VecDeque;
+
+use super::dimm::Dimm;
+use crate::counters::ChannelCounters;
+use crate::event::Request;
+use crate::machine::{Device, Node};
+use crate::units::{NEVER, ps, transfer};
+
+/// A write that had to wait, and when there was room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    pub at: u64,
+    pub write: Request,
+}
+
+/// A channel.
+pub struct Channel {
+    /// Until when the bus is taken.
+    bus_free: u64,
+    line_ps: u64,
+    turnaround: u64,
+    last_wrote: bool,
+    /// Accepted writes: the line on this channel, and when it was accepted.
+    queue: VecDeque<(u32, u64)>,
+    lines: usize,
+    high: usize,
+    writes_per_read: u32,
+    /// Writes that arrived when the queue was full.
+    waiting: VecDeque<(u32, Request)>,
+    /// Those that were let in, until they are told.
+    let_in: VecDeque<Accepted>,
+    alarm_set: u64,
+    /// Transfers whose turn has not come: when it does, and whether they write.
+    promised: VecDeque<(u64, bool)>,
+    device: Medium,
+    counters: ChannelCounters,
+}
+
+enum Medium {
+    Dram { latency: u64 },
+    Dimm(Box<Dimm>),
+}
+
+impl Channel {
+    pub fn new(node: &Node, seed: u64) -> Self {
+        let device = match &node.device {
+            Device::Dram { latency_ns } => Medium::Dram { latency: ps(*latency_ns) },
+            Device::Optane(optane) => Medium::Dimm(Box::new(Dimm::new(optane, seed))),
+        };
+        let lines = node.write_queue.lines as usize;
+        Self {
+            bus_free: 0,
+            line_ps: transfer(crate::units::LINE, node.bus_gb_per_s),
+            turnaround: ps(node.turnaround_ns),
+            last_wrote: false,
+            queue: VecDeque::with_capacity(lines),
+            lines,
+            high: node.write_queue.high as usize,
+            writes_per_read: node.write_queue.writes_per_read,
+            waiting: VecDeque::with_capacity(1024),
+            let_in: VecDeque::with_capacity(lines),
+            alarm_set: NEVER,
+            promised: VecDeque::with_capacity(1024),
+            device,
+            counters: ChannelCounters::default(),
+        }
+    }
+
+    // When the bus can carry something that is there from a time on.
+    #[inline]
+    fn start(&self, from: u64, write: bool) -> u64 {
+        let turn = if write == self.last_wrote { 0 } else { self.turnaround };
+        from.max(self.bus_free + turn)
+    }
+
+    // When the oldest write in the queue can go.
+    #[inline]
+    fn next_write(&self) -> Option<u64> {
+        let (_, accepted) = *self.queue.front()?;
+        let ready = match &self.device {
+            Medium::Dram { .. } => 0,
+            Medium::Dimm(dimm) => dimm.write_ready(),
+        };
+        Some(self.start(accepted.max(ready), true))
+    }
+
+    // Takes the bus, and counts what it carries once that has begun.
+    #[inline]
+    fn carry(&mut self, start: u64, write: bool, at: u64) {
+        self.bus_free = start + self.line_ps;
+        self.last_wrote = write;
+        if start > at {
+            self.promised.push_back((start, write));
+        } else {
+            self.count(write);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, write: bool) {
+        self.counters.lines_written += u64::from(write);
+        self.counters.lines_read += u64::from(!write);
+    }
+
+    fn carry_write(&mut self, start: u64, at: u64) {
+        let Some((line, _)) = self.queue.pop_front() else { return };
+        self.carry(start, true, at);
+        if let Medium::Dimm(dimm) = &mut self.device {
+            dimm.write(line, start);
+        }
+        // One that writes, and whoever only waited for those before.
+        while let Some((line, write)) = self.waiting.front().copied() {
+            if !write.probe {
+                if self.queue.len() == self.lines {
+                    break;
+                }
+                self.queue.push_back((line, start));
+            }
+            self.waiting.pop_front();
+            self.let_in.push_back(Accepted { at: start, write });
+        }
+    }
+
+    /// Carries the writes whose turn came before a time.
+    #[inline]
+    pub fn advance(&mut self, at: u64) {
+        while let Some((_, write)) = self.promised.front().copied().filter(|(start, _)| *start <= at) {
+            self.promised.pop_front();
+            self.count(write);
+        }
+        while let Some(start) = self.next_write().filter(|start| *start < at) {
+            self.carry_write(start, at);
+        }
+    }
+
+    pub fn read(&mut self, line: u32, at: u64) -> u64 {
+        self.advance(at);
+        if self.queue.len() >= self.high {
+            for _ in 0..self.writes_per_read {
+                // Only writes that hold nothing up: those that the device takes as soon as the bus is free.
+                let Some(start) = self.next_write().filter(|start| *start <= self.start(at, true)) else {
+                    break;
+                };
+                self.carry_write(start, at);
+            }
+        }
+        let start = self.start(at, false);
+        self.carry(start, false, at);
+        self.line_ps
+            + match &mut self.device {
+                Medium::Dram { latency } => start + *latency,
+                Medium::Dimm(dimm) => dimm.read(line, start),
+            }
+    }
+
+    pub fn write(&mut self, line: u32, at: u64, write: Request) -> bool {
+        self.advance(at);
+        let room = self.waiting.is_empty() && (write.probe || self.queue.len() < self.lines);
+        if room && !write.probe {
+            self.queue.push_back((line, at));
+        } else if !room {
+            self.counters.writes_that_waited += 1;
+            self.waiting.push_back((line, write));
+        }
+        room
+    }
+
+    #[inline]
+    pub fn alarm(&mut self, now: u64) -> Option<u64> {
+        if self.waiting.is_empty() || self.alarm_set != NEVER {
+            return None;
+        }
+        self.alarm_set = self.next_write()?.max(now);
+        Some(self.alarm_set)
+    }
+
+    pub fn alarmed(&mut self, at: u64) {
+        self.alarm_set = NEVER;
+        self.advance(at + 1);
+    }
+
+    #[inline]
+    pub fn accepted(&mut self) -> Option<Accepted> {
+        self.let_in.pop_front()
+    }
+
+    /// What was carried when it last advanced.
+    pub fn counters(&self) -> ChannelCounters {
+        let mut counters = self.counters;
+        if let Medium::Dimm(dimm) = &self.device {
+            dimm.count(&mut counters);
+        }
+        counters
+    }
+}

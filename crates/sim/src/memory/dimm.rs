@@ -1,0 +1,239 @@
+//! An Optane DIMM: a write-combining buffer and a read buffer before media of 256 B blocks, address translations, and
+//! wear levelling.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::blocks::Blocks;
+use crate::counters::ChannelCounters;
+use crate::machine::{BlockVictim, Optane};
+use crate::units::{BLOCK, ps, transfer};
+
+/// Lines of a block.
+const LINES: u32 = 4;
+const WHOLE: u8 = (1 << LINES) - 1;
+/// Blocks of an address translation.
+const TRANSLATED: u32 = 4096 / BLOCK as u32;
+/// Regions whose writes are counted at once.
+const REGIONS: u32 = 4096;
+
+/// A DIMM.
+pub struct Dimm {
+    writes: Blocks<Combined>,
+    reads: Blocks<Read>,
+    victim: BlockVictim,
+    whole_for: u64,
+    buffer_latency: u64,
+    media_latency: u64,
+    read_ps: u64,
+    write_ps: u64,
+    partial_ps: u64,
+    translations: Vec<u32>,
+    translation_miss: u64,
+    wear: Option<Regions>,
+    /// Until when the media is taken.
+    media_free: u64,
+    /// From when on the buffer takes another line.
+    ready: u64,
+    /// Counts what entered the buffers, to tell what is oldest.
+    age: u64,
+    lot: Xoshiro256PlusPlus,
+    reads_hit: u64,
+    combined: u64,
+    blocks_read: u64,
+    blocks_written: u64,
+    partial: u64,
+    translation_misses: u64,
+    moves: u64,
+}
+
+/// What the write-combining buffer has of a block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Combined {
+    lines: u8,
+    age: u64,
+    whole_at: u64,
+}
+
+/// When a block came into the read buffer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Read {
+    ready: u64,
+    age: u64,
+}
+
+struct Regions {
+    /// Which region a place counts, and how often it was written.
+    counts: Vec<(u32, u32)>,
+    /// Blocks of a region, as a power of two.
+    shift: u32,
+    writes: u32,
+    stall: u64,
+}
+
+impl Dimm {
+    pub fn new(optane: &Optane, seed: u64) -> Self {
+        let wear = optane.wear.as_ref().map(|wear| Regions {
+            counts: vec![(u32::MAX, 0); REGIONS as usize],
+            shift: (wear.region_bytes / BLOCK as u32).trailing_zeros(),
+            writes: wear.writes,
+            stall: ps(wear.stall_ns),
+        });
+        Self {
+            writes: Blocks::new(optane.write_buffer_blocks, optane.write_buffer_ways),
+            reads: Blocks::new(optane.read_buffer_blocks, optane.read_buffer_ways),
+            victim: optane.victim,
+            whole_for: ps(optane.whole_block_ns),
+            buffer_latency: ps(optane.buffer_latency_ns),
+            media_latency: ps(optane.media_latency_ns),
+            read_ps: transfer(BLOCK, optane.media_read_gb_per_s),
+            write_ps: transfer(BLOCK, optane.media_write_gb_per_s),
+            partial_ps: ps(optane.partial_block_ns),
+            translations: vec![u32::MAX; optane.translations as usize],
+            translation_miss: ps(optane.translation_miss_ns),
+            wear,
+            media_free: 0,
+            ready: 0,
+            age: 0,
+            lot: Xoshiro256PlusPlus::seed_from_u64(seed),
+            reads_hit: 0,
+            combined: 0,
+            blocks_read: 0,
+            blocks_written: 0,
+            partial: 0,
+            translation_misses: 0,
+            moves: 0,
+        }
+    }
+
+    /// From when on the buffer takes another line.
+    #[inline]
+    pub fn write_ready(&self) -> u64 {
+        self.ready
+    }
+
+    /// A line arrives, not before the buffer is ready for it.
+    pub fn write(&mut self, line: u32, at: u64) {
+        let (block, bit) = (line / LINES, 1 << (line % LINES));
+        self.age += 1;
+        let due = self.whole_for;
+        if let Some(found) = self.writes.find(block) {
+            let gone = found.lines == WHOLE && found.whole_at + due <= at;
+            if !gone {
+                self.combined += 1;
+                let was = found.lines;
+                found.lines |= bit;
+                if was != WHOLE && found.lines == WHOLE {
+                    found.whole_at = at;
+                }
+                return;
+            }
+            // It went to the media meanwhile, and this line begins it anew.
+            let old = std::mem::replace(found, Combined { lines: bit, age: self.age, whole_at: 0 });
+            self.ready = self.media_write(block, old, at).max(at);
+            return;
+        }
+        self.reads.remove(block);
+        let new = Combined { lines: bit, age: self.age, whole_at: 0 };
+        let (victim, lot) = (self.victim, &mut self.lot);
+        let replaced = self.writes.insert(block, new, |states| choose(states, victim, lot));
+        if let Some((old, state)) = replaced {
+            self.ready = self.media_write(old, state, at).max(at);
+        }
+    }
+
+    // Writes a block to the media; when that starts and the buffer is rid of it.
+    fn media_write(&mut self, block: u32, state: Combined, at: u64) -> u64 {
+        let whole = state.lines == WHOLE;
+        // Whole blocks that stayed long enough did not wait for somebody to need their place.
+        let from = if whole { at.min(state.whole_at + self.whole_for) } else { at };
+        let start = from.max(self.media_free);
+        self.media_free = start + self.write_ps + if whole { 0 } else { self.partial_ps };
+        self.blocks_written += 1;
+        self.partial += u64::from(!whole);
+        if let Some(regions) = &mut self.wear
+            && regions.written(block, &mut self.lot)
+        {
+            self.media_free += regions.stall;
+            self.moves += 1;
+        }
+        start
+    }
+
+    /// A line is asked for; when its data is there.
+    pub fn read(&mut self, line: u32, at: u64) -> u64 {
+        let block = line / LINES;
+        if let Some(found) = self.writes.find(block)
+            && found.lines & 1 << (line % LINES) != 0
+        {
+            self.reads_hit += 1;
+            return at + self.buffer_latency;
+        }
+        if let Some(found) = self.reads.find(block) {
+            self.reads_hit += 1;
+            return (at + self.buffer_latency).max(found.ready);
+        }
+        let translation = block / TRANSLATED;
+        let place = translation as usize & (self.translations.len() - 1);
+        let known = &mut self.translations[place];
+        let missed = std::mem::replace(known, translation) != translation;
+        self.translation_misses += u64::from(missed);
+        let start = at.max(self.media_free);
+        self.media_free = start + self.read_ps;
+        self.blocks_read += 1;
+        let ready = start + self.media_latency + if missed { self.translation_miss } else { 0 };
+        self.age += 1;
+        self.reads.insert(block, Read { ready, age: self.age }, |states| oldest(states, |read| read.age));
+        ready
+    }
+
+    /// Adds what the DIMM counted.
+    pub fn count(&self, counters: &mut ChannelCounters) {
+        counters.reads_from_buffers = self.reads_hit;
+        counters.writes_combined = self.combined;
+        counters.blocks_read = self.blocks_read;
+        counters.blocks_written = self.blocks_written;
+        counters.partial_blocks = self.partial;
+        counters.translation_misses = self.translation_misses;
+        counters.wear_moves = self.moves;
+    }
+}
+
+impl Regions {
+    // Counts a write; whether the region is moved for it. Nobody knows how often a region was written before a run.
+    fn written(&mut self, block: u32, lot: &mut Xoshiro256PlusPlus) -> bool {
+        let region = block >> self.shift;
+        let place = &mut self.counts[(region % REGIONS) as usize];
+        if place.0 != region {
+            *place = (region, below(lot, self.writes));
+        }
+        place.1 += 1;
+        let moved = place.1 >= self.writes;
+        if moved {
+            place.1 = 0;
+        }
+        moved
+    }
+}
+
+// Of whole blocks one, or of all, if none is whole.
+fn choose(states: &[Combined], victim: BlockVictim, lot: &mut Xoshiro256PlusPlus) -> usize {
+    let whole = states.iter().filter(|state| state.lines == WHOLE).count();
+    let mut among = states.iter().enumerate().filter(|(_, state)| whole == 0 || state.lines == WHOLE);
+    match victim {
+        BlockVictim::Oldest => among.min_by_key(|(_, state)| state.age).map_or(0, |(place, _)| place),
+        BlockVictim::Random => {
+            let count = if whole == 0 { states.len() } else { whole };
+            among.nth(below(lot, count as u32) as usize).map_or(0, |(place, _)| place)
+        }
+    }
+}
+
+fn oldest<S>(states: &[S], age: impl Fn(&S) -> u64) -> usize {
+    (0..states.len()).min_by_key(|place| age(&states[*place])).unwrap_or_default()
+}
+
+// A number below another, as good as evenly.
+fn below(lot: &mut Xoshiro256PlusPlus, limit: u32) -> u32 {
+    ((u64::from(lot.next_u32()) * u64::from(limit)) >> 32) as u32
+}

@@ -1,0 +1,101 @@
+//! Memory: which channel has a line, and when that channel answers.
+
+mod blocks;
+mod channel;
+mod dimm;
+
+use std::ops::Range;
+
+use crate::counters::ChannelCounters;
+use crate::event::Request;
+use crate::machine::Node;
+use channel::Channel;
+
+pub use channel::Accepted;
+
+/// The channels of all nodes.
+pub struct Memory {
+    channels: Vec<Channel>,
+    nodes: Vec<Interleaving>,
+}
+
+/// How a node's lines are spread over its channels.
+struct Interleaving {
+    first: u32,
+    channels: u32,
+    /// Lines on one channel before the next, as a power of two.
+    shift: u32,
+}
+
+impl Interleaving {
+    // The channel of a line, and the line's number on it.
+    #[inline]
+    fn place(&self, line: u32) -> (usize, u32) {
+        let chunk = line >> self.shift;
+        let (round, channel) = (chunk / self.channels, chunk % self.channels);
+        ((self.first + channel) as usize, round << self.shift | line & ((1 << self.shift) - 1))
+    }
+}
+
+impl Memory {
+    /// Idle and empty. What is drawn by lot is drawn from the seed.
+    pub fn new(nodes: &[Node], seed: u64) -> Self {
+        let (mut channels, mut places) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let shift = (node.interleave_bytes / 64).trailing_zeros();
+            places.push(Interleaving { first: channels.len() as u32, channels: node.channels, shift });
+            for _ in 0..node.channels {
+                let seed = seed ^ (channels.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                channels.push(Channel::new(node, seed));
+            }
+        }
+        Self { channels, nodes: places }
+    }
+
+    /// The channels of a node.
+    pub fn channels(&self, node: usize) -> Range<usize> {
+        let first = self.nodes[node].first as usize;
+        first..first + self.nodes[node].channels as usize
+    }
+
+    /// A read of a line arrives at its channel; when its data is there.
+    #[inline]
+    pub fn read(&mut self, node: usize, line: u32, at: u64) -> (usize, u64) {
+        let (channel, local) = self.nodes[node].place(line);
+        (channel, self.channels[channel].read(local, at))
+    }
+
+    /// A write of a line arrives at its channel; whether the write pending queue accepts it at once.
+    #[inline]
+    pub fn write(&mut self, node: usize, at: u64, write: Request) -> (usize, bool) {
+        let (channel, local) = self.nodes[node].place(write.line);
+        (channel, self.channels[channel].write(local, at, write))
+    }
+
+    /// Does what a channel can do until a time.
+    pub fn advance(&mut self, channel: usize, at: u64) {
+        self.channels[channel].advance(at);
+    }
+
+    /// When a channel with writes that wait for acceptance can next make room, unless that was asked before.
+    #[inline]
+    pub fn alarm(&mut self, channel: usize, now: u64) -> Option<u64> {
+        self.channels[channel].alarm(now)
+    }
+
+    /// A channel's alarm has come.
+    pub fn alarmed(&mut self, channel: usize, at: u64) {
+        self.channels[channel].alarmed(at);
+    }
+
+    /// A write that was accepted after it had waited.
+    #[inline]
+    pub fn accepted(&mut self, channel: usize) -> Option<Accepted> {
+        self.channels[channel].accepted()
+    }
+
+    /// What a channel had done when it last advanced.
+    pub fn counters(&self, channel: usize) -> ChannelCounters {
+        self.channels[channel].counters()
+    }
+}

@@ -1,0 +1,214 @@
+//! What happens, in order.
+
+use std::collections::BTreeSet;
+
+use super::refusal::{self, SetupError, Thread};
+use crate::counters::{ChannelCounters, CoreCounters};
+use crate::cpu::Core;
+use crate::event::{Event, Request};
+use crate::hierarchy::Hierarchy;
+use crate::machine::Machine;
+use crate::memory::Memory;
+use crate::program::Line;
+use crate::record::Record;
+use crate::time::Ps;
+use crate::units::NEVER;
+
+/// Channels come after cores when both have something to do at a time.
+const AFTER_CORES: u32 = 1 << 16;
+
+/// A machine with its programs running.
+///
+/// Time passes in [`Run::until`]. What is read out between two calls is what a window adds.
+pub struct Run {
+    outside: Hierarchy,
+    cores: Vec<Core>,
+    memory: Memory,
+    /// The core of each thread, and its place there.
+    threads: Vec<(usize, usize)>,
+    ways: u32,
+    now: u64,
+    /// A core may run ahead of the others by so much.
+    ahead: u64,
+}
+
+impl Run {
+    pub(super) fn new(
+        machine: &Machine,
+        seed: u64,
+        outside: Hierarchy,
+        cores: Vec<Core>,
+        threads: Vec<(usize, usize)>,
+    ) -> Self {
+        let ahead = outside.times.to_memory.min(outside.times.from_memory).max(1);
+        let memory = Memory::new(&machine.nodes, seed);
+        let mut run = Self { outside, cores, memory, threads, ways: machine.llc.ways, now: 0, ahead };
+        (0..run.cores.len()).for_each(|core| run.schedule(core));
+        run
+    }
+
+    /// Lets time pass until a moment. Whatever the calls, the same happens: a core may be ahead of the moment by less
+    /// than the time from a core to memory.
+    pub fn until(&mut self, moment: Ps) {
+        while let Some((at, event)) = self.outside.log.wheel.pop_before(moment.0) {
+            match event {
+                Event::Core(core) => self.run_core(core.into(), at),
+                Event::Read(request) => {
+                    let node = self.outside.pages.node(request.line);
+                    let (channel, there) = self.memory.read(node, request.line, at);
+                    self.answer(request, there);
+                    self.settle(channel, at);
+                }
+                Event::Write(request) => {
+                    let node = self.outside.pages.node(request.line);
+                    let (channel, accepted) = self.memory.write(node, at, request);
+                    if accepted {
+                        self.accept(request, at);
+                    }
+                    self.settle(channel, at);
+                }
+                Event::Channel(channel) => {
+                    self.memory.alarmed(channel.into(), at);
+                    self.settle(channel.into(), at);
+                }
+            }
+        }
+        self.now = self.now.max(moment.0);
+    }
+
+    fn run_core(&mut self, core: usize, at: u64) {
+        // An event from before something else came up earlier.
+        if self.cores[core].scheduled != at {
+            return;
+        }
+        self.cores[core].scheduled = NEVER;
+        self.cores[core].run(&mut self.outside, at + self.ahead);
+        self.schedule(core);
+    }
+
+    // A core's next event, unless there is one that is as early.
+    #[inline]
+    fn schedule(&mut self, number: usize) {
+        let core = &mut self.cores[number];
+        let next = core.next();
+        if next < core.scheduled {
+            core.scheduled = next;
+            self.outside.log.wheel.push(next, number as u32, Event::Core(number as u8));
+        }
+    }
+
+    // Memory tells a core.
+    #[inline]
+    fn answer(&mut self, request: Request, at: u64) {
+        if request.buffer == Request::NOBODY {
+            return;
+        }
+        let core = usize::from(request.core);
+        let back = self.outside.times.from_memory + self.outside.distance(core, request.line);
+        self.cores[core].answered(&mut self.outside, request.buffer, at + back);
+        self.schedule(core);
+    }
+
+    #[inline]
+    fn accept(&mut self, request: Request, at: u64) {
+        if !request.probe {
+            self.outside.under_way.remove(request.line);
+            self.outside.log.record(Record::Accepted { line: Line(request.line), at: Ps(at) });
+        }
+        self.answer(request, at);
+    }
+
+    // Tells whose writes were let in, and sees to it that the rest are.
+    #[inline]
+    fn settle(&mut self, channel: usize, at: u64) {
+        while let Some(accepted) = self.memory.accepted(channel) {
+            self.accept(accepted.write, accepted.at.max(at));
+        }
+        if let Some(alarm) = self.memory.alarm(channel, at) {
+            self.outside.log.wheel.push(alarm, AFTER_CORES + channel as u32, Event::Channel(channel as u16));
+        }
+    }
+
+    /// The moment that was last asked for.
+    pub fn now(&self) -> Ps {
+        Ps(self.now)
+    }
+
+    /// Units of work that a thread has done.
+    pub fn units(&self, thread: Thread) -> u64 {
+        let (core, place) = self.threads[thread.0];
+        self.cores[core].threads[place].units
+    }
+
+    /// Whether a thread's program has ended.
+    pub fn ended(&self, thread: Thread) -> bool {
+        let (core, place) = self.threads[thread.0];
+        self.cores[core].threads[place].ended
+    }
+
+    /// Takes no more operations from a thread's program until it is resumed. What it has begun goes on.
+    pub fn pause(&mut self, thread: Thread) {
+        let (core, place) = self.threads[thread.0];
+        self.cores[core].threads[place].paused = true;
+    }
+
+    /// Goes on with a program that was paused.
+    pub fn resume(&mut self, thread: Thread) {
+        let (core, place) = self.threads[thread.0];
+        self.cores[core].threads[place].resume(self.now);
+        self.schedule(core);
+    }
+
+    /// From now on a class fills these ways of the last-level cache only, and the second level of a core in it passes
+    /// on a request no sooner than so long after the one before. Nothing is evicted for it.
+    ///
+    /// # Errors
+    /// No such class, or a mask without a way.
+    pub fn set_class(&mut self, class: usize, ways: u32, gap_ns: f64) -> Result<(), SetupError> {
+        let (ways, gap) = refusal::class(class, ways, self.ways, gap_ns)?;
+        let classes = &mut self.outside.classes[class];
+        (classes.ways, classes.gap) = (ways, gap);
+        Ok(())
+    }
+
+    /// Lines of the last-level cache below a thread that a class filled.
+    pub fn occupancy(&self, thread: Thread, class: usize) -> u64 {
+        let (core, _) = self.threads[thread.0];
+        let llc = &self.outside.llcs[self.outside.cores[core].place.llc];
+        llc.occupancy.get(class).copied().unwrap_or_default()
+    }
+
+    /// What the core of a thread counted. Siblings share it.
+    pub fn core_counters(&self, thread: Thread) -> CoreCounters {
+        self.outside.counters[self.threads[thread.0].0]
+    }
+
+    /// What each channel of a node counted until now.
+    pub fn channel_counters(&mut self, node: usize) -> Vec<ChannelCounters> {
+        let channels = self.memory.channels(node);
+        let now = self.now;
+        channels
+            .map(|channel| {
+                self.memory.advance(channel, now);
+                self.memory.counters(channel)
+            })
+            .collect()
+    }
+
+    /// Notes down from now on what matters to durability.
+    pub fn record(&mut self) {
+        self.outside.log.records.get_or_insert_default();
+    }
+
+    /// Takes what was noted down.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.outside.log.records.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The lines that caches have newer content of than memory was sent.
+    pub fn dirty_lines(&self) -> BTreeSet<Line> {
+        let private = self.outside.cores.iter().flat_map(|core| core.l1.lines().chain(core.l2.lines()));
+        let shared = self.outside.llcs.iter().flat_map(|llc| llc.cache.lines());
+        private.chain(shared).filter(|line| line.dirty).map(|line| Line(line.line)).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! Classes of service: who may fill which ways, and what that does.
+
+#[expect(dead_code, reason = "other tests do more with it")]
+mod support;
+
+use ringfence_persist::Flush;
+use ringfence_sim::machine::Inclusion;
+use ringfence_sim::{Op, Ps, Run, Setup, SetupError, Thread};
+use support::{core, machine, rounds};
+
+// A chain through 24 KiB in class 0, and beside it a stream through 1 MiB in class 1. The last level has 64 KiB.
+fn pair(inclusion: Inclusion, masks: Option<(u32, u32)>) -> (Run, Thread, Thread) {
+    let mut machine = machine();
+    machine.llc.inclusion = inclusion;
+    // What the first level has hides nothing from the last.
+    machine.l2.size_kib = 4;
+    let mut setup = Setup::new(&machine, 3).unwrap();
+    let small = setup.region(0, 24 << 10).unwrap();
+    let large = setup.region(0, 1 << 20).unwrap();
+    let victim = rounds(move |number| {
+        vec![Op::Load { line: small.line(number % small.lines()), dependent: true }, Op::Units(1)]
+    });
+    let aggressor = rounds(move |number| {
+        vec![Op::Load { line: large.line(number % large.lines()), dependent: false }, Op::Units(1)]
+    });
+    let victim = setup.program(core(0), 0, victim).unwrap();
+    let aggressor = setup.program(core(1), 1, aggressor).unwrap();
+    let mut run = setup.start();
+    if let Some((first, second)) = masks {
+        run.set_class(0, first, 0.0).unwrap();
+        run.set_class(1, second, 0.0).unwrap();
+    }
+    (run, victim, aggressor)
+}
+
+#[test]
+fn full_masks_are_as_none() {
+    for inclusion in [Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive] {
+        let figures = |masks| {
+            let (mut run, victim, aggressor) = pair(inclusion, masks);
+            run.until(Ps::from_ns(300_000));
+            (run.units(victim), run.units(aggressor), run.core_counters(victim), run.core_counters(aggressor))
+        };
+        assert_eq!(figures(None), figures(Some((0xff, 0xff))));
+        assert_eq!(figures(None), figures(Some((!0, !0))));
+    }
+}
+
+#[test]
+fn ways_of_its_own_keep_a_victims_lines() {
+    for inclusion in [Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive] {
+        let misses = |masks| {
+            let (mut run, victim, _) = pair(inclusion, masks);
+            run.until(Ps::from_ns(300_000));
+            let before = run.core_counters(victim);
+            run.until(Ps::from_ns(600_000));
+            (run.core_counters(victim) - before).memory_reads
+        };
+        assert!(misses(None) > 1000, "{inclusion:?}: {}", misses(None));
+        assert_eq!(misses(Some((0x0f, 0xf0))), 0, "{inclusion:?}");
+    }
+}
+
+#[test]
+fn a_new_mask_evicts_nothing_by_itself() {
+    let (mut run, victim, aggressor) = pair(Inclusion::NonInclusive, None);
+    run.until(Ps::from_ns(300_000));
+    run.pause(victim);
+    run.pause(aggressor);
+    run.until(Ps::from_ns(310_000));
+    let before = [run.occupancy(victim, 0), run.occupancy(victim, 1)];
+    assert_eq!(before.iter().sum::<u64>(), 1024);
+    run.set_class(1, 0x80, 0.0).unwrap();
+    run.until(Ps::from_ns(320_000));
+    assert_eq!([run.occupancy(victim, 0), run.occupancy(victim, 1)], before);
+    // The victim's reads push the stream out, which keeps one way of eight: 128 lines.
+    run.resume(victim);
+    run.resume(aggressor);
+    run.until(Ps::from_ns(2_000_000));
+    let after = [run.occupancy(victim, 0), run.occupancy(victim, 1)];
+    assert!(after[0] == 384 && after[1] < before[1], "{before:?} {after:?}");
+}
+
+#[test]
+fn a_region_that_was_locked_in_stays_until_it_is_flushed() {
+    let mut machine = machine();
+    machine.llc.inclusion = Inclusion::NonInclusive;
+    machine.l2.size_kib = 4;
+    let mut setup = Setup::new(&machine, 3).unwrap();
+    let locked = setup.region(0, 8 << 10).unwrap();
+    let large = setup.region(0, 1 << 20).unwrap();
+    let reader = rounds(move |number| {
+        vec![Op::Load { line: locked.line(number % locked.lines()), dependent: true }, Op::Units(1)]
+    });
+    let reader = setup.program(core(0), 0, reader).unwrap();
+    let stream =
+        rounds(move |number| vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]);
+    let stream = setup.program(core(1), 1, stream).unwrap();
+    let flusher = rounds(move |number| {
+        vec![Op::Flush { kind: Flush::Clflushopt, line: locked.line(number % locked.lines()) }, Op::Sfence]
+    });
+    let flusher = setup.program(core(2), 1, flusher).unwrap();
+    let mut run = setup.start();
+    run.pause(stream);
+    run.pause(flusher);
+    // Preloaded into two ways, which nobody may fill afterwards.
+    run.set_class(0, 0x03, 0.0).unwrap();
+    run.until(Ps::from_ns(50_000));
+    run.set_class(0, 0xfc, 0.0).unwrap();
+    run.set_class(1, 0xfc, 0.0).unwrap();
+    run.resume(stream);
+    let before = run.core_counters(reader);
+    run.until(Ps::from_ns(500_000));
+    assert_eq!((run.core_counters(reader) - before).memory_reads, 0);
+    assert_eq!(run.occupancy(reader, 0), 128);
+    run.resume(flusher);
+    let before = run.core_counters(reader);
+    run.until(Ps::from_ns(900_000));
+    assert!((run.core_counters(reader) - before).memory_reads > 100);
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let (mut run, ..) = pair(Inclusion::Victim, None);
+    assert_eq!(run.set_class(0, 0x100, 0.0), Err(SetupError::EmptyMask { mask: 0x100, ways: 8 }));
+    assert_eq!(run.set_class(16, 1, 0.0), Err(SetupError::NoClass { class: 16 }));
+}
