@@ -361,11 +361,11 @@ fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
         Record::Accepted { at, .. } => Some(*at),
         _ => None,
     });
-    let mut fenced = records.iter().filter_map(|record| match record {
+    let fenced = records.iter().filter_map(|record| match record {
         Record::Fenced { at, .. } => Some(*at),
         _ => None,
     });
-    assert!(accepted.unwrap() < fenced.next_back().unwrap(), "{records:?}");
+    assert!(accepted.unwrap() < fenced.max().unwrap(), "{records:?}");
     let flushed = records.iter().filter(|record| matches!(record, Record::Left { .. })).count();
     assert_eq!(flushed, 1, "it was clean when it was flushed: {records:?}");
 }
