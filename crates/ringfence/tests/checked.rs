@@ -3,8 +3,9 @@
 mod support;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::{Folder, Output, ringfence_in, skip};
 
@@ -73,6 +74,31 @@ fn a_program_is_run_with_the_instructions_that_were_predicted() {
     assert_eq!(otherwise.code(), Some(2), "{}", otherwise.stderr);
     assert!(otherwise.stderr.contains("PMEM_IS_PMEM_FORCE=1"), "{}", otherwise.stderr);
     assert!(!left("pool") && !left("t/check"));
+}
+
+#[test]
+fn an_interrupt_puts_everything_away() {
+    let folder = Folder::new();
+    if !recorded(&folder) {
+        return;
+    }
+    fs::remove_file(folder.path().join("pool")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
+    command.args(["census", "t", "--check", "--time", "60s"]).current_dir(folder.path());
+    // As from a keyboard: to the program and whatever it runs.
+    command.env("PMEM_IS_PMEM_FORCE", "1").process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let began = std::time::Instant::now();
+    while !folder.path().join("t/check/copies").exists() {
+        assert!(began.elapsed().as_secs() < 120, "the program is never run");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap();
+    let said = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(1), "{text}");
+    assert!(text.contains("interrupted"), "{text}");
+    assert!(!folder.path().join("pool").exists() && !folder.path().join("t/check").exists());
 }
 
 #[test]

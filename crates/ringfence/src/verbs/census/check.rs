@@ -3,9 +3,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::{self, Window};
@@ -17,16 +18,16 @@ use ringfence_trace::playback::{Playback, Way};
 use ringfence_trace::record::Again;
 use ringfence_trace::recording::{Asked, Manifest, Reader};
 
-use super::played::{self, MAPPINGS, Played};
+use super::played::{self, LEVEL, MAPPINGS, Played};
 use crate::failure::Failure;
 use crate::progress::Show;
+use crate::shared::host;
 
 // Of the time for all of it, what is spent playing.
 const PLAYED: f64 = 0.3;
 // Runs of the program in each way.
 const FEWEST_RUNS: u32 = 5;
 const MOST_RUNS: u32 = 1000;
-const LEVEL: f64 = 0.95;
 // A share of all flushes that a variable may leave as they are: libpmem's deep flushes heed none.
 const STRAYS: f64 = 0.01;
 
@@ -79,6 +80,8 @@ pub fn check(folder: &Path, trace: &Reader, time: Duration, quiet: bool) -> Resu
     let played = Played::new(&playback, &ways, time.mul_f64(PLAYED), |share| show.share(start, share));
     let difference = |more, less| played.as_ref().map_err(Clone::clone)?.difference(more, less);
 
+    // From here on there is something to put away.
+    program.begin()?;
     show.begin("recording what the program does otherwise");
     show.share(Instant::now(), 0.0);
     let followed: Vec<Result<Variables, String>> = program.follows(&changes)?;
@@ -120,6 +123,8 @@ struct Program {
     // Where traces and copies lie meanwhile.
     folder: PathBuf,
     ended: Option<i32>,
+    // Set where somebody interrupts.
+    stop: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -144,13 +149,7 @@ impl Program {
                 return refuse("it did not end by itself when it was recorded".to_owned());
             }
         };
-        let folder = folder.join("check");
-        // What was left behind where this was killed.
-        let _ = fs::remove_dir_all(&folder);
-        let made = fs::create_dir(&folder).and_then(|()| fs::canonicalize(&folder));
-        let folder = made.map_err(|error| {
-            Failure::Usage(format!("{}: no place for copies of the files: {error}", folder.display()))
-        })?;
+        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join("check");
         let again = Again {
             command: about.command.iter().map(OsString::from).collect(),
             directory: about.directory.clone(),
@@ -158,7 +157,32 @@ impl Program {
             copies: folder.join("copies"),
             environment: Vec::new(),
         };
-        Ok(Self { again, asked: about.asked.clone(), folder, ended })
+        Ok(Self { again, asked: about.asked.clone(), folder, ended, stop: Arc::default() })
+    }
+
+    // Makes room for traces and copies.
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.stop = host::stop_on_signals()?;
+        // What was left behind where this was killed.
+        let _ = fs::remove_dir_all(&self.folder);
+        fs::create_dir(&self.folder).map_err(|error| {
+            Failure::Usage(format!("{}: no place for copies of the files: {error}", self.folder.display()))
+        })
+    }
+
+    // What the command has made anew goes, so that it finds things as before; an interrupt ends it all.
+    fn tidy(&self) -> Result<(), Failure> {
+        for Asked { path, .. } in self.asked.iter().filter(|asked| !asked.existed) {
+            let _ = match fs::symlink_metadata(path) {
+                Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+                Ok(_) => fs::remove_file(path),
+                Err(_) => Ok(()),
+            };
+        }
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Failure::Failed("interrupted".to_owned())),
+            false => Ok(()),
+        }
     }
 
     // What has it execute each change, or why nothing has: what it executes then is recorded.
@@ -209,7 +233,7 @@ impl Program {
         recorder.current_dir(self.again.directory.as_deref().unwrap_or(Path::new(".")));
         let recorded = recorder.stdin(Stdio::null()).stdout(Stdio::null()).output();
         let recorded = recorded.map_err(|error| Failure::Failed(format!("the recorder: {error}")))?;
-        self.tidy();
+        self.tidy()?;
         if recorded.status.code() != self.ended {
             let said = String::from_utf8_lossy(&recorded.stderr);
             let said = said.lines().last().unwrap_or_default().to_owned();
@@ -242,13 +266,11 @@ impl Program {
                 let variables = ways[way].iter().map(|(name, value)| (name.to_string(), value.to_string()));
                 self.again.environment = variables.collect();
                 let ran = self.again.run();
-                self.tidy();
+                self.tidy()?;
                 let ran = ran.map_err(|error| Failure::Usage(error.to_string()))?;
                 if ran.status.code() != self.ended {
-                    let what = match ran.status.signal() {
-                        Some(2) => "interrupted".to_owned(),
-                        _ => format!("with '{}' the command ends otherwise: {}", text(ways[way]), ran.status),
-                    };
+                    let what =
+                        format!("with '{}' the command ends otherwise: {}", text(ways[way]), ran.status);
                     return Err(Failure::Failed(what));
                 }
                 times[way].push((round, Window { units: 1.0, ns: ran.cpu.as_nanos() as f64 }));
@@ -256,17 +278,6 @@ impl Program {
             tell((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
         }
         Ok(times)
-    }
-
-    // What the command has made anew goes, so that it finds things as before.
-    fn tidy(&self) {
-        for Asked { path, .. } in self.asked.iter().filter(|asked| !asked.existed) {
-            let _ = match fs::symlink_metadata(path) {
-                Ok(about) if about.is_dir() => fs::remove_dir_all(path),
-                Ok(_) => fs::remove_file(path),
-                Err(_) => Ok(()),
-            };
-        }
     }
 }
 

@@ -13,7 +13,8 @@ pub const MAPPINGS: u32 = 8;
 // The first round of a mapping takes its page faults.
 const WARM_UP: u32 = 1;
 const MOST_ROUNDS: u32 = 200;
-const LEVEL: f64 = 0.95;
+/// Of all intervals.
+pub const LEVEL: f64 = 0.95;
 
 /// How long each way took, by mapping.
 pub struct Played {
