@@ -10,9 +10,7 @@ use crate::text::{faint, hanging, heading, paragraph, section};
 
 pub(super) fn saving(out: &mut String, saving: &Saving, style: &Style) {
     section(out);
-    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
-    let what = format!("What {lines} and {fences} cost on {}", saving.measured_on);
-    heading(out, &what, style);
+    heading(out, &title(saving), style);
     let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
     for Predicted { method, cost } in &saving.predicted {
         let name = method.as_deref().unwrap_or("as recorded");
@@ -59,12 +57,11 @@ pub(super) fn checked(out: &mut String, checked: &Checked, style: &Style) {
     ]);
     for one in &checked.changes {
         let cell = |figure: &Figure| Cell::new(figure.known().map_or_else(|| "not run".into(), change));
-        let word = one.agree().map_or("", |agree| if agree { "agree" } else { "differ" });
         table.row(vec![
             Cell::new(one.change.words()),
             cell(&one.predicted),
             cell(&one.measured),
-            Cell::new(word),
+            Cell::new(agreement(one)),
         ]);
     }
     if !checked.changes.is_empty() {
@@ -76,6 +73,17 @@ pub(super) fn checked(out: &mut String, checked: &Checked, style: &Style) {
         }
     }
     faint(out, &how(checked), style);
+}
+
+/// What is priced, and where.
+pub(crate) fn title(saving: &Saving) -> String {
+    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
+    format!("What {lines} and {fences} cost on {}", saving.measured_on)
+}
+
+/// Whether prediction and measurement agree, in a word.
+pub(crate) fn agreement(changed: &Changed) -> &'static str {
+    changed.agree().map_or("", |agree| if agree { "agree" } else { "differ" })
 }
 
 /// What a run takes, and what of it for durability.

@@ -12,7 +12,7 @@ use ringfence_trace::events::{Ended, Location};
 
 use crate::census::differences;
 use costs::many;
-pub(crate) use costs::{change, how, in_words, signed};
+pub(crate) use costs::{agreement, change, how, in_words, signed, title};
 
 use crate::numbers::{count, duration, percent, units_per_s};
 use crate::style::Style;

@@ -124,9 +124,14 @@ fn checked(checked: &Checked) -> Section {
         .changes
         .iter()
         .map(|one| {
-            let agree = one.agree().map_or("", |agree| if agree { "agree" } else { "differ" });
             let (predicted, measured) = (text(&one.predicted), text(&one.measured));
-            vec![one.change.words().into(), predicted, measured, agree.into(), one.environment.clone()]
+            vec![
+                one.change.words().into(),
+                predicted,
+                measured,
+                executed::agreement(one).into(),
+                one.environment.clone(),
+            ]
         })
         .collect();
     let heads = [
@@ -157,12 +162,7 @@ fn costs(saving: &Saving) -> Section {
             vec![one.method.clone().unwrap_or("as recorded".into()), executed::signed(one.cost.ns), bounds]
         })
         .collect();
-    let title = format!(
-        "What {} lines and {} fences cost on {}",
-        count(saving.lines),
-        count(saving.fences),
-        saving.measured_on
-    );
+    let title = executed::title(saving);
     let body = html! {
         p { "By the survey's costs, line by line and fence by fence; what was needless is left out." }
         (table(&title, &heads, &rows))
