@@ -262,8 +262,8 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     result
 }
 
-// A call with arguments that may point into a file.
-fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
+/// A call with arguments that may point into a file.
+pub fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
     let a = program.map(place);
     if let Some(at) = output(number) {
         let result = interruptible(number, a, frame);

@@ -1,6 +1,6 @@
 //! System calls with lists of buffers, any of which may be in a recorded file.
 
-use crate::calls::{place, put, read, stored};
+use crate::calls::{place, pointing, put, read, stored};
 use crate::questions::give_up;
 use crate::ring::{block, lock, unlock};
 use crate::signals::interruptible;
@@ -64,15 +64,12 @@ pub fn vectors(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
 
 /// `sendmsg` and `recvmsg`.
 pub fn message(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
-    let mut real = a;
-    real[1] = place(a[1]);
     // `struct msghdr`: the list and its length are its third and fourth fields.
-    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return interruptible(number, real, frame) };
+    let Some(mut message) = read::<[u64; 7]>(a[1]) else { return pointing(number, a, frame) };
     let (list, count) = (message[2], message[3]);
-    let Some(buffers) = translated(number, list, count) else {
-        return interruptible(number, real, frame);
-    };
+    let Some(buffers) = translated(number, list, count) else { return pointing(number, a, frame) };
     message[2] = buffers.as_ptr() as u64;
+    let mut real = a;
     real[1] = message.as_ptr() as u64;
     let result = interruptible(number, real, frame);
     if number == sys::RECVMSG && !sys::is_error(result) {
@@ -94,13 +91,13 @@ pub fn messages(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let mut real = a.map(place);
     for at in 0..count {
         let Some(header) = read::<[u64; 8]>(a[1] + SIZE * at as u64) else {
-            return interruptible(number, real, frame);
+            return pointing(number, a, frame);
         };
         own[at] = header;
         buffers[at] = translated(number, header[2], header[3]);
     }
     if buffers.iter().all(Option::is_none) {
-        return interruptible(number, real, frame);
+        return pointing(number, a, frame);
     }
     for (header, buffers) in own.iter_mut().zip(&buffers) {
         if let Some(buffers) = buffers {

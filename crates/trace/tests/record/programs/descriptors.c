@@ -68,6 +68,14 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 3; i++) got[i] = (struct mmsghdr){{.msg_iov = in_v + i, .msg_iovlen = 1}};
   if (recvmmsg(s[1], got, 3, MSG_DONTWAIT, 0) != 3 || got[0].msg_len != 3 || got[2].msg_len != 2 || !(got[2].msg_hdr.msg_flags & MSG_TRUNC)) return 21;
   memset(got, 0, 3 * sizeof *got);
+  // What the kernel says of a message is in the file, and its bytes are not.
+  char here[8]; struct iovec here_v = {here, 8}; struct msghdr *told = (void *)(p + 52000);
+  struct mmsghdr *both = (void *)(p + 53000);
+  *told = (struct msghdr){.msg_iov = &here_v, .msg_iovlen = 1, .msg_flags = 0x55};
+  *both = (struct mmsghdr){{.msg_iov = &here_v, .msg_iovlen = 1, .msg_flags = 0x55}, 0x55};
+  if (send(s[0], "here", 4, 0) != 4 || recvmsg(s[1], told, 0) != 4 || told->msg_flags) return 22;
+  if (send(s[0], "here", 4, 0) != 4 || recvmmsg(s[1], both, 1, 0, 0) != 1 || both->msg_len != 4) return 23;
+  told->msg_iov = both->msg_hdr.msg_iov = 0;
   // Mapped and unmapped more often than there may be filters.
   for (int i = 0; i < 2000; i++) {
     char *q = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, early, (i % 8) * 8192);
