@@ -209,6 +209,8 @@ fn machine() -> Machine {
 
 fn channels(interleave_bytes: u32, device: Device) -> Node {
     Node {
+        target: "dram".into(),
+        gib: 64,
         socket: 0,
         channels: 6,
         interleave_bytes,

@@ -75,6 +75,8 @@ pub enum Op {
     Locked(Line),
     /// Computes for so long where no sibling takes the ports.
     Compute(Ps),
+    /// Does nothing for so long, and leaves the ports to the sibling.
+    Rest(Ps),
     /// Counts units of work as done once all older stores, flushes and fences have left the store buffer.
     Units(u32),
     /// Does nothing more.

@@ -369,3 +369,33 @@ fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
     let flushed = records.iter().filter(|record| matches!(record, Record::Left { .. })).count();
     assert_eq!(flushed, 1, "it was clean when it was flushed: {records:?}");
 }
+
+// What a thread of the first core does beside a sibling that starts with a program of its own, or nobody.
+fn beside(sibling: Option<fn(u32) -> Vec<Op>>, pause: bool) -> u64 {
+    let machine = machine();
+    let mut setup = Setup::new(&machine, 1).unwrap();
+    let region = setup.region(DRAM, 1 << 20).unwrap();
+    let stores = rounds(move |number| {
+        let line = |index: u64| region.line((index % u64::from(region.lines())) as u32);
+        (0..64).map(|i| Op::Store(line(mix(u64::from(number) * 64 + i)))).chain([Op::Units(1)]).collect()
+    });
+    let thread = setup.program(core(0), 0, stores).unwrap();
+    let other =
+        sibling.map(|round| setup.program(HardwareThread { core: 0, sibling: 1 }, 0, rounds(round)).unwrap());
+    let mut run = setup.start();
+    if let (Some(other), true) = (other, pause) {
+        run.pause(other);
+    }
+    run.until(Ps::from_ns(200_000));
+    run.units(thread)
+}
+
+#[test]
+fn a_sibling_that_is_paused_takes_nothing_and_one_that_rests_half_of_the_store_buffer() {
+    let computes: fn(u32) -> Vec<Op> = |_| vec![Op::Compute(Ps::from_ns(100))];
+    let rests: fn(u32) -> Vec<Op> = |_| vec![Op::Rest(Ps::from_ns(100))];
+    let alone = beside(None, false);
+    assert_eq!(beside(Some(computes), true), alone);
+    assert!(beside(Some(computes), false) < alone);
+    assert!(beside(Some(rests), false) >= beside(Some(computes), false));
+}

@@ -11,6 +11,7 @@ pub struct Core {
     /// Its number among the cores in use.
     pub number: usize,
     pub threads: Vec<Thread>,
+    store_buffer: usize,
     pub(super) buffers: Buffers,
     /// Until when the ports are taken.
     pub(super) ports: u64,
@@ -32,9 +33,10 @@ enum Doing {
 
 impl Core {
     pub fn new(number: usize, description: &Description, threads: Vec<Thread>) -> Self {
-        Self {
+        let mut core = Self {
             number,
             threads,
+            store_buffer: description.store_buffer as usize,
             buffers: Buffers::new(description.fill_buffers, description.rfo_buffers),
             ports: 0,
             last: 0,
@@ -42,6 +44,17 @@ impl Core {
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
             scheduled: NEVER,
+        };
+        core.divide();
+        core
+    }
+
+    /// Divides the store buffer among the threads that run.
+    pub fn divide(&mut self) {
+        let runs = |thread: &&mut Thread| !thread.paused && !thread.ended;
+        let each = self.store_buffer / self.threads.iter_mut().filter(runs).count().max(1);
+        for thread in &mut self.threads {
+            thread.limits.store_buffer = each.max(1);
         }
     }
 

@@ -22,8 +22,8 @@ impl Core {
             return;
         }
         let op = thread.operation(at);
-        // Counting takes no ports.
-        if self.ports > at && !matches!(op, Op::Units(_)) {
+        // Counting takes no ports, and neither does rest.
+        if self.ports > at && !matches!(op, Op::Units(_) | Op::Rest(_)) {
             (thread.front, thread.held) = (Activity::at(self.ports), Some(op));
             return;
         }
@@ -43,9 +43,14 @@ impl Core {
             Op::Units(units) => self.put(who, outside, What::Units(units), 0, INSTANT, at),
             Op::Lfence => self.await_loads(who, at),
             Op::Compute(span) => self.compute(who, span.0, at),
+            Op::Rest(span) => {
+                self.threads[who].front = Activity::at(at + span.0.max(INSTANT));
+                None
+            }
             Op::End => {
                 self.threads[who].ended = true;
                 self.threads[who].front = Activity::IDLE;
+                self.divide();
                 None
             }
         };

@@ -85,7 +85,9 @@ impl Core {
             What::Flush(kind) => self.flush(who, outside, (kind, line), at),
             What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
             What::Units(units) => {
-                self.threads[who].units += u64::from(units);
+                let thread = &mut self.threads[who];
+                thread.units += u64::from(units);
+                thread.counted = at;
                 self.pop(who, outside, 0, at);
             }
             what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),

@@ -46,6 +46,8 @@ pub struct Thread {
     /// By when those are accepted of which it has.
     pub accepted: u64,
     pub units: u64,
+    /// When the last of them were counted.
+    pub counted: u64,
     pub paused: bool,
     pub ended: bool,
 }
@@ -168,6 +170,7 @@ impl Thread {
             outgoing: 0,
             accepted: 0,
             units: 0,
+            counted: 0,
             paused: false,
             ended: false,
         }

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
+    /// How experiments name it: `dram` for a socket's ordinary memory, otherwise a target such as `dax:/mnt/pmem0`.
+    pub target: String,
+    /// Capacity in GiB.
+    pub gib: u32,
     /// The socket whose controllers it hangs on.
     pub socket: u32,
     /// Channels, one DIMM on each.

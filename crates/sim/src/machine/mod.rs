@@ -48,7 +48,7 @@ pub struct Topology {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// Entries of the store buffer. Siblings that both run a program divide it.
+    /// Entries of the store buffer. Siblings that both run divide it.
     pub store_buffer: u32,
     /// Line fill buffers: each holds one miss, one flush or one write-combining buffer. Siblings share them.
     pub fill_buffers: u32,

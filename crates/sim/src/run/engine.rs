@@ -140,6 +140,12 @@ impl Run {
         self.cores[core].threads[place].units
     }
 
+    /// When the last of these were counted.
+    pub fn counted(&self, thread: Thread) -> Ps {
+        let (core, place) = self.threads[thread.0];
+        Ps(self.cores[core].threads[place].counted)
+    }
+
     /// Whether a thread's program has ended.
     pub fn ended(&self, thread: Thread) -> bool {
         let (core, place) = self.threads[thread.0];
@@ -150,12 +156,14 @@ impl Run {
     pub fn pause(&mut self, thread: Thread) {
         let (core, place) = self.threads[thread.0];
         self.cores[core].threads[place].paused = true;
+        self.cores[core].divide();
     }
 
     /// Goes on with a program that was paused.
     pub fn resume(&mut self, thread: Thread) {
         let (core, place) = self.threads[thread.0];
         self.cores[core].threads[place].resume(self.now);
+        self.cores[core].divide();
         self.schedule(core);
     }
 

@@ -105,14 +105,12 @@ impl Setup {
         let mut programs: Vec<_> = self.programs.into_iter().enumerate().collect();
         programs.sort_by_key(|(_, (thread, ..))| (thread.core, thread.sibling));
         let mut threads: Vec<Vec<cpu::Thread>> = used.iter().map(|_| Vec::new()).collect();
-        let running = |core: &u32| programs.iter().filter(|(_, (thread, ..))| thread.core == *core).count();
-        let siblings: Vec<usize> = used.iter().map(running).collect();
+        let limits = cpu::Limits {
+            store_buffer: description.store_buffer as usize,
+            load_window: description.load_window.into(),
+        };
         for (number, (thread, class, program)) in programs {
             let core = used.iter().position(|used| *used == thread.core).unwrap_or_default();
-            let limits = cpu::Limits {
-                store_buffer: (description.store_buffer as usize / siblings[core]).max(1),
-                load_window: description.load_window.into(),
-            };
             where_is[number] = (core, threads[core].len());
             threads[core].push(cpu::Thread::new(number as u32, class, limits, program));
         }

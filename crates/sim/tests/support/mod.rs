@@ -44,6 +44,8 @@ pub fn machine() -> Machine {
 /// One channel of 12.8 GB/s: 5 ns a line.
 pub fn dram() -> Node {
     Node {
+        target: "dram".into(),
+        gib: 64,
         socket: 0,
         channels: 1,
         interleave_bytes: 256,
