@@ -31,6 +31,7 @@ pub enum Kind {
     U64(Get<u64>, Set<u64>),
     OptU64(Get<Option<u64>>, Set<Option<u64>>),
     OptF64(Get<Option<f64>>, Set<Option<f64>>),
+    OptBool(Get<Option<bool>>, Set<Option<bool>>),
     Role,
     Class,
 }
@@ -43,12 +44,13 @@ impl Kind {
             Self::U64(..) => "u64",
             Self::OptU64(..) => "u64?",
             Self::OptF64(..) => "f64?",
+            Self::OptBool(..) => "bool?",
             Self::Role | Self::Class => "text",
         }
     }
 
     pub const fn nullable(&self) -> bool {
-        matches!(self, Self::OptU64(..) | Self::OptF64(..))
+        matches!(self, Self::OptU64(..) | Self::OptF64(..) | Self::OptBool(..))
     }
 }
 
@@ -101,6 +103,7 @@ pub const COLUMNS: &[Column] = &[
     column!(OptU64, instructions),
     column!(OptU64, llc_misses),
     column!(OptU64, late_ns, since 4),
+    column!(OptBool, simulated, since 5),
 ];
 
 /// The newest version of the format: that of the newest column, or `layout`, since which the files are laid
@@ -187,6 +190,7 @@ mod tests {
                 Kind::U64(_, set) => set(&mut sample, u64::from(number)),
                 Kind::OptU64(_, set) => set(&mut sample, Some(u64::from(number))),
                 Kind::OptF64(_, set) => set(&mut sample, Some(f64::from(number))),
+                Kind::OptBool(_, set) => set(&mut sample, Some(true)),
                 Kind::Role | Kind::Class => {}
             }
         }
@@ -202,6 +206,7 @@ mod tests {
             let expected = match column.kind {
                 Kind::U32(..) | Kind::U64(..) | Kind::OptU64(..) => json!(number),
                 Kind::OptF64(..) => json!(f64::from(number)),
+                Kind::OptBool(..) => json!(true),
                 Kind::Role => json!("victim"),
                 Kind::Class => json!("mixed"),
             };

@@ -25,6 +25,7 @@ impl Serialize for Row<'_> {
                 Kind::OptU64(get, _) => row.serialize_element(&get(sample))?,
                 // What is not a number becomes null, which says the same.
                 Kind::OptF64(get, _) => row.serialize_element(&get(sample))?,
+                Kind::OptBool(get, _) => row.serialize_element(&get(sample))?,
                 Kind::Role => row.serialize_element(&*sample.role)?,
                 Kind::Class => row.serialize_element(&sample.class)?,
             }
@@ -93,6 +94,7 @@ impl<'de> Visitor<'de> for One<'_> {
                 Kind::U64(_, set) => set(&mut sample, row.next_element()?.ok_or_else(short)?),
                 Kind::OptU64(_, set) => set(&mut sample, row.next_element()?.ok_or_else(short)?),
                 Kind::OptF64(_, set) => set(&mut sample, row.next_element()?.ok_or_else(short)?),
+                Kind::OptBool(_, set) => set(&mut sample, row.next_element()?.ok_or_else(short)?),
                 Kind::Role => {
                     let Text(name) = row.next_element()?.ok_or_else(short)?;
                     sample.role = known.role(name.as_bytes()).map_err(A::Error::custom)?;

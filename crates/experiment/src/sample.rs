@@ -68,6 +68,9 @@ pub struct Sample {
     /// was kept from running. Time in which a window is held open for a task that has reported nothing is not late.
     /// The same for all tasks of a window; absent where a run's own length is the window's, and in older datasets.
     pub late_ns: Option<u64>,
+    /// Whether nothing was measured: the window was simulated, on a machine that a file describes. Absent in older
+    /// datasets, all of which were measured.
+    pub simulated: Option<bool>,
     /// Latencies of single units, where the task counts them and there were any: as many as `units`. In
     /// a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,7 @@ fn message() -> String {
         Kind::U64(..) => format!("REQUIRED INT64 {name} (INTEGER(64,false));"),
         Kind::OptU64(..) => format!("OPTIONAL INT64 {name} (INTEGER(64,false));"),
         Kind::OptF64(..) => format!("OPTIONAL DOUBLE {name};"),
+        Kind::OptBool(..) => format!("OPTIONAL BOOLEAN {name};"),
         Kind::Role | Kind::Class => format!("REQUIRED BYTE_ARRAY {name} (UTF8);"),
     };
     format!("message samples {{ {} }}", COLUMNS.iter().map(field).collect::<Vec<_>>().join(" "))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
-use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
@@ -131,6 +131,7 @@ fn fits(descriptor: &ColumnDescriptor, kind: &Kind) -> bool {
         Kind::U64(..) => (Physical::INT64, 0),
         Kind::OptU64(..) => (Physical::INT64, 1),
         Kind::OptF64(..) => (Physical::DOUBLE, 1),
+        Kind::OptBool(..) => (Physical::BOOLEAN, 1),
         Kind::Role | Kind::Class => (Physical::BYTE_ARRAY, 0),
     };
     descriptor.physical_type() == physical
@@ -156,6 +157,10 @@ fn filler<'a>(reader: ColumnReader, kind: &Kind, known: &'a Known) -> Filler<'a>
             Ok(())
         }),
         Kind::OptF64(_, set) => each::<DoubleType>(reader, move |sample, value| {
+            set(sample, Some(*value));
+            Ok(())
+        }),
+        Kind::OptBool(_, set) => each::<BoolType>(reader, move |sample, value| {
             set(sample, Some(*value));
             Ok(())
         }),

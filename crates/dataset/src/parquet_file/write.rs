@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parquet::basic::Compression;
 use parquet::basic::Encoding;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -110,6 +110,7 @@ fn write_column(writer: &mut SerializedColumnWriter, kind: &Kind, samples: &[Sam
         Kind::U64(get, _) => all::<Int64Type>(writer, samples, |sample| get(sample) as i64),
         Kind::OptU64(get, _) => some::<Int64Type>(writer, samples, |sample| get(sample).map(|v| v as i64)),
         Kind::OptF64(get, _) => some::<DoubleType>(writer, samples, get),
+        Kind::OptBool(get, _) => some::<BoolType>(writer, samples, get),
         Kind::Role => all::<ByteArrayType>(writer, samples, |sample| ByteArray::from(&*sample.role)),
         Kind::Class => {
             all::<ByteArrayType>(writer, samples, |sample| sample.class.to_string().into_bytes().into())

@@ -40,10 +40,14 @@ fn other_tools_read_the_same_values() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dir.path().join("dataset");
     let mut recorder = Recorder::create(&dataset, &plan(), &machine()).unwrap();
-    recorder.append(&samples(2000)).unwrap();
+    let mut rows = samples(2000);
+    for (number, sample) in rows.iter_mut().enumerate() {
+        sample.simulated = [None, Some(true), Some(false)][number % 3];
+    }
+    recorder.append(&rows).unwrap();
     let types = [types(&dataset.join("samples.journal")), BUCKET_TYPES.into()];
     recorder.finish(&Ended::Complete).unwrap();
-    let (mut rows, mut counted) = (samples(2000), Vec::new());
+    let mut counted = Vec::new();
     for (number, sample) in rows.iter_mut().enumerate() {
         let (trial, case, role) = (sample.trial, sample.case, sample.role.clone());
         for (floor_ns, count) in sample.latencies.take().iter().flat_map(|latencies| latencies.buckets()) {

@@ -16,7 +16,7 @@ use ringfence_experiment::start::Start;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 4] = [1, 2, 3, 4];
+const VERSIONS: [u32; 5] = [1, 2, 3, 4, 5];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
@@ -34,6 +34,7 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
         sample.class = classes[number as usize % 5];
         sample.instructions = number.is_multiple_of(2).then_some(1_000_000 + u64::from(number));
         sample.late_ns = (version >= 4).then_some(60_000 + u64::from(number));
+        sample.simulated = (version >= 5).then_some(number.is_multiple_of(3));
     }
     rows
 }
@@ -157,6 +158,7 @@ fn every_version_has_these_rows() {
                 instructions: Some(1_000_000),
                 llc_misses: Some(0),
                 late_ns: (version >= 4).then_some(60_000),
+                simulated: (version >= 5).then_some(true),
                 ..Sample::default()
             };
             let counted = Sample {
@@ -174,6 +176,7 @@ fn every_version_has_these_rows() {
                 instructions: None,
                 llc_misses: Some(11),
                 late_ns: (version >= 4).then_some(60_011),
+                simulated: (version >= 5).then_some(false),
                 latencies: Some(vec![(24, 1011), (96, 2)].into()),
                 ..first.clone()
             };

@@ -159,6 +159,7 @@ impl HostEngine<'_> {
                 instructions: counts.instructions,
                 llc_misses: counts.llc_misses,
                 latencies,
+                simulated: Some(false),
                 ..Sample::default()
             };
             Measured { role: worker.role, sample }
