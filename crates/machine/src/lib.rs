@@ -43,7 +43,7 @@ pub mod units;
 
 mod machine;
 
-pub use machine::Machine;
+pub use machine::{Machine, Simulated};
 pub use ringfence_sysfs::{cpulist, root, text};
 
 /// The example in the README runs as a test.

@@ -33,6 +33,20 @@ pub struct Machine {
     pub resctrl: Option<Offered>,
     /// Sources of noise, the worst first.
     pub findings: Vec<Finding>,
+    /// That nobody has examined this machine: it is described by a file, and simulated. `None` for those that exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
+}
+
+/// A described machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Its short name.
+    pub name: String,
+    /// What a heading calls it.
+    pub title: String,
+    /// The text of the file that describes it.
+    pub file: String,
 }
 
 impl Machine {
@@ -56,6 +70,7 @@ impl Machine {
             targets,
             resctrl: resctrl::offered(root),
             findings,
+            simulated: None,
         })
     }
 }
