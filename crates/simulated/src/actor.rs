@@ -1,0 +1,92 @@
+//! What runs on one simulated CPU: the tasks of whoever has it, one at a time, as ordered.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ringfence_experiment::histogram::{BUCKETS, bucket_of};
+use ringfence_sim::{Op, Program, Ps};
+
+/// A task that does its operations a portion at a time.
+pub trait Task: Send {
+    /// Adds the next portion's operations: at least one. `now` is when the front end asks for them. If the last one before was a
+    /// fence that keeps loads back, all that it waited for is done.
+    fn portion(&mut self, now: Ps, tally: &Tally, ops: &mut Vec<Op>);
+
+    /// Units until caches have settled: beside others all that they hold has been replaced.
+    fn settle_units(&self, alone: bool) -> u64;
+}
+
+/// What a CPU's tasks count besides units.
+pub struct Tally {
+    untimed: AtomicU64,
+    latencies: Mutex<[u64; BUCKETS]>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { untimed: AtomicU64::new(0), latencies: Mutex::new([0; BUCKETS]) }
+    }
+}
+
+impl Tally {
+    /// Adds time that is not part of the work.
+    pub fn untimed(&self, span: Ps) {
+        self.untimed.fetch_add(span.0, Ordering::Relaxed);
+    }
+
+    /// Counts a latency.
+    pub fn latency(&self, span: Ps) {
+        let bucket = bucket_of(span.0.div_ceil(1000));
+        if let Ok(mut latencies) = self.latencies.lock() {
+            latencies[bucket] += 1;
+        }
+    }
+
+    /// Time that was not part of the work, in picoseconds, since the start.
+    pub fn untimed_ps(&self) -> u64 {
+        self.untimed.load(Ordering::Relaxed)
+    }
+
+    /// All latencies since the start.
+    pub fn latencies(&self) -> [u64; BUCKETS] {
+        self.latencies.lock().map_or([0; BUCKETS], |latencies| *latencies)
+    }
+}
+
+/// What the engine and a CPU's program share.
+#[derive(Default)]
+pub struct Shared {
+    /// Which task runs next.
+    pub order: AtomicUsize,
+    /// What was counted.
+    pub tally: Tally,
+}
+
+/// The program of a CPU.
+pub struct Actor {
+    shared: Arc<Shared>,
+    tasks: Vec<Box<dyn Task>>,
+    ops: Vec<Op>,
+    next: usize,
+}
+
+impl Actor {
+    pub fn new(shared: Arc<Shared>, tasks: Vec<Box<dyn Task>>) -> Self {
+        Self { shared, tasks, ops: Vec::new(), next: 0 }
+    }
+}
+
+impl Program for Actor {
+    #[inline]
+    fn next(&mut self, now: Ps) -> Op {
+        if let Some(op) = self.ops.get(self.next) {
+            self.next += 1;
+            return *op;
+        }
+        self.ops.clear();
+        let task = &mut self.tasks[self.shared.order.load(Ordering::Relaxed)];
+        task.portion(now, &self.shared.tally, &mut self.ops);
+        self.next = 1;
+        self.ops[0]
+    }
+}

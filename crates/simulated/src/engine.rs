@@ -1,0 +1,329 @@
+//! The engine of a described machine: simulated time in place of a clock.
+//!
+//! Nothing disturbs a simulated window, so that it may be much shorter than a measured one; caches still take their time
+//! to settle before. By [`Engine::elapsed`], by which budgets are kept, each window takes what the plan says, so that
+//! a plan has as many trials here whatever the machine that simulates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::sample::Sample;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_sim::{Ps, Run, Setup, Thread};
+
+use crate::actor::{Actor, Shared, Task};
+use crate::file::Description;
+use crate::tasks::{self, Place, Regions};
+
+// A window is this part of what the plan asks for, but not shorter or longer than this.
+const SHARE: u32 = 20;
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(5);
+// How long is waited for caches to settle, at most, and for a task to count anything.
+const SETTLE_LIMIT: Duration = Duration::from_millis(30);
+const STALL_LIMIT: Duration = Duration::from_millis(200);
+// How much is simulated between two looks.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Runs plans on a described machine.
+pub struct SimulatedEngine<'a> {
+    plan: Plan,
+    description: Description,
+    stop: &'a AtomicBool,
+    cpus: Vec<CpuId>,
+    trial: Option<Trial>,
+    // Of all trials before.
+    before: Ps,
+    elapsed: Duration,
+}
+
+// A start of everybody.
+struct Trial {
+    run: Run,
+    seats: Vec<Seat>,
+}
+
+// A CPU, and which of its tasks is whose.
+struct Seat {
+    cpu: CpuId,
+    thread: Thread,
+    shared: Arc<Shared>,
+    holders: Vec<Holder>,
+}
+
+struct Holder {
+    role: usize,
+    instance: u32,
+    variant: usize,
+    settle: [u64; 2],
+}
+
+// Who runs in a window: a seat, and its holder.
+type Running = Vec<(usize, usize)>;
+
+// What somebody has done at an end of a window.
+struct Point {
+    units: u64,
+    at: Ps,
+    untimed: u64,
+    latencies: Option<[u64; BUCKETS]>,
+}
+
+impl<'a> SimulatedEngine<'a> {
+    /// Prepares an engine for a plan of [`crate::plan`]. Setting `stop` ends it within a moment.
+    pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool) -> Self {
+        let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+        let active: Vec<Active> =
+            measured.flatten().flat_map(|case| plan.cases[case].active.clone()).collect();
+        let mut cpus: Vec<CpuId> = active
+            .iter()
+            .flat_map(|active| plan.placed.cpus[active.role].iter().take(active.count as usize).copied())
+            .collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        Self {
+            plan: plan.clone(),
+            description: description.clone(),
+            stop,
+            cpus,
+            trial: None,
+            before: Ps::ZERO,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    // Everybody's tasks on the machine, paused.
+    fn begin(&self, trial: u32) -> Result<Trial, ringfence_sim::SetupError> {
+        let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
+        let mut setup = Setup::new(&self.description.parts, seed)?;
+        let mut regions = Regions::default();
+        let mut seats = Vec::new();
+        for &cpu in &self.cpus {
+            let (mut holders, mut programs): (Vec<Holder>, Vec<Box<dyn Task>>) = (Vec::new(), Vec::new());
+            for (role, instance) in self.holders(cpu) {
+                for (variant, what) in self.plan.variants[role].iter().enumerate() {
+                    if !self.runs(role, instance, variant) {
+                        continue;
+                    }
+                    let seed = seed ^ u64::from(instance);
+                    let (description, regions) = (&self.description, &mut regions);
+                    let mut place = Place { description, setup: &mut setup, regions, cpu, seed };
+                    if let Some(task) = tasks::build(&what.task, &mut place)? {
+                        let settle = [false, true].map(|alone| task.settle_units(alone));
+                        holders.push(Holder { role, instance, variant, settle });
+                        programs.push(task);
+                    }
+                }
+            }
+            if programs.is_empty() {
+                continue;
+            }
+            let shared = Arc::new(Shared::default());
+            let actor = Actor::new(shared.clone(), programs);
+            let thread = setup.program(self.description.thread(cpu), 0, actor)?;
+            seats.push(Seat { cpu, thread, shared, holders });
+        }
+        let mut run = setup.start();
+        seats.iter().for_each(|seat| run.pause(seat.thread));
+        Ok(Trial { run, seats })
+    }
+
+    // Roles and instances that are placed on a CPU.
+    fn holders(&self, cpu: CpuId) -> Vec<(usize, u32)> {
+        let placed = self.plan.placed.cpus.iter().enumerate();
+        let of_role = |(role, cpus): (usize, &Vec<CpuId>)| {
+            cpus.iter()
+                .enumerate()
+                .filter(|(_, placed)| **placed == cpu)
+                .map(|(instance, _)| (role, instance as u32))
+                .collect::<Vec<_>>()
+        };
+        placed.flat_map(of_role).collect()
+    }
+
+    // Whether any case that is run has this instance do this.
+    fn runs(&self, role: usize, instance: u32, variant: usize) -> bool {
+        let is_it =
+            |active: &Active| (active.role, active.variant) == (role, variant) && instance < active.count;
+        let measured = self.plan.measured().into_iter();
+        let mut cases = measured.flat_map(|case| [Some(case), self.plan.cases[case].baseline]).flatten();
+        cases.any(|case| self.plan.cases[case].active.iter().any(is_it))
+    }
+}
+
+impl Trial {
+    // Lets exactly these run.
+    fn switch(&mut self, active: &[Active]) -> Running {
+        let mut running = Running::new();
+        for (place, seat) in self.seats.iter().enumerate() {
+            let is_active = |holder: &Holder| {
+                active.iter().any(|active| {
+                    (active.role, active.variant) == (holder.role, holder.variant)
+                        && holder.instance < active.count
+                })
+            };
+            match seat.holders.iter().position(is_active) {
+                Some(holder) => {
+                    seat.shared.order.store(holder, Ordering::Relaxed);
+                    self.run.resume(seat.thread);
+                    running.push((place, holder));
+                }
+                None => self.run.pause(seat.thread),
+            }
+        }
+        running
+    }
+
+    fn simulate(&mut self, span: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
+        let until = self.run.now() + ps(span);
+        while self.run.now() < until {
+            if stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Interrupted);
+            }
+            self.run.until(until.min(self.run.now() + ps(LOOK)));
+        }
+        Ok(())
+    }
+
+    // Until everybody has gone through what settles the caches.
+    fn settle(&mut self, running: &Running, least: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
+        let alone = usize::from(running.len() == 1);
+        let (begun, before) = (self.run.now(), self.points(running, false));
+        self.simulate(least, stop)?;
+        let unsettled = |trial: &Self| {
+            running.iter().zip(&before).any(|((seat, holder), before)| {
+                let seat = &trial.seats[*seat];
+                trial.run.units(seat.thread) - before.units < seat.holders[*holder].settle[alone]
+            })
+        };
+        while unsettled(self) && self.run.now() - begun < ps(SETTLE_LIMIT) {
+            self.simulate(LOOK, stop)?;
+        }
+        Ok(())
+    }
+
+    fn points(&self, running: &Running, latencies: bool) -> Vec<Point> {
+        let point = |(seat, _): &(usize, usize)| {
+            let seat = &self.seats[*seat];
+            Point {
+                units: self.run.units(seat.thread),
+                at: self.run.counted(seat.thread),
+                untimed: seat.shared.tally.untimed_ps(),
+                latencies: latencies.then(|| seat.shared.tally.latencies()),
+            }
+        };
+        running.iter().map(point).collect()
+    }
+}
+
+fn ps(span: Duration) -> Ps {
+    Ps::from_ns(span.as_nanos() as u64)
+}
+
+fn ns(span: Ps) -> u64 {
+    (span.0 + 500) / 1000
+}
+
+impl Engine for SimulatedEngine<'_> {
+    fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+        if let Some(last) = self.trial.take() {
+            self.before = self.before + last.run.now();
+        }
+        let begun = self.begin(trial).map_err(|error| EngineError::Usage(error.to_string()))?;
+        self.trial = Some(begun);
+        Ok(())
+    }
+
+    // By what the description says of the ways between caches, there and back.
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        self.elapsed += self.plan.experiment.measure.probe.0;
+        let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
+        let trip = |other: &CpuId| self.description.round_trip_ns(home, *other);
+        Ok(others.iter().map(trip).reduce(f64::max))
+    }
+
+    fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+        // What arms want besides their tasks is in no plan of this engine.
+        Ok(())
+    }
+
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        let measure = &self.plan.experiment.measure;
+        self.elapsed += measure.settle.0 + measure.window.0;
+        let (settle, window) = (measure.settle.0 / SHARE, measure.window.0 / SHARE);
+        let window = window.clamp(SHORTEST.min(measure.window.0), LONGEST);
+        let counted =
+            |active: &Active| self.plan.variants[active.role][active.variant].task.counts_latencies();
+        let latencies = active.iter().any(counted);
+        let Some(trial) = &mut self.trial else {
+            return Err(EngineError::Failed("no trial has begun".into()));
+        };
+        let running = trial.switch(active);
+        trial.settle(&running, settle, self.stop)?;
+        let begun = trial.points(&running, latencies);
+        trial.simulate(window, self.stop)?;
+        let mut ended = trial.points(&running, latencies);
+        let opened = trial.run.now();
+        while begun.iter().zip(&ended).any(|(begun, ended)| begun.units == ended.units)
+            && trial.run.now() - opened < ps(STALL_LIMIT)
+        {
+            trial.simulate(LOOK, self.stop)?;
+            ended = trial.points(&running, latencies);
+        }
+        let before = self.before;
+        let measured =
+            running.iter().zip(begun.iter().zip(&ended)).map(|((seat, holder), (begun, ended))| {
+                let (cpu, holder) = (trial.seats[*seat].cpu, &trial.seats[*seat].holders[*holder]);
+                let length = ended.at - begun.at;
+                let counts = begun.latencies.iter().zip(&ended.latencies).next();
+                let latencies = counts.map(|(begun, ended)| {
+                    Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
+                });
+                let sample = Sample {
+                    instance: holder.instance,
+                    cpu,
+                    start_ns: ns(before + begun.at),
+                    length_ns: ns(length),
+                    busy_ns: ns(Ps(length.0.saturating_sub(ended.untimed - begun.untimed))),
+                    units: ended.units - begun.units,
+                    late_ns: Some(0),
+                    latencies: latencies.filter(|latencies| latencies.total() > 0),
+                    simulated: Some(true),
+                    ..Sample::default()
+                };
+                Measured { role: holder.role, sample }
+            });
+        Ok(measured.collect())
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Description {
+    // A line goes from one core to the other and back.
+    fn round_trip_ns(&self, one: CpuId, other: CpuId) -> f64 {
+        let (a, b) = (self.thread(one), self.thread(other));
+        let ((llc, socket), (other_llc, other_socket)) =
+            (self.llc_and_socket(one), self.llc_and_socket(other));
+        let uncore = &self.parts.uncore;
+        let way = if a.core == b.core {
+            self.parts.l1.latency_ns
+        } else if llc == other_llc {
+            uncore.core_to_core_ns
+        } else {
+            let remote = if socket == other_socket { 0.0 } else { 2.0 * uncore.remote_ns };
+            uncore.to_memory_ns + uncore.from_memory_ns + remote
+        };
+        2.0 * way
+    }
+}

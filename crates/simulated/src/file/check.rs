@@ -1,0 +1,125 @@
+//! What a machine file must keep to, beyond what its types say.
+
+use std::collections::BTreeSet;
+
+use ringfence_experiment::task::Target;
+use ringfence_persist::{Flush, Width};
+
+use super::leaves::{Leaf, is_at_or_below};
+use super::{Description, MachineFileError};
+
+// Those that a run can tell apart.
+const MOST_CLASSES: u32 = 16;
+
+type Checked = Result<(), (String, String)>;
+
+fn must(holds: bool, path: &str, why: impl Into<String>) -> Checked {
+    if holds { Ok(()) } else { Err((path.to_owned(), why.into())) }
+}
+
+impl Description {
+    /// Whether it describes a machine whose every value has a source.
+    pub(super) fn check(&self, leaves: &[Leaf]) -> Result<(), MachineFileError> {
+        self.names()
+            .and_then(|()| self.processor())
+            .and_then(|()| self.memory())
+            .map_err(|(path, why)| MachineFileError { line: line_of(&path, leaves), why })?;
+        self.parts.check().map_err(|error| {
+            let why = error.to_string();
+            // It begins with a path.
+            let path = why.split_whitespace().next().unwrap_or_default();
+            MachineFileError { line: line_of(path, leaves), why }
+        })?;
+        for leaf in leaves.iter().filter(|leaf| leaf.wants_source()) {
+            if self.source(&leaf.path).is_none_or(|source| source.trim().is_empty()) {
+                let why = format!(
+                    "nothing says where {} = {} comes from: name its source in [sources], under \"{}\" or a table that it is in",
+                    leaf.path, leaf.value, leaf.path
+                );
+                return Err(MachineFileError { line: leaf.line, why });
+            }
+        }
+        for path in self.sources.keys() {
+            if !leaves.iter().any(|leaf| leaf.wants_source() && is_at_or_below(&leaf.path, path)) {
+                let why = format!("[sources] names \"{path}\", which is no value of this file");
+                return Err(MachineFileError { line: line_of(&format!("sources.{path}"), leaves), why });
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Checked {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let good = !self.name.is_empty() && self.name.chars().all(plain);
+        must(
+            good,
+            "name",
+            format!("name = \"{}\" is not made of lower case letters, digits and hyphens", self.name),
+        )?;
+        must(!self.title.trim().is_empty(), "title", "title is empty: say in a few words which machine it is")
+    }
+
+    fn processor(&self) -> Checked {
+        let processor = &self.processor;
+        must((0.1..=10.0).contains(&processor.ghz), "processor.ghz", "processor.ghz must be from 0.1 to 10")?;
+        let step = processor.multiply_ns;
+        must(
+            (0.01..=1000.0).contains(&step),
+            "processor.multiply_ns",
+            "processor.multiply_ns must be from 0.01 to 1000",
+        )?;
+        let flush = processor.flush.contains(&Flush::Clflush);
+        must(
+            flush,
+            "processor.flush",
+            "processor.flush lacks \"clflush\", which every x86-64 processor has",
+        )?;
+        let width = processor.widths.contains(&Width::Sse2);
+        must(width, "processor.widths", "processor.widths lacks \"sse2\", which every x86-64 processor has")?;
+        let classes = processor.classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
+        must(classes, "processor.classes", format!("processor.classes must be from 1 to {MOST_CLASSES}"))
+    }
+
+    // Whether experiments can name each memory, and every socket has some of its own.
+    fn memory(&self) -> Checked {
+        let mut named = BTreeSet::new();
+        let sockets = self.parts.topology.sockets;
+        for (place, node) in self.parts.nodes.iter().enumerate() {
+            let path = format!("nodes[{place}].target");
+            let target: Target =
+                node.target.parse().map_err(|error| (path.clone(), format!("{path}: {error}")))?;
+            let key = match target {
+                Target::Dram => format!("dram of socket {}", node.socket),
+                Target::Dax(_) | Target::DevDax(_) => node.target.clone(),
+                Target::Node(id) => {
+                    let why = format!(
+                        "{path} = \"{}\": nodes below {sockets} are the sockets' own: use node:{sockets} or higher",
+                        node.target
+                    );
+                    must(id >= sockets, &path, why)?;
+                    node.target.clone()
+                }
+                Target::Tmpfs(_) | Target::File(_) => {
+                    let why = format!(
+                        "{path} = \"{}\" is no memory of its own: use dram, dax:/path, devdax:/dev/daxX.Y or node:N",
+                        node.target
+                    );
+                    return Err((path, why));
+                }
+            };
+            must(named.insert(key.clone()), &path, format!("{path}: there are two of {key}"))?;
+            let gib = format!("nodes[{place}].gib");
+            must(node.gib > 0, &gib, format!("{gib} is 0: leave the node out"))?;
+        }
+        for socket in 0..sockets {
+            let dram = named.contains(&format!("dram of socket {socket}"));
+            must(dram, "nodes", format!("socket {socket} has no node with target = \"dram\""))?;
+        }
+        Ok(())
+    }
+}
+
+// Where a value stands, or the first of a table.
+fn line_of(path: &str, leaves: &[Leaf]) -> usize {
+    leaves.iter().find(|leaf| is_at_or_below(&leaf.path, path)).map_or(1, |leaf| leaf.line)
+}

@@ -1,0 +1,187 @@
+//! Machine files: what a machine is made of, in TOML, each value with its source.
+
+mod check;
+mod leaves;
+
+use std::collections::BTreeMap;
+
+use ringfence_persist::{Flush, Width};
+use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Topology, Uncore};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use self::leaves::{Leaf, leaves};
+
+/// A machine as a file describes it, and the file's text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Lower case letters, digits and hyphens.
+    pub name: String,
+    /// What a heading calls it.
+    pub title: String,
+    /// What the simulation of caches and memory has no use for.
+    pub processor: Processor,
+    /// What is simulated.
+    pub parts: Machine,
+    /// The file.
+    pub text: String,
+    sources: BTreeMap<String, String>,
+}
+
+/// The processor's name, and what it can do.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// The name on the box.
+    pub brand: String,
+    /// What its cores run at while all of them work, in GHz.
+    pub ghz: f64,
+    /// The flush instructions that it has.
+    #[serde(deserialize_with = "flushes")]
+    pub flush: Vec<Flush>,
+    /// The vector registers that it has.
+    #[serde(deserialize_with = "widths")]
+    pub widths: Vec<Width>,
+    /// One step of a dependent chain of a shift, an exclusive or and a multiplication of 64 bits, in ns.
+    pub multiply_ns: f64,
+    /// Classes of service of cache allocation in the last level; absent where it has none.
+    pub classes: Option<u32>,
+    /// Whether it has bandwidth control.
+    #[serde(default)]
+    pub bandwidth_control: bool,
+    /// The cache that the kernel can pseudo-lock parts of; absent where there is none.
+    pub pseudo_lock: Option<PseudoLock>,
+}
+
+/// Who makes a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vendor {
+    /// Intel.
+    Intel,
+    /// AMD.
+    Amd,
+}
+
+/// A cache that can be pseudo-locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PseudoLock {
+    /// The second level.
+    L2,
+    /// The third level.
+    L3,
+}
+
+/// A value of a file, where it stands and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// Such as `core.store_buffer` and `nodes[1].device.optane.media_read_gb_per_s`.
+    pub path: String,
+    /// As the file has it.
+    pub value: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// Why a text is not a machine file: the line where that shows, and a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct MachineFileError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    title: String,
+    processor: Processor,
+    topology: Topology,
+    core: Core,
+    l1: Cache,
+    l2: Cache,
+    llc: Llc,
+    uncore: Uncore,
+    nodes: Vec<Node>,
+    sources: BTreeMap<String, String>,
+}
+
+fn flushes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Flush>, D::Error> {
+    words(deserializer, &Flush::ALL, Flush::name)
+}
+
+fn widths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Width>, D::Error> {
+    words(deserializer, &Width::ALL, Width::name)
+}
+
+// Values by their names; a wrong one is told with those that there are.
+fn words<'de, T: Copy, D: Deserializer<'de>>(
+    deserializer: D,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<Vec<T>, D::Error> {
+    let named = |word: String| {
+        let known = || all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(", ");
+        let found = all.iter().copied().find(|one| name(*one) == word);
+        found.ok_or_else(|| D::Error::custom(format!("'{word}' is none of {}", known())))
+    };
+    Vec::<String>::deserialize(deserializer)?.into_iter().map(named).collect()
+}
+
+impl Description {
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, and the line where it stands: what is no TOML, an unknown or a missing
+    /// key, values that describe no machine, and values whose source is not named.
+    pub fn parse(text: &str) -> Result<Self, MachineFileError> {
+        let of_toml = |error: toml::de::Error| MachineFileError {
+            line: error.span().map_or(1, |span| leaves::line(text, span.start)),
+            why: error.message().trim().replace('\n', ", "),
+        };
+        let file: File = toml::from_str(text).map_err(of_toml)?;
+        let leaves = leaves(text).map_err(of_toml)?;
+        let description = Self {
+            name: file.name,
+            title: file.title,
+            processor: file.processor,
+            parts: Machine {
+                topology: file.topology,
+                core: file.core,
+                l1: file.l1,
+                l2: file.l2,
+                llc: file.llc,
+                uncore: file.uncore,
+                nodes: file.nodes,
+            },
+            text: text.to_owned(),
+            sources: file.sources,
+        };
+        description.check(&leaves)?;
+        Ok(description)
+    }
+
+    /// Its values in the file's order, with their sources.
+    pub fn values(&self) -> Vec<Value> {
+        let all = leaves(&self.text).unwrap_or_default();
+        let sourced = all.into_iter().filter(Leaf::wants_source);
+        let value = |leaf: Leaf| Value {
+            source: self.source(&leaf.path).unwrap_or_default().to_owned(),
+            path: leaf.path,
+            value: leaf.value,
+        };
+        sourced.map(value).collect()
+    }
+
+    // Of the longest path that the value is at or below.
+    fn source(&self, path: &str) -> Option<&str> {
+        let covering = self.sources.iter().filter(|(known, _)| leaves::is_at_or_below(path, known));
+        covering.max_by_key(|(known, _)| known.len()).map(|(_, source)| source.as_str())
+    }
+}

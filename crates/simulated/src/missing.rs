@@ -1,0 +1,122 @@
+//! What of an experiment can be simulated, and on which memory.
+
+use ringfence_experiment::plan::{Active, NotRun, Plan};
+use ringfence_experiment::task::{Instruction, Target, Task, WidthChoice, Write};
+use ringfence_experiment::{Arm, Experiment, ExperimentError};
+use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuId;
+
+use crate::file::Description;
+
+/// The plan of an experiment for a described machine. What it does not have, and what is not simulated, is not run, with
+/// the reason.
+///
+/// # Errors
+/// As [`Plan::new`].
+pub fn plan(
+    experiment: &Experiment,
+    description: &Description,
+    machine: &Machine,
+) -> Result<Plan, ExperimentError> {
+    let mut plan = Plan::new(experiment, &machine.topology, machine.features.as_ref())?;
+    let reason = |case: usize| {
+        let what = &plan.cases[case];
+        let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
+        arm.and_then(isolation).or_else(|| shared_cpu(&plan, &what.active)).or_else(|| {
+            what.active.iter().find_map(|active| {
+                let task = &plan.variants[active.role][active.variant].task;
+                not_simulated(task).or_else(|| {
+                    let cpus = &plan.placed.cpus[active.role];
+                    cpus.iter().take(active.count as usize).find_map(|cpu| no_memory(task, description, *cpu))
+                })
+            })
+        })
+    };
+    let known = |case: &usize| plan.not_run.iter().any(|known| known.case == *case);
+    let found: Vec<NotRun> = (0..plan.cases.len())
+        .filter(|case| !known(case))
+        .filter_map(|case| Some(NotRun { case, reason: reason(case)? }))
+        .collect();
+    plan.not_run.extend(found);
+    Ok(plan)
+}
+
+fn isolation(arm: &Arm) -> Option<String> {
+    let what = if !arm.resctrl.is_empty() {
+        "resctrl"
+    } else if !arm.cpu_weight.is_empty() {
+        "cpu_weight"
+    } else {
+        return None;
+    };
+    Some(format!("{what} is not simulated"))
+}
+
+// A simulated thread has no scheduler.
+fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
+    let mut taken: Vec<CpuId> = Vec::new();
+    for active in active {
+        if matches!(plan.variants[active.role][active.variant].task, Task::Idle(_)) {
+            continue;
+        }
+        for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
+            if taken.contains(cpu) {
+                return Some(format!("two tasks would share CPU {cpu}, and scheduling is not simulated"));
+            }
+            taken.push(*cpu);
+        }
+    }
+    None
+}
+
+fn not_simulated(task: &Task) -> Option<String> {
+    match task {
+        Task::Write(write) => write_not_simulated(write),
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Idle(_) => None,
+        Task::Ring(_) | Task::Record(_) | Task::Read(_) | Task::Mcf(_) => {
+            Some(format!("workload {} is not simulated", task.name()))
+        }
+        Task::Command(_) => Some("programs are not simulated".into()),
+    }
+}
+
+fn write_not_simulated(write: &Write) -> Option<String> {
+    if write.instruction == Instruction::Msync {
+        return Some("the page cache is not simulated".into());
+    }
+    if write.width == WidthChoice::Movsb {
+        return Some("rep movsb is not simulated".into());
+    }
+    (!write.prefault).then(|| "page faults are not simulated".into())
+}
+
+fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<String> {
+    let target = match task {
+        Task::Write(write) => &write.target,
+        _ => &Target::Dram,
+    };
+    description.node(target, cpu).is_none().then(|| format!("the described machine has no {target}"))
+}
+
+impl Description {
+    /// Which of the memory's nodes a target means to a task on a CPU: a socket's own for `dram`, the namespace at or
+    /// above a path for `dax:`.
+    pub(crate) fn node(&self, target: &Target, cpu: CpuId) -> Option<usize> {
+        let sockets = self.parts.topology.sockets;
+        let dram_of = |socket: u32| {
+            self.parts.nodes.iter().position(|node| node.target == "dram" && node.socket == socket)
+        };
+        match target {
+            Target::Dram => dram_of(self.llc_and_socket(cpu).1),
+            Target::Node(id) if *id < sockets => dram_of(*id),
+            Target::Dax(path) => self.parts.nodes.iter().position(|node| {
+                node.target.strip_prefix("dax:").is_some_and(|mounted| path.starts_with(mounted))
+            }),
+            Target::Node(_) | Target::DevDax(_) => {
+                let name = target.to_string();
+                self.parts.nodes.iter().position(|node| node.target == name)
+            }
+            Target::Tmpfs(_) | Target::File(_) => None,
+        }
+    }
+}

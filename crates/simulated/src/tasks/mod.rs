@@ -1,0 +1,30 @@
+//! The workloads as operations on lines. Each does what the workload of its name does, in the same order.
+
+mod alu;
+mod chase;
+mod place;
+mod stream;
+mod write;
+
+use ringfence_experiment::task;
+use ringfence_sim::SetupError;
+
+use crate::actor::Task;
+
+pub use place::{Place, Regions};
+
+/// A task as operations; `None` for one that does nothing.
+///
+/// # Errors
+/// Where its memory does not fit into the described machine.
+pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task>>, SetupError> {
+    Ok(match task {
+        task::Task::Write(task) => Some(Box::new(write::Writer::new(task, place)?)),
+        task::Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, place)?)),
+        task::Task::Stream(task) => Some(Box::new(stream::Streamer::new(task, place)?)),
+        task::Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task, place))),
+        // Plans do not run them: see `missing`.
+        task::Task::Ring(_) | task::Task::Record(_) | task::Task::Read(_) | task::Task::Mcf(_) => None,
+        task::Task::Command(_) | task::Task::Idle(_) => None,
+    })
+}

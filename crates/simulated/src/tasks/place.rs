@@ -1,0 +1,46 @@
+//! Where a task finds its memory.
+
+use ringfence_experiment::task::Target;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_machine::units::Bytes;
+use ringfence_persist::LINE;
+use ringfence_sim::{Region, Setup, SetupError};
+
+use crate::file::Description;
+
+/// Memory that writers to equal targets share, as they do on a machine.
+#[derive(Default)]
+pub struct Regions {
+    written: Vec<(Target, Bytes, Region)>,
+}
+
+/// What building takes.
+pub struct Place<'a> {
+    pub description: &'a Description,
+    pub setup: &'a mut Setup,
+    pub regions: &'a mut Regions,
+    pub cpu: CpuId,
+    pub seed: u64,
+}
+
+impl Place<'_> {
+    pub(super) fn region(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
+        let node = self.description.node(target, self.cpu).unwrap_or_default();
+        self.setup.region(node, bytes.0)
+    }
+
+    pub(super) fn written(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
+        let same = |known: &&(Target, Bytes, Region)| (&known.0, known.1) == (target, bytes);
+        if let Some((.., region)) = self.regions.written.iter().find(same) {
+            return Ok(*region);
+        }
+        let region = self.region(target, bytes)?;
+        self.regions.written.push((target.clone(), bytes, region));
+        Ok(region)
+    }
+
+    // Lines of the last-level cache that the CPU uses.
+    pub(super) fn llc_lines(&self) -> u64 {
+        u64::from(self.description.parts.llc.size_kib) * 1024 / LINE as u64
+    }
+}

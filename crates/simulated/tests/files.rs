@@ -1,0 +1,107 @@
+//! Machine files: what is wrong with one is told with its line, and what is right becomes a machine.
+
+use ringfence_machine::Machine;
+use ringfence_simulated::{Description, shipped};
+
+fn optane() -> String {
+    let found = shipped::all().into_iter().find(|description| description.name == "cascade-lake-optane");
+    found.unwrap().text
+}
+
+// The line of the first occurrence, counted from 1.
+fn line(text: &str, what: &str) -> usize {
+    1 + text.lines().position(|line| line.contains(what)).unwrap()
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let text = optane();
+    for (what, instead, said) in [
+        ("store_buffer = 56", "store_buffer = 0", "core.store_buffer is 0"),
+        ("store_buffer = 56", "store_bufer = 56", "unknown field `store_bufer`"),
+        ("store_buffer = 56", "store_buffer = 'many'", "invalid type"),
+        ("store_buffer = 56", "store_buffer = ", "string values must be quoted"),
+        ("ghz = 2.8", "ghz = 0.0", "processor.ghz must be from 0.1 to 10"),
+        ("vendor = \"intel\"", "vendor = \"ibm\"", "unknown variant `ibm`"),
+        ("flush = [\"clflush\", ", "flush = [\"clfush\", ", "'clfush' is none of clflush, clflushopt, clwb"),
+        ("flush = [\"clflush\", ", "flush = [", "lacks \"clflush\""),
+        ("name = \"cascade", "name = \"Cascade", "lower case letters"),
+        ("target = \"dax:/mnt/pmem0\"", "target = \"dax:/mnt/pmem1\"", "there are two of dax:/mnt/pmem1"),
+        ("target = \"dax:/mnt/pmem0\"", "target = \"disk\"", "'disk' is not a target"),
+        ("target = \"dax:/mnt/pmem0\"", "target = \"file:/tmp\"", "no memory of its own"),
+        ("target = \"dax:/mnt/pmem0\"", "target = \"node:1\"", "use node:2 or higher"),
+        ("\"core.store_buffer\" =", "\"core.store_bufer\" =", "comes from"),
+    ] {
+        let broken = text.replacen(what, instead, 1);
+        assert_ne!(broken, text, "{what}");
+        let error = Description::parse(&broken).unwrap_err();
+        assert!(error.why.contains(said), "{what}: {error}");
+        // Where it stands, or where its source is missed.
+        let at = if said == "comes from" {
+            line(&broken, "store_buffer = 56")
+        } else {
+            line(&broken, instead.trim_end())
+        };
+        let second = said.starts_with("there are two");
+        assert!(error.line == at || second && error.line > at, "{what}: {error}, not line {at}");
+    }
+}
+
+#[test]
+fn a_source_for_nothing_is_told() {
+    let broken = optane().replacen("[sources]", "[sources]\n\"core.fog\" = \"nowhere\"", 1);
+    let error = Description::parse(&broken).unwrap_err();
+    assert!(
+        error.why.contains("\"core.fog\", which is no value") && error.line == line(&broken, "core.fog"),
+        "{error}"
+    );
+    let broken = optane().replacen("[sources]", "[sources]\n\"core.fence_ns\" = \" \"", 1);
+    assert!(Description::parse(&broken).is_err());
+}
+
+#[test]
+fn every_value_has_a_source() {
+    for description in shipped::all() {
+        let values = description.values();
+        assert!(values.len() > 50, "{}: {}", description.name, values.len());
+        for value in values {
+            assert!(value.source.len() > 10, "{}: {value:?}", description.name);
+        }
+    }
+}
+
+#[test]
+fn a_description_is_a_machine() {
+    let optane = Description::parse(&optane()).unwrap();
+    let machine = optane.machine();
+    let usable = machine.topology.usable();
+    assert_eq!(machine.topology.packages.len(), 2);
+    assert_eq!((usable.len(), machine.topology.cores.len()), (64, 32));
+    assert_eq!(machine.topology.pairs_smt(&usable).len(), 32);
+    assert!(machine.topology.pairs_remote(&usable).contains(&(0, 16)));
+    assert_eq!(machine.topology.llc_size(0).map(|size| size.0), Some(22 << 20));
+    let names: Vec<&str> = machine.targets.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(names, ["dram", "dax:/mnt/pmem0", "dax:/mnt/pmem1"]);
+    assert!(machine.processor.brand.as_ref().unwrap().ends_with("simulated"));
+    let json = serde_json::to_string(&machine).unwrap();
+    let read: Machine = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, machine);
+    let again = Description::parse(&read.simulated.unwrap().file).unwrap();
+    assert_eq!(again, optane);
+}
+
+// Several last-level caches in a socket, and a machine with one socket.
+#[test]
+fn who_shares_what_is_as_described() {
+    for description in shipped::all() {
+        let (machine, parts) = (description.machine(), &description.parts.topology);
+        let usable = machine.topology.usable();
+        let llcs = machine.topology.caches.iter().filter(|cache| cache.level == 3).count() as u32;
+        assert_eq!(llcs, parts.sockets * parts.llcs_per_socket, "{}", description.name);
+        assert_eq!(usable.len() as u32, llcs * parts.cores_per_llc * parts.threads_per_core);
+        let remote = !machine.topology.pairs_remote(&usable).is_empty();
+        assert_eq!(remote, parts.sockets > 1, "{}", description.name);
+        let apart = !machine.topology.pairs_node(&usable).is_empty();
+        assert_eq!(apart, parts.llcs_per_socket > 1, "{}", description.name);
+    }
+}

@@ -1,0 +1,213 @@
+//! What a description plants comes out of plans that run on it, through the runner that measures real machines.
+
+use std::sync::atomic::AtomicBool;
+
+use ringfence_engine::runner::{self, Observer, Progress};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::sample::Sample;
+use ringfence_simulated::{Description, SimulatedEngine, plan, shipped};
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn samples(&mut self, _: &[Sample]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
+// A machine that comes with the program, with some of its values replaced.
+fn machine(name: &str, changes: &[(&str, &str)]) -> Description {
+    let mut text = shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
+    for (value, instead) in changes {
+        let changed = text.replace(value, instead);
+        assert_ne!(changed, text, "{name} has no {value}");
+        text = changed;
+    }
+    Description::parse(&text).unwrap()
+}
+
+// An experiment with these roles, each a line of TOML, and arms; two trials of it.
+fn experiment(roles: &[&str], arms: &str) -> Experiment {
+    let roles: String = roles.iter().map(|role| format!("[[role]]\n{role}\n")).collect();
+    let text = format!(
+        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nwindow = '20ms'\n{roles}{arms}"
+    );
+    Experiment::parse(&text).unwrap()
+}
+
+fn run(description: &Description, experiment: &Experiment) -> Vec<Sample> {
+    let machine = description.machine();
+    let plan = plan(experiment, description, &machine).unwrap();
+    assert!(plan.not_run.is_empty(), "{:?}", plan.not_run);
+    let stop = AtomicBool::new(false);
+    let mut engine = SimulatedEngine::new(&plan, description, &stop);
+    let (samples, ended) = runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap();
+    assert_eq!(ended, Ended::Complete);
+    assert!(samples.iter().all(|sample| sample.simulated == Some(true)));
+    samples
+}
+
+// The victim's ns a unit in a case.
+fn ns(samples: &[Sample], case: u32) -> f64 {
+    let of_case = || samples.iter().filter(|sample| sample.case == case && &*sample.role == "victim");
+    let busy: u64 = of_case().map(|sample| sample.busy_ns).sum();
+    busy as f64 / of_case().map(|sample| sample.units).sum::<u64>() as f64
+}
+
+const ALONE: &str = "[[arm]]\nname = 'alone'\nactive = ['victim']\n";
+const BESIDE: &str = "[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n";
+
+fn slowdown(description: &Description, victim: &str, other: &str) -> f64 {
+    let roles = [&*format!("name = 'victim'\n{victim}"), &*format!("name = 'other'\n{other}")];
+    let samples = run(description, &experiment(&roles, &format!("{ALONE}{BESIDE}")));
+    ns(&samples, 1) / ns(&samples, 0)
+}
+
+fn near(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "{found} instead of {expected}");
+}
+
+#[test]
+fn siblings_that_multiply_take_as_much_longer_as_their_ports_are_shared() {
+    let alu = "task = { workload = 'alu' }\ncpus = '0'";
+    let sibling = "task = { workload = 'alu' }\ncpus = '4'";
+    let other_core = "task = { workload = 'alu' }\ncpus = '1'";
+    let shared = |share: &str| {
+        let laptop = machine("laptop", &[]);
+        let line = laptop.text.lines().find(|line| line.starts_with("compute_share")).unwrap();
+        machine("laptop", &[(line, &format!("compute_share = {share}"))])
+    };
+    near(slowdown(&shared("1.0"), alu, sibling), 2.0, 0.01);
+    near(slowdown(&shared("0.75"), alu, sibling), 1.5, 0.02);
+    near(slowdown(&shared("0.5"), alu, sibling), 1.0, 0.01);
+    near(slowdown(&shared("1.0"), alu, other_core), 1.0, 0.0001);
+}
+
+#[test]
+fn a_writer_takes_cache_from_whom_it_shares_it_with() {
+    let epyc = machine("zen3-epyc", &[]);
+    let victim = "task = { workload = 'chase', footprint = '8MiB' }\ncpus = '0'";
+    let writer = |cpu: u32| {
+        format!("task = {{ workload = 'write', instruction = 'none', size = '128MiB' }}\ncpus = '{cpu}'")
+    };
+    let here = slowdown(&epyc, victim, &writer(1));
+    let there = slowdown(&epyc, victim, &writer(epyc.parts.topology.cores_per_llc));
+    assert!(here > 1.1, "{here}");
+    assert!(there < 1.05 && there < here, "{there}");
+}
+
+#[test]
+fn media_that_write_half_as_fast_take_twice_as_long() {
+    let writer = |target: &str| {
+        format!(
+            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'nt', block = '1MiB', size = '64MiB', target = '{target}' }}\ncount = 6"
+        )
+    };
+    let cost = |description: &Description, target: &str| {
+        ns(&run(description, &experiment(&[&writer(target)], ALONE)), 0)
+    };
+    let as_it_is = machine("cascade-lake-optane", &[]);
+    let line = as_it_is.text.lines().find(|line| line.starts_with("media_write_gb_per_s")).unwrap();
+    let rate: f64 = line.split('=').nth(1).unwrap().trim().parse().unwrap();
+    let slow = machine("cascade-lake-optane", &[(line, &format!("media_write_gb_per_s = {}", rate / 2.0))]);
+    let optane = "dax:/mnt/pmem0";
+    near(cost(&slow, optane) / cost(&as_it_is, optane), 2.0, 0.1);
+    near(cost(&slow, "dram") / cost(&as_it_is, "dram"), 1.0, 0.0001);
+}
+
+#[test]
+fn lines_that_are_cold_are_fetched_in_the_measured_time() {
+    let write = |line: &str| {
+        format!(
+            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'none', fence_at = 'block', block = '64B', size = '1MiB', line = '{line}' }}"
+        )
+    };
+    let laptop = machine("laptop", &[]);
+    let cost = |line: &str| run(&laptop, &experiment(&[&write(line)], ALONE));
+    let (warm, cold) = (cost("warm"), cost("cold"));
+    assert!(ns(&cold, 0) > 10.0 * ns(&warm, 0), "{} and {}", ns(&cold, 0), ns(&warm, 0));
+    // What prepares them is not in it.
+    assert!(cold.iter().all(|sample| sample.busy_ns < sample.length_ns));
+}
+
+#[test]
+fn latencies_that_are_counted_are_those_of_the_level() {
+    let chase = "name = 'victim'\ntask = { workload = 'chase', footprint = '16KiB', histogram = true }";
+    let laptop = machine("laptop", &[]);
+    for sample in run(&laptop, &experiment(&[chase], ALONE)) {
+        let latencies = sample.latencies.unwrap();
+        assert!(latencies.total().abs_diff(sample.units) <= 1, "{} of {}", latencies.total(), sample.units);
+    }
+    assert!(ns(&run(&laptop, &experiment(&[chase], ALONE)), 0) < 3.0 * laptop.parts.l1.latency_ns);
+    let scale = laptop.scale();
+    assert!(scale.hit_ns < scale.miss_ns && scale.threshold_ns().is_some());
+}
+
+#[test]
+fn a_paced_writer_keeps_its_pace() {
+    let writer = "name = 'victim'\ntask = { workload = 'write', instruction = 'nt', pace = '100MiB/s', size = '16MiB' }";
+    near(
+        ns(&run(&machine("laptop", &[]), &experiment(&[writer], ALONE)), 0),
+        64e9 / (100.0 * 1048576.0),
+        0.05,
+    );
+}
+
+#[test]
+fn equal_seeds_give_equal_samples_and_others_do_not() {
+    let epyc = machine("zen3-epyc", &[]);
+    let roles = [
+        "name = 'victim'\ntask = { workload = 'chase', footprint = '1MiB' }",
+        "name = 'other'\ntask = { workload = 'write', instruction = ['clwb', 'nt'], size = '64MiB' }",
+    ];
+    let mut wanted = experiment(&roles, &format!("{ALONE}{BESIDE}"));
+    let (one, again) = (run(&epyc, &wanted), run(&epyc, &wanted));
+    assert_eq!(one, again);
+    wanted.seed += 1;
+    assert_ne!(one, run(&epyc, &wanted));
+}
+
+#[test]
+fn what_is_not_simulated_is_not_run_and_says_why() {
+    let laptop = machine("laptop", &[]);
+    let reason = |role: &str| {
+        let wanted = experiment(&[&format!("name = 'victim'\n{role}")], ALONE);
+        let found = plan(&wanted, &laptop, &laptop.machine()).unwrap();
+        found.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
+    };
+    for (task, said) in [
+        ("task = { workload = 'ring' }", "workload ring is not simulated"),
+        ("task = { workload = 'command', run = 'true' }", "programs are not simulated"),
+        (
+            "task = { workload = 'write', target = 'dax:/mnt/pmem0' }",
+            "the described machine has no dax:/mnt/pmem0",
+        ),
+        ("task = { workload = 'write', target = 'file:/tmp/x' }", "the described machine has no file:/tmp/x"),
+        ("task = { workload = 'write', width = 'movsb' }", "rep movsb is not simulated"),
+        ("task = { workload = 'write', prefault = false }", "page faults are not simulated"),
+        ("task = { workload = 'alu' }\ncount = 9", "9 CPUs"),
+        ("task = { workload = 'idle' }", ""),
+    ] {
+        let found = reason(task);
+        assert!(found.contains(said) && found.is_empty() == said.is_empty(), "{task}: {found}");
+    }
+    let roles = [
+        "name = 'victim'\ntask = { workload = 'alu' }\ncpus = '0'",
+        "name = 'other'\ntask = { workload = 'alu' }\ncpus = '0'",
+    ];
+    let shared = plan(&experiment(&roles, &format!("{ALONE}{BESIDE}")), &laptop, &laptop.machine()).unwrap();
+    assert!(shared.not_run[0].reason.contains("would share CPU 0"), "{:?}", shared.not_run);
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_as_one() {
+    let (laptop, stop) = (machine("laptop", &[]), AtomicBool::new(true));
+    let wanted = experiment(&["name = 'victim'\ntask = { workload = 'alu' }"], ALONE);
+    let plan = plan(&wanted, &laptop, &laptop.machine()).unwrap();
+    let mut engine = SimulatedEngine::new(&plan, &laptop, &stop);
+    let (samples, ended) = runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap();
+    assert!(samples.is_empty() && ended == Ended::Interrupted);
+}
