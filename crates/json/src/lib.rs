@@ -17,8 +17,8 @@ pub use answers::{comparisons, pairs, proof, tuned};
 pub use census::{census, census_diff, census_run, census_run_diff};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
-    Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, put_back, resctrl,
-    restored, topology,
+    Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
+    put_back, resctrl, restored, topology,
 };
 pub use survey::survey;
 

@@ -9,6 +9,10 @@ use crate::latencies::latencies;
 use crate::lock::lock_table;
 use crate::sensitivity::sensitivity;
 use crate::style::Style;
+use crate::text::heading;
+
+/// What figures say that nobody has measured.
+pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
@@ -19,7 +23,17 @@ pub fn experiment(found: &Findings, style: &Style) -> String {
     let brief = if is_lock { lock_table(all, style) } else { String::new() };
     parts.push(brief + &latencies(all, found.scale.as_ref(), style));
     parts.retain(|part| !part.is_empty());
+    if found.simulated {
+        parts.iter_mut().for_each(|part| *part = format!("{}{part}", simulated(style)));
+    }
     parts.join("\n")
+}
+
+// Over every table, as each may be copied by itself.
+fn simulated(style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, SIMULATED, style);
+    out
 }
 
 fn tables(found: &Findings, style: &Style) -> String {

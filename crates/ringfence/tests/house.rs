@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     (
         "ringfence",
         &[
@@ -33,14 +33,31 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "experiment",
             "machine",
             "resctrl",
+            "simulated",
             "changes",
             "persist",
             "sysfs",
             "trace",
         ],
     ),
-    ("json", &["report", "studies", "analysis", "dataset", "experiment", "machine", "resctrl", "trace"]),
-    ("report", &["text", "studies", "analysis", "experiment", "machine", "resctrl", "sysfs", "trace"]),
+    (
+        "json",
+        &[
+            "report",
+            "studies",
+            "analysis",
+            "dataset",
+            "experiment",
+            "machine",
+            "resctrl",
+            "simulated",
+            "trace",
+        ],
+    ),
+    (
+        "report",
+        &["text", "studies", "analysis", "experiment", "machine", "resctrl", "simulated", "sysfs", "trace"],
+    ),
     ("text", &["analysis"]),
     (
         "studies",
@@ -53,9 +70,11 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "machine",
             "resctrl",
             "persist",
+            "simulated",
             "sysfs",
         ],
     ),
+    ("simulated", &["engine", "experiment", "machine", "persist", "sim"]),
     ("sim", &["persist"]),
     ("engine", &["analysis", "workloads", "dataset", "experiment", "machine", "resctrl", "changes", "sysfs"]),
     ("analysis", &["experiment"]),
@@ -283,7 +302,7 @@ fn unsafe_code_stands_where_a_readme_says_so() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count <= MOST_UNSAFE, "{count} files hold unsafe code");
-    for pure in ["experiment", "analysis", "sim"] {
+    for pure in ["experiment", "analysis", "sim", "simulated"] {
         let lib = workspace().join("crates").join(pure).join("src/lib.rs");
         assert!(read(&lib).contains("#![forbid(unsafe_code)]"), "{pure} does not forbid unsafe code");
     }
@@ -294,7 +313,7 @@ fn what_is_pure_reads_no_clock_no_file_and_no_processor() {
     const NEVER: [&str; 7] =
         ["std::fs", "std::env", "Instant", "SystemTime", "std::net", "std::process", "Features::detect"];
     let mut wrong = Vec::new();
-    for pure in ["experiment", "analysis", "sim"] {
+    for pure in ["experiment", "analysis", "sim", "simulated"] {
         for file in files(&workspace().join("crates").join(pure).join("src")) {
             let text = code(&read(&file));
             let found = NEVER.into_iter().filter(|never| text.contains(never));

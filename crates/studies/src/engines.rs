@@ -1,13 +1,19 @@
-//! Which engine runs a plan: the one place where that is decided.
+//! Which engine runs a plan: the one place where that is decided, and all that depends on it beforehand.
 
 use std::sync::atomic::AtomicBool;
 
 use ringfence_engine::host::HostEngine;
-use ringfence_engine::{Engine, EngineError};
+use ringfence_engine::{Engine, EngineError, available};
+use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::scale::Scale;
 use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_simulated::{Description, SimulatedEngine};
 
-/// The engine that runs a plan on a machine: that of this one.
+use crate::StudyError;
+
+/// The engine that runs a plan on a machine: that of this one, or the simulator of a described one.
 ///
 /// # Errors
 /// Where it cannot be had.
@@ -16,5 +22,39 @@ pub fn choose<'a>(
     machine: &Machine,
     stop: &'a AtomicBool,
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {
-    Ok(Box::new(HostEngine::new(plan, &machine.topology, stop)?))
+    Ok(match described(machine).map_err(EngineError::Usage)? {
+        Some(description) => Box::new(SimulatedEngine::new(plan, &description, stop)),
+        None => Box::new(HostEngine::new(plan, &machine.topology, stop)?),
+    })
+}
+
+/// The plan of an experiment for a machine, with what it lacks as not run.
+///
+/// # Errors
+/// What makes no sense, and where nothing of it can be simulated.
+pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
+    let usage = |error: &dyn std::fmt::Display| StudyError::Usage(error.to_string());
+    let Some(description) = described(machine).map_err(StudyError::Usage)? else {
+        return available::plan_here(experiment, machine).map_err(|error| usage(&error));
+    };
+    let plan = ringfence_simulated::plan(experiment, &description, machine).map_err(|error| usage(&error))?;
+    match plan.nothing_to_measure() {
+        Some(why) => Err(StudyError::Usage(format!("none of this can be simulated, because {why}"))),
+        None => Ok(plan),
+    }
+}
+
+/// What tells hits from misses: measured on a CPU, or as described.
+pub fn scale(machine: &Machine, cpu: CpuId) -> Option<Scale> {
+    match described(machine).ok()? {
+        Some(description) => Some(description.scale()),
+        None => ringfence_workloads::scale::measure(cpu),
+    }
+}
+
+// What a simulated machine is simulated by.
+fn described(machine: &Machine) -> Result<Option<Description>, String> {
+    let Some(simulated) = &machine.simulated else { return Ok(None) };
+    let description = Description::parse(&simulated.file);
+    description.map(Some).map_err(|error| format!("the description of {}: {error}", simulated.name))
 }

@@ -27,6 +27,8 @@ pub struct Findings {
     pub level: f64,
     /// How many samples there are.
     pub samples: usize,
+    /// Whether any of these was simulated, so that no figure here is a measurement.
+    pub simulated: bool,
     /// Every case that was measured.
     pub results: Vec<CaseResult>,
     /// For an A/A experiment: what it says of noise.
@@ -61,6 +63,7 @@ impl Findings {
             plan: plan.clone(),
             level,
             samples: samples.len(),
+            simulated: samples.iter().any(|sample| sample.simulated == Some(true)),
             results: results::results(plan, samples, level),
             aa: aa_estimates.as_ref().map(|estimates| AaSummary::new(estimates, confidence)),
             aa_estimates: aa_estimates.unwrap_or_default(),

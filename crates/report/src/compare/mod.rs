@@ -17,6 +17,9 @@ const MOST_NAMED: usize = 6;
 /// A comparison as tables and a few lines on how to read them.
 pub fn compare(comparison: &Comparison, style: &Style) -> String {
     let mut out = String::new();
+    if comparison.simulated {
+        heading(&mut out, crate::experiment::SIMULATED, style);
+    }
     if let Some(question) = &comparison.question {
         heading(&mut out, question, style);
         out.push('\n');

@@ -59,6 +59,7 @@ pub fn comparisons(all: &[Compared], left_out: &[String]) -> Page {
         answer: one.map_or_else(|| of_several(all), of_one),
         groups,
         footer: Vec::new(),
+        simulated: all.iter().any(|one| one.comparison.simulated),
     }
 }
 

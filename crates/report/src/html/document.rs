@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::experiment::SIMULATED;
 use crate::numbers::unbroken;
 use crate::text::clean;
 
@@ -71,10 +72,11 @@ pub(super) fn content(page: &Page) -> Markup {
                 span class="mark" aria-hidden="true" {}
                 strong { "Ringfence" }
                 span class="what" { (page.title) }
+                @if page.simulated { strong class="simulated" { (SIMULATED) } }
             }
             button type="button" id="theme" title="Light or dark" aria-label="Switch between light and dark" { "◐" }
         }
-        main {
+        main class=[page.simulated.then_some("simulated")] {
             (answer(&page.answer, &page.subtitle))
             @if page.groups.iter().map(|group| group.sections.len()).sum::<usize>() > 1 {
                 nav aria-label="Sections" {

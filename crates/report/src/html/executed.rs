@@ -39,6 +39,7 @@ pub fn page(told: &Told) -> Page {
         answer: answer(&command, told),
         groups: vec![Group { title: None, sections: sections.into_iter().flatten().collect() }],
         footer: vec![footer.into()],
+        simulated: false,
     }
 }
 

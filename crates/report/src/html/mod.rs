@@ -51,6 +51,8 @@ pub struct Page {
     pub groups: Vec<Group>,
     /// The last lines: where the figures come from.
     pub footer: Vec<String>,
+    /// Whether figures were simulated: the page and each of its pictures say so.
+    pub simulated: bool,
 }
 
 /// The first screen: the answer in words, what to do, and a figure.

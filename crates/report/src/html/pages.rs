@@ -46,6 +46,7 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
         answer: answer::of_survey(survey, shown.map(|number| &frontiers[number])),
         groups: vec![Group { title: None, sections: sections.into_iter().flatten().collect() }],
         footer,
+        simulated: simulated(digests.iter()),
     }
 }
 
@@ -82,7 +83,8 @@ pub fn datasets(digests: &[Digest]) -> Page {
     };
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
     let footer = provenance(&all);
-    Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer }
+    let simulated = simulated(digests.iter());
+    Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer, simulated }
 }
 
 /// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it goes on.
@@ -116,6 +118,7 @@ fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &
         answer,
         groups,
         footer: provenance(&all),
+        simulated: simulated(digests.iter()),
     }
 }
 
@@ -165,6 +168,10 @@ fn others(frontiers: &[Frontier], shown: Option<usize>) -> Option<Section> {
     Some(Section { id: "frontier", title: "The frontier for other victims".into(), body })
 }
 
+fn simulated<'a>(mut digests: impl Iterator<Item = &'a Digest>) -> bool {
+    digests.any(|digest| digest.findings.simulated)
+}
+
 fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
     let when = first.map(|digest| digest.manifest.created.replacen('T', " ", 1));
     let parts = [machine.map(describe), when];
@@ -178,7 +185,8 @@ fn provenance(digests: &[&Digest]) -> Vec<String> {
     let samples: usize = digests.iter().map(|digest| digest.findings.samples).sum();
     let manifest = digests.first().map(|digest| &digest.manifest);
     let who = manifest.map_or(String::new(), |manifest| {
-        format!("Measured by {} {}, seed {}; ", manifest.program, manifest.version, manifest.seed)
+        let how = if simulated(digests.iter().copied()) { "Simulated" } else { "Measured" };
+        format!("{how} by {} {}, seed {}; ", manifest.program, manifest.version, manifest.seed)
     });
     let datasets = crate::text::plural(digests.len(), "dataset");
     vec![format!("{who}{} samples in {datasets}.", numbers::count(samples as u64))]

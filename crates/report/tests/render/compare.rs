@@ -31,6 +31,7 @@ pub fn comparison() -> Comparison {
     let stalled = || Err(NotEstimable::Stalled { baseline: 0, arm: 2, of: 12 });
     Comparison {
         name: "beside".into(),
+        simulated: false,
         question: Some("How much does a writer slow a pointer chase down?".into()),
         differences: vec![
             difference(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::common::{Measuring, Output, Placement};
+use super::common::{Measuring, On, Output, Placement};
 use crate::failure::Exit;
 
 /// How a program shows its progress.
@@ -293,6 +293,9 @@ pub struct Sensitivity {
     /// Where the polluter runs relative to the victim
     #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

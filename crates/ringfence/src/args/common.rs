@@ -110,6 +110,17 @@ pub struct Measuring {
     pub output: Output,
 }
 
+/// What is measured, or simulated.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct On {
+    /// Simulate a described machine; nothing is measured
+    ///
+    /// A file that describes a machine, or the name of one that comes with Ringfence ('ringfence machine' lists them), in
+    /// place of this machine. Every figure then says that it is simulated.
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    pub machine: Option<String>,
+}
+
 /// Where co-runners run relative to the victim.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Placement {

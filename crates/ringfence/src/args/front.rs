@@ -8,14 +8,14 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use super::{Args, slips};
 use crate::failure::Exit;
 
-/// The verbs, grouped by what they are for: the front page lists them so.
+/// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
     ("Look at results", &["show", "report", "compare"]),
     (
         "Look at this machine, and at programs",
-        &["doctor", "topology", "resctrl", "restore", "census", "trace"],
+        &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
     ("Set up", &["completions", "man"]),
 ];
@@ -55,13 +55,16 @@ fn page(command: &Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
     let mut page = String::from("{about}\n{usage-heading} {usage}\n");
-    for (group, verbs) in GROUPS {
+    let [groups @ .., (last, brief)] = &GROUPS;
+    for (group, verbs) in groups {
         let _ = writeln!(page, "\n{header}{group}:{header:#}");
         for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
             let (name, about) = (verb.get_name(), verb.get_about().map(ToString::to_string));
             let _ = writeln!(page, "  {literal}{name:<11}{literal:#}  {}", about.unwrap_or_default());
         }
     }
+    let brief: Vec<String> = brief.iter().map(|verb| format!("{literal}{verb}{literal:#}")).collect();
+    let _ = writeln!(page, "\n{header}{last}:{header:#} {}", brief.join(", "));
     page + "\n'ringfence VERB -h' lists the usual flags, 'ringfence help VERB' explains all.\n"
         + &Exit::in_brief()
 }

@@ -17,6 +17,25 @@ pub struct Inspect {
     pub root: PathBuf,
 }
 
+/// `machine`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence machine
+  ringfence machine cascade-lake-optane
+  ringfence write --machine cascade-lake-optane --target dax:/mnt/pmem0")]
+pub struct Describe {
+    /// A machine file, or the name of a machine that comes with Ringfence
+    #[arg(value_name = "FILE")]
+    pub machine: Option<String>,
+    /// Print the machine file itself, to be changed
+    #[arg(long, conflicts_with = "json", requires = "machine")]
+    pub file: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `resctrl`.
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
 
-use super::common::{Measuring, Output, Placement};
+use super::common::{Measuring, On, Output, Placement};
 
 /// `survey`.
 #[derive(Debug, ClapArgs)]
@@ -119,6 +119,9 @@ pub struct Write {
     pub cpus: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub measuring: Measuring,
 }
 
@@ -160,6 +163,9 @@ pub struct Neighbours {
     pub aggressor_cpus: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub measuring: Measuring,
 }
 
@@ -182,6 +188,9 @@ pub struct Run {
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub measuring: Measuring,
 }
 
@@ -200,6 +209,9 @@ pub struct Aa {
     /// Number of experiments
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub experiments: u32,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

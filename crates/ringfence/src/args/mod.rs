@@ -16,13 +16,13 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 pub use code::{Census, Trace};
-pub use common::{Measuring, Output, Placement};
+pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Compare, Report, Show};
 pub use front::{command, parse};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
-pub use machine::{Explain, Forget, Inspect, PutBack, Resctrl, ResctrlAction};
+pub use machine::{Describe, Explain, Forget, Inspect, PutBack, Resctrl, ResctrlAction};
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
@@ -96,6 +96,11 @@ pub enum Verb {
     Doctor(Inspect),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes
     Topology(Inspect),
+    /// Show a described machine, which can be simulated
+    ///
+    /// Shows what a machine file says, value by value, and where each value comes from. Without a file, it lists the
+    /// machines that come with Ringfence.
+    Machine(Describe),
     /// Show who may use which cache ways and how much bandwidth
     ///
     /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there.

@@ -9,6 +9,7 @@ use ringfence_engine::runner::Progress;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_json as json;
 use ringfence_machine::Machine;
@@ -18,22 +19,25 @@ use ringfence_studies::measure::{self, Measurement};
 use ringfence_sysfs::whole;
 
 use super::command::command;
-use crate::args::Measuring;
+use crate::args::{Measuring, On};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
 
 /// Applies the flags, then saves the experiment or measures and shows it.
-pub fn run(mut experiment: Experiment, flags: &Measuring) -> Result<(), Failure> {
+pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
-    let machine = super::host::examine()?;
+    let machine = super::host::machine(on)?;
     // Refuses what cannot be planned before a file is written or anything runs.
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     // It may be saved for a machine that can hold it.
     if let Some(path) = &flags.save {
         save(&experiment, path)?;
-        let again = command(&["run"], path);
+        let mut again = command(&["run"], path);
+        if let Some(machine) = &on.machine {
+            again += &format!(" --machine {}", shell::quote(machine));
+        }
         return output::print(&format!("saved {}; run it with: {again}", path.display()));
     }
     let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
@@ -75,7 +79,14 @@ pub fn carry_out(
     if found.sensitivity.is_some() {
         super::page::beside(dir, flags.output.json, !done.ended.is_planned())?;
     }
-    finish(&done.ended, dir)
+    match (&done.ended, machine.simulated.is_some()) {
+        // It is not continued, but begun again.
+        (Ended::Interrupted, true) => Err(Failure::Failed(format!(
+            "interrupted; what was simulated until then is in {}",
+            dir.display()
+        ))),
+        (ended, _) => finish(ended, dir),
+    }
 }
 
 /// Measures and shows progress meanwhile.

@@ -4,16 +4,52 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ringfence_dataset::text_file;
+use ringfence_experiment::nearest::nearest;
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_machine::root::FsRoot;
+use ringfence_simulated::{Description, shipped};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use crate::args::On;
 use crate::failure::Failure;
+
+// Far more than a machine takes to describe.
+const LONGEST_FILE: u64 = 1 << 20;
 
 /// This machine.
 pub fn examine() -> Result<Machine, Failure> {
     Machine::examine(&FsRoot::host()).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// The machine that is asked for: a described one, or this one.
+pub fn machine(on: &On) -> Result<Machine, Failure> {
+    match &on.machine {
+        Some(name) => Ok(description(name)?.machine()),
+        None => examine(),
+    }
+}
+
+/// A machine file, or one that comes with the program.
+pub fn description(name: &str) -> Result<Description, Failure> {
+    let path = Path::new(name);
+    let refuse = |why: String| Failure::Usage(format!("{name}: {why}"));
+    if !path.exists() && !name.contains(['/', '.']) {
+        let all = shipped::all();
+        let known: Vec<&str> = all.iter().map(|description| description.name.as_str()).collect();
+        let near = nearest(name, &known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let unknown =
+            format!("there is no such file, and no machine of this name: {}{near}", known.join(", "));
+        return all
+            .iter()
+            .find(|description| description.name == name)
+            .cloned()
+            .ok_or_else(|| refuse(unknown));
+    }
+    let text = text_file::read(path, LONGEST_FILE)
+        .map_err(|error| refuse(format!("{error}; name a machine file")))?;
+    Description::parse(&text).map_err(|error| refuse(error.to_string()))
 }
 
 /// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends the program.

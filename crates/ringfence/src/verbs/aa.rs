@@ -33,7 +33,7 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
     flags.measure.looks = vec![most];
     // The flag's trials are those of one experiment; the run has all of them.
     let measuring = crate::args::Measuring { trials: Some(vec![most]), ..args.measuring.clone() };
-    experiment::run(flags, &measuring)
+    experiment::run(flags, &args.on, &measuring)
 }
 
 fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {

@@ -7,6 +7,7 @@ mod completions;
 mod explain;
 mod inspect;
 mod lock;
+mod machine;
 mod man;
 mod neighbours;
 mod pair;
@@ -35,6 +36,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Tune(tune) => tune::run(&tune),
         Verb::Topology(inspect) => inspect::topology(&inspect),
         Verb::Doctor(inspect) => inspect::doctor(&inspect),
+        Verb::Machine(describe) => machine::run(&describe),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
         Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),

@@ -9,7 +9,7 @@ use crate::shared::flags::one_or_many;
 use crate::shared::{experiment, flags};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
-    experiment::run(experiment(args)?, &args.measuring)
+    experiment::run(experiment(args)?, &args.on, &args.measuring)
 }
 
 fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {

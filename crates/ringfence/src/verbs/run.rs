@@ -15,6 +15,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 pub fn run(args: &Run) -> Result<(), Failure> {
     let file = match (&args.file, &args.resume) {
         (Some(file), None) => file,
+        (None, Some(_)) if args.on.machine.is_some() => return Err(resume::refused("machine")),
         (None, Some(dir)) => return resume::run(dir, &args.measuring),
         (Some(_), Some(_)) => {
             return Err(Failure::Usage(
@@ -42,5 +43,5 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
     let experiment =
         Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
-    experiment::run(experiment, &args.measuring)
+    experiment::run(experiment, &args.on, &args.measuring)
 }

@@ -17,7 +17,7 @@ use crate::shared::{experiment, host};
 const USUAL: Duration = Duration::from_secs(30);
 
 pub fn run(args: &Sensitivity) -> Result<(), Failure> {
-    experiment::run(experiment(args, &host::examine()?)?, &args.measuring)
+    experiment::run(experiment(args, &host::machine(&args.on)?)?, &args.on, &args.measuring)
 }
 
 fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {

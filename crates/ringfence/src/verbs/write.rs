@@ -12,7 +12,7 @@ use crate::shared::flags::one_or_many;
 use crate::shared::{experiment, flags};
 
 pub fn run(args: &Write) -> Result<(), Failure> {
-    experiment::run(experiment(args)?, &args.measuring)
+    experiment::run(experiment(args)?, &args.on, &args.measuring)
 }
 
 // What the experiment would refuse too, but as a value of its file and not of a flag.

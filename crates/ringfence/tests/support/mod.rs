@@ -199,8 +199,14 @@ pub fn ringfence(args: &[&str]) -> Output {
 pub fn verbs() -> Vec<String> {
     let front = ringfence(&["--help"]);
     let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
-    let verbs: Vec<String> = lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
-    assert!(verbs.contains(&"prove".into()) && verbs.len() > 15, "{verbs:?}");
+    let mut verbs: Vec<String> = lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    // The last group is one line.
+    let last = front.stdout.lines().find_map(|line| line.strip_prefix("Set up: "));
+    verbs.extend(last.into_iter().flat_map(|verbs| verbs.split(", ").map(str::to_owned)));
+    assert!(
+        verbs.contains(&"prove".into()) && verbs.contains(&"man".into()) && verbs.len() > 15,
+        "{verbs:?}"
+    );
     verbs
 }
 

@@ -17,6 +17,8 @@ pub struct Comparison {
     pub name: String,
     /// The question it answers.
     pub question: Option<String>,
+    /// Whether both were simulated: then no figure here is a measurement.
+    pub simulated: bool,
     /// What is not the same besides the figures: machine, kernel, version, placement, classes of cores.
     pub differences: Vec<Difference>,
     /// The cases that both have, in the order of the first.

@@ -23,6 +23,10 @@ pub use settings::Difference;
 /// # Errors
 /// Where they are not of one experiment, or have no case in common that was measured in both.
 pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareError> {
+    let simulated = |dataset: &Dataset| dataset.samples.iter().any(|sample| sample.simulated == Some(true));
+    if simulated(before) != simulated(after) {
+        return Err(CompareError("these cannot be compared: one was simulated, the other measured".into()));
+    }
     same_question(&before.plan.experiment, &after.plan.experiment).map_err(CompareError)?;
     let (one, other) = (&before.plan.experiment.measure, &after.plan.experiment.measure);
     let confidence = one.confidence.0.max(other.confidence.0);
@@ -38,6 +42,7 @@ pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareE
     Ok(Comparison {
         name: before.manifest.name.clone(),
         question: before.manifest.question.clone(),
+        simulated: simulated(before),
         differences: settings::differences(before, after),
         cells,
         missing,

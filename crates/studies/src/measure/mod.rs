@@ -61,8 +61,7 @@ pub fn measure(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, StudyError> {
-    let plan = available::plan_here(&decided(experiment), machine)
-        .map_err(|error| StudyError::Usage(error.to_string()))?;
+    let plan = engines::plan(&decided(experiment), machine)?;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| StudyError::Usage(error.to_string()))?;
     let mut recording = Recording {
@@ -89,10 +88,12 @@ pub fn measure(
             left: Vec::new(),
         });
     }
-    tasks_can_be_measured(&plan)?;
+    if machine.simulated.is_none() {
+        tasks_can_be_measured(&plan)?;
+    }
     holds_two_trials(&plan)?;
     // While nothing runs yet.
-    recording.scale = counts_latencies_on(&plan).and_then(ringfence_workloads::scale::measure);
+    recording.scale = counts_latencies_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose(&plan, machine, stop)?;
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());
@@ -128,8 +129,7 @@ pub(crate) fn with_engine<T>(
     stop: &AtomicBool,
     with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
 ) -> Result<T, StudyError> {
-    let plan = available::plan_here(&decided(experiment), machine)
-        .map_err(|error| StudyError::Usage(error.to_string()))?;
+    let plan = engines::plan(&decided(experiment), machine)?;
     progress_can_be_seen(&plan)?;
     let mut engine = engines::choose(&plan, machine, stop)?;
     let done = with(&plan, engine.as_mut());

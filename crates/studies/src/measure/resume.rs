@@ -140,6 +140,11 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
     let Ok(before) = serde_json::from_value::<Machine>(dataset.machine.clone()) else {
         return Some("its machine.json does not tell on which machine it was begun".into());
     };
+    if before.simulated.is_some() {
+        return Some(
+            "it was simulated, which comes out the same whenever it is begun again: run it anew".into(),
+        );
+    }
     let name = |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
     if before.processor != machine.processor {
         return Some(format!(

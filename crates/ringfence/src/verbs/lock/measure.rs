@@ -23,7 +23,7 @@ use ringfence_studies::measure::Measurement;
 use ringfence_studies::study::{self, Here, Kept, Planned, Stage, Study, Watch};
 
 use super::places;
-use crate::args::{LockMeasure, Measuring};
+use crate::args::{LockMeasure, Measuring, On};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
@@ -54,7 +54,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let mut wanted = lock::experiment(&question, &capabilities)?;
     quicken(&mut wanted, asked);
     if saving {
-        return experiment::run(wanted, &asked.measuring);
+        return experiment::run(wanted, &On::default(), &asked.measuring);
     }
     let wanted = ready(wanted, &machine, &asked.measuring)?;
     let named = asked.measuring.output.out.clone();

@@ -1,0 +1,151 @@
+//! `machine` and `--machine`: described machines, and that nothing simulated passes for measured.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use ringfence_dataset::Dataset;
+use support::{Folder, Output, Running, joined, ringfence_in};
+
+const WRITE: [&str; 9] =
+    ["write", "--instruction", "clwb,nt", "--block", "4KiB", "--size", "16MiB", "--trials", "2"];
+const MARK: &str = "simulated: nothing here was measured";
+
+fn refused(output: &Output, part: &str) {
+    assert_eq!(output.code(), Some(2), "{}", output.stderr);
+    assert!(output.stdout.is_empty() && joined(&output.stderr).contains(part), "{}", output.stderr);
+    assert_eq!(output.stderr.trim().lines().count(), 1, "one sentence: {}", output.stderr);
+}
+
+fn simulate(folder: &Folder, out: &str, more: &[&str]) -> Output {
+    let args = [&WRITE[..], &["--quiet", "--machine", "cascade-lake-optane", "--out", out], more].concat();
+    ringfence_in(folder.path(), &args)
+}
+
+#[test]
+fn every_form_of_a_result_says_that_it_is_simulated() {
+    let folder = Folder::new();
+    let found = simulate(&folder, "one", &["--target", "dax:/mnt/pmem0"]);
+    let text = found.said();
+    assert!(text.contains(MARK) && text.contains("Optane") == text.contains("Optane 100"), "{text}");
+    assert!(text.contains(", simulated: 2 sockets x 16 cores x 2 threads"), "{text}");
+    let dataset = Dataset::open(&folder.path().join("one")).unwrap();
+    assert!(dataset.samples.iter().all(|sample| sample.simulated == Some(true)));
+    let json = simulate(&folder, "two", &["--json"]).json();
+    assert_eq!(json["simulated"], true);
+    let shown = ringfence_in(folder.path(), &["show", "one"]);
+    assert!(shown.said().contains(MARK), "{}", shown.stdout);
+    assert_eq!(
+        ringfence_in(folder.path(), &["show", "one", "--json"]).json()["datasets"][0]["simulated"],
+        true
+    );
+    ringfence_in(folder.path(), &["report", "one"]).ok();
+    let page = fs::read_to_string(folder.path().join("one/report.html")).unwrap();
+    assert!(page.contains("<main class=\"simulated\">") && page.contains(MARK), "the page lacks its mark");
+    assert!(page.contains("Simulated by ringfence") && !page.contains("Measured by ringfence"));
+}
+
+#[test]
+fn equal_seeds_simulate_the_same() {
+    let folder = Folder::new();
+    let samples = |out: &str, seed: &str| {
+        simulate(&folder, out, &["--seed", seed]).ok();
+        Dataset::open(&folder.path().join(out)).unwrap().samples
+    };
+    let one = samples("one", "7");
+    assert_eq!(one, samples("again", "7"));
+    assert_ne!(one, samples("other", "8"));
+}
+
+#[test]
+fn what_was_simulated_is_compared_with_its_like_alone() {
+    let folder = Folder::new();
+    for (out, seed) in [("one", "1"), ("two", "2")] {
+        simulate(&folder, out, &["--trials", "4", "--seed", seed]).ok();
+    }
+    let here = [&WRITE[..7], &["--trials", "4", "--window", "2ms", "--quiet", "--out", "here"]].concat();
+    ringfence_in(folder.path(), &here).ok();
+    refused(
+        &ringfence_in(folder.path(), &["compare", "one", "here"]),
+        "one was simulated, the other measured",
+    );
+    let both = ringfence_in(folder.path(), &["compare", "one", "two"]);
+    assert!(both.said().contains(MARK), "{}", both.stdout);
+    let json = ringfence_in(folder.path(), &["compare", "one", "two", "--json"]).json();
+    assert_eq!(json["compared"][0]["comparison"]["simulated"], true);
+    let measured = ringfence_in(folder.path(), &["show", "here"]);
+    assert!(!measured.stdout.contains("simulated"), "{}", measured.stdout);
+}
+
+#[test]
+fn it_begins_again_and_does_not_go_on() {
+    let folder = Folder::new();
+    let long = ["--trials", "1000", "--machine", "laptop", "--out", "long"];
+    let mut running = Running::start(folder.path(), &[&WRITE[..7], &long].concat());
+    let begun = std::time::Instant::now();
+    // A file of that name is tried out before signals are watched for.
+    let journal = folder.path().join("long/samples.journal");
+    while fs::metadata(&journal).map_or(0, |journal| journal.len()) < 4096 {
+        assert!(begun.elapsed().as_secs() < 120, "nothing is simulated");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-INT", &running.child.id().to_string()]).status().unwrap();
+    let status = running.child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    refused(&ringfence_in(folder.path(), &["run", "--resume", "long"]), "it was simulated");
+    let dataset = Dataset::open(&folder.path().join("long")).unwrap();
+    assert!(!dataset.samples.is_empty());
+    let both = ["run", "--resume", "long", "--machine", "laptop"];
+    refused(&ringfence_in(folder.path(), &both), "--machine cannot be combined with --resume");
+}
+
+#[test]
+fn machines_are_listed_shown_and_changed() {
+    let folder = Folder::new();
+    let listed = ringfence_in(folder.path(), &["machine"]).said();
+    assert!(listed.contains("cascade-lake-optane") && listed.contains("zen3-epyc"), "{listed}");
+    let names = ringfence_in(folder.path(), &["machine", "--json"]).json();
+    for one in names["machines"].as_array().unwrap() {
+        let name = one["name"].as_str().unwrap();
+        let shown = ringfence_in(folder.path(), &["machine", name]).said();
+        assert!(shown.contains("core.store_buffer = "), "{shown}");
+        let json = ringfence_in(folder.path(), &["machine", name, "--json"]).json();
+        assert!(json["values"].as_array().unwrap().len() > 50);
+    }
+    let file = ringfence_in(folder.path(), &["machine", "laptop", "--file"]);
+    fs::write(folder.path().join("mine.toml"), file.ok()).unwrap();
+    let args =
+        ["write", "--machine", "mine.toml", "--trials", "2", "--quiet", "--block", "64B", "--size", "1MiB"];
+    assert!(ringfence_in(folder.path(), &args).said().contains(MARK));
+    let text = file.stdout.replacen("store_buffer = ", "store_buffer = 0 # ", 1);
+    fs::write(folder.path().join("mine.toml"), text).unwrap();
+    refused(&ringfence_in(folder.path(), &args), "core.store_buffer is 0, but must be from 8");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_in_a_sentence() {
+    let folder = Folder::new();
+    let run = |args: &[&str]| ringfence_in(folder.path(), args);
+    refused(&run(&["machine", "cascade-lake-optan"]), "did you mean cascade-lake-optane?");
+    refused(&run(&["write", "--machine", "none.toml"]), "none.toml:");
+    refused(&run(&["write", "--machine", "."]), "name a machine file");
+    fs::write(folder.path().join("empty.toml"), "").unwrap();
+    refused(&run(&["write", "--machine", "empty.toml"]), "empty.toml: line 1: missing field `name`");
+    let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
+    refused(&run(&file), "none of this can be simulated, because");
+    let large = ["write", "--machine", "laptop", "--size", "1TiB", "--block", "4KiB", "--quiet"];
+    refused(&run(&large), "do not fit");
+    refused(&run(&["survey", "--machine", "laptop"]), "--machine");
+    assert!(folder.entries().iter().all(|name| name == "empty.toml"), "{:?}", folder.entries());
+}
+
+// Saved with the command that simulates it.
+#[test]
+fn an_experiment_is_saved_with_its_machine() {
+    let folder = Folder::new();
+    let saved = simulate(&folder, "unused", &["--save", "write.toml"]).said();
+    assert!(saved.ends_with("ringfence run write.toml --machine cascade-lake-optane"), "{saved}");
+    let again = ringfence_in(folder.path(), &["run", "write.toml", "--machine", "laptop", "--quiet"]);
+    assert!(again.said().contains(MARK));
+}
