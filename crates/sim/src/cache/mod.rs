@@ -98,6 +98,13 @@ impl Cache {
         self.policy.used(set, slot - (set << self.shift));
     }
 
+    /// A line was looked for in vain.
+    #[inline]
+    pub fn missed(&mut self, line: u32) {
+        let set = self.set(line);
+        self.policy.missed(set);
+    }
+
     /// Whether a place's line is dirty.
     #[inline]
     pub fn is_dirty(&self, slot: Slot) -> bool {

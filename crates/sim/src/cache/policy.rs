@@ -172,20 +172,23 @@ impl Policy {
         first
     }
 
+    /// A line of a set was looked for in vain. That speaks against the rule that the set tries out. What is inserted says
+    /// nothing of it: a victim cache takes back what it gave up when it was hit.
+    #[inline]
+    pub fn missed(&mut self, set: u32) {
+        match set % LEADERS {
+            0 => self.duel = (self.duel + 1).min(DUEL),
+            1 => self.duel = self.duel.saturating_sub(1),
+            _ => {}
+        }
+    }
+
     #[inline]
     fn predict(&mut self, set: u32, way: u32) {
         self.inserted += 1;
-        let leader = set % LEADERS;
-        // What is inserted was missed: a miss in one rule's sets speaks for the other.
-        let bimodal = match leader {
-            0 => {
-                self.duel = (self.duel + 1).min(DUEL);
-                false
-            }
-            1 => {
-                self.duel = self.duel.saturating_sub(1);
-                true
-            }
+        let bimodal = match set % LEADERS {
+            0 => false,
+            1 => true,
             _ => self.duel > DUEL / 2,
         };
         let near = !bimodal || self.inserted.is_multiple_of(BIMODAL);

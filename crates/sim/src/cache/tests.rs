@@ -92,6 +92,7 @@ fn misses(replacement: Replacement, lines: u32, rounds: u32) -> u32 {
     for line in (0..rounds).flat_map(|_| 0..lines) {
         if cache.find(line).is_none() {
             missed += 1;
+            cache.missed(line);
         }
         read(&mut cache, line, ALL_WAYS);
     }

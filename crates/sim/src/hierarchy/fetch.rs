@@ -59,6 +59,8 @@ impl Hierarchy {
                 dirty |= last.cache.clean(slot);
                 last.cache.touch(slot);
             }
+        } else {
+            last.cache.missed(line);
         }
         if others & !self.llcs[llc].cores != 0 {
             let (found, was) = self.ask_other_llcs(line, own, llc, others, at);
