@@ -12,8 +12,8 @@ pub trait Task: Send {
     /// fence that keeps loads back, all that it waited for is done.
     fn portion(&mut self, now: Ps, tally: &Tally, ops: &mut Vec<Op>);
 
-    /// Units until caches have settled: beside others all that they hold has been replaced.
-    fn settle_units(&self, alone: bool) -> u64;
+    /// Units in which caches could settle: a round over what it touches, or as much as they hold. 0 where it needs none.
+    fn round(&self, alone: bool) -> u64;
 }
 
 /// What a CPU's tasks count besides units.

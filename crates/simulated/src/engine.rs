@@ -24,7 +24,10 @@ const SHARE: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(5);
 // How long is waited for caches to settle, at most, and for a task to count anything.
-const SETTLE_LIMIT: Duration = Duration::from_millis(30);
+const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+// They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
+const STEADY: f64 = 0.01;
+const ROUND: Duration = Duration::from_millis(10);
 const STALL_LIMIT: Duration = Duration::from_millis(200);
 // How much is simulated between two looks.
 const LOOK: Duration = Duration::from_micros(50);
@@ -59,7 +62,8 @@ struct Holder {
     role: usize,
     instance: u32,
     variant: usize,
-    settle: [u64; 2],
+    // Units of a round over what caches have to settle to, beside others and alone.
+    round: [u64; 2],
 }
 
 // Who runs in a window: a seat, and its holder.
@@ -113,8 +117,8 @@ impl<'a> SimulatedEngine<'a> {
                     let (description, regions) = (&self.description, &mut regions);
                     let mut place = Place { description, setup: &mut setup, regions, cpu, seed };
                     if let Some(task) = tasks::build(&what.task, &mut place)? {
-                        let settle = [false, true].map(|alone| task.settle_units(alone));
-                        holders.push(Holder { role, instance, variant, settle });
+                        let round = [false, true].map(|alone| task.round(alone));
+                        holders.push(Holder { role, instance, variant, round });
                         programs.push(task);
                     }
                 }
@@ -189,21 +193,52 @@ impl Trial {
         Ok(())
     }
 
-    // Until everybody has gone through what settles the caches.
+    // Until everybody is as fast in one round as in the one before.
     fn settle(&mut self, running: &Running, least: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
-        let alone = usize::from(running.len() == 1);
-        let (begun, before) = (self.run.now(), self.points(running, false));
+        let begun = self.run.now();
         self.simulate(least, stop)?;
-        let unsettled = |trial: &Self| {
-            running.iter().zip(&before).any(|((seat, holder), before)| {
-                let seat = &trial.seats[*seat];
-                trial.run.units(seat.thread) - before.units < seat.holders[*holder].settle[alone]
-            })
-        };
-        while unsettled(self) && self.run.now() - begun < ps(SETTLE_LIMIT) {
-            self.simulate(LOOK, stop)?;
+        let mut last = self.round(running, SETTLE_LIMIT, stop)?;
+        while self.run.now() - begun < ps(SETTLE_LIMIT) {
+            let rates = self.round(running, ROUND, stop)?;
+            let steady = |(now, before): (&f64, &f64)| (now - before).abs() <= STEADY * before;
+            if rates.iter().zip(&last).all(steady) {
+                break;
+            }
+            last = rates;
         }
         Ok(())
+    }
+
+    // Simulates until everybody has done a round, for so long at most: units per picosecond of those that have rounds.
+    fn round(
+        &mut self,
+        running: &Running,
+        most: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>, EngineError> {
+        let alone = usize::from(running.len() == 1);
+        let (begun, before) = (self.run.now(), self.points(running, false));
+        let rounds: Vec<u64> =
+            running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].round[alone]).collect();
+        let unfinished = |trial: &Self| {
+            let now = trial.points(running, false);
+            rounds
+                .iter()
+                .zip(before.iter().zip(&now))
+                .any(|(round, (before, now))| now.units - before.units < *round)
+        };
+        while unfinished(self) && self.run.now() - begun < ps(most) {
+            self.simulate(LOOK, stop)?;
+        }
+        let now = self.points(running, false);
+        let rated = rounds
+            .iter()
+            .zip(before.iter().zip(&now))
+            .filter(|(round, (before, now))| **round > 0 && now.at > before.at);
+        let rate = |(_, (before, now)): (&u64, (&Point, &Point))| {
+            (now.units - before.units) as f64 / (now.at - before.at).0 as f64
+        };
+        Ok(rated.map(rate).collect())
     }
 
     fn points(&self, running: &Running, latencies: bool) -> Vec<Point> {

@@ -26,7 +26,7 @@ impl Task for Multiplier {
         ops.extend([Op::Compute(self.portion), Op::Units(PORTION)]);
     }
 
-    fn settle_units(&self, _: bool) -> u64 {
+    fn round(&self, _: bool) -> u64 {
         0
     }
 }

@@ -61,8 +61,7 @@ impl Task for Chaser {
         ops.extend([Op::Lfence, Op::Units(PORTION as u32)]);
     }
 
-    fn settle_units(&self, _: bool) -> u64 {
-        // Replacement that adapts takes some rounds.
-        3 * self.next.len() as u64
+    fn round(&self, _: bool) -> u64 {
+        self.next.len() as u64
     }
 }

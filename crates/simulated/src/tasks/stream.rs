@@ -43,7 +43,7 @@ impl Task for Streamer {
         ops.push(Op::Units(PORTION * 3 * LINE as u32));
     }
 
-    fn settle_units(&self, _: bool) -> u64 {
+    fn round(&self, _: bool) -> u64 {
         self.settle
     }
 }

@@ -221,13 +221,12 @@ impl Task for Writer {
         }
     }
 
-    fn settle_units(&self, alone: bool) -> u64 {
+    fn round(&self, alone: bool) -> u64 {
         match (self.instruction, alone) {
-            // Evictions come once what caches hold has been replaced, which replacement that adapts does little by little.
-            (Instruction::None, _) => 4 * self.caches,
             // Lines that are flushed leave no evictions behind.
-            (_, true) => WARM_UP.min(self.caches),
-            (_, false) => self.caches,
+            (Instruction::Flush(_) | Instruction::Nt, true) => WARM_UP.min(self.caches),
+            // Evictions come once what caches hold has been replaced.
+            _ => self.caches,
         }
     }
 }
