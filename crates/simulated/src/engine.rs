@@ -24,9 +24,9 @@ const SHARE: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(5);
 // How long is waited for caches to settle, at most, and for a task to count anything.
-const SETTLE_LIMIT: Duration = Duration::from_millis(100);
+const SETTLE_LIMIT: Duration = Duration::from_millis(40);
 // They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
-const STEADY: f64 = 0.01;
+const STEADY: f64 = 0.02;
 const ROUND: Duration = Duration::from_millis(10);
 const STALL_LIMIT: Duration = Duration::from_millis(200);
 // How much is simulated between two looks.
@@ -216,7 +216,8 @@ impl Trial {
         most: Duration,
         stop: &AtomicBool,
     ) -> Result<Vec<f64>, EngineError> {
-        let alone = usize::from(running.len() == 1);
+        let roles = || running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].role);
+        let alone = usize::from(roles().max() == roles().min());
         let (begun, before) = (self.run.now(), self.points(running, false));
         let rounds: Vec<u64> =
             running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].round[alone]).collect();
