@@ -3,7 +3,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 use crate::maker::{Maker, SLOT, bytes, plain};
-use crate::places::{CODE, FS_BASE, HIGH, LOW, LOW_SIZE, ORDINARY};
+use crate::places::{CODE, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE, ORDINARY};
 
 type Made = Option<Vec<Instruction>>;
 
@@ -192,7 +192,8 @@ impl Maker {
                 // By the stack pointer itself.
                 made.set_memory_base(Register::RSP);
                 let mut displacement = self.random.around_zero(120) as u64;
-                if stack.wrapping_add(displacement).abs_diff(ORDINARY) < 24 {
+                let ends = [LOW, ORDINARY, HIGH, HIGH + HIGH_SIZE];
+                if ends.iter().any(|end| stack.wrapping_add(displacement).abs_diff(*end) < 24) {
                     // No value lies in the file in part.
                     displacement = displacement.wrapping_sub(64);
                 }
