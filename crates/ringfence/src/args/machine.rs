@@ -21,8 +21,8 @@ pub struct Inspect {
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence machine
   ringfence machine cascade-lake-optane
+  ringfence machine
   ringfence write --machine cascade-lake-optane --target dax:/mnt/pmem0")]
 pub struct Describe {
     /// A machine file, or the name of a machine that comes with Ringfence
