@@ -201,8 +201,10 @@ fn call(block: &mut Block, site: &Site, registers: &mut Registers, next: u64, to
 }
 
 // "GenuineIntel" in EBX, EDX and ECX.
+#[allow(unused_unsafe)]
 fn is_intel() -> bool {
-    core::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Genu")
+    // SAFETY: every processor of x86-64 has the instruction; newer compilers know that.
+    unsafe { core::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Genu") }
 }
 
 // Processors have 48 bits of it.

@@ -30,16 +30,19 @@ use programs::build;
 use recorded::Recorded;
 use support::{has, skip};
 
-// The C library chooses its loops by CPUID. QEMU has neither AVX-512 nor RTM, so none is used natively, and what both
-// say of caches differs, so that the sizes from which on it takes `rep` instructions and non-temporal stores are set.
+// The C library chooses its loops by CPUID. QEMU has neither AVX-512 nor RTM, so none is used natively (nor what the
+// library prefers where it finds RTM), and what both say of caches differs, so that the sizes from which on it takes
+// `rep stosb` and non-temporal stores are set. It takes `rep movsb` for no size: how depends on FSRM, which QEMU lacks.
 // How far two blocks lie apart in their pages decides which way it copies: larger blocks of the heap get pages of their
 // own, as the heap's begin depends on whether there is a vDSO.
-const ENVIRONMENT: [&str; 3] = [
-    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-RTM:glibc.cpu.x86_rep_movsb_threshold=2048:\
+const ENVIRONMENT: [&str; 4] = [
+    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-RTM,-Prefer_No_VZEROUPPER:glibc.cpu.x86_rep_movsb_threshold=1073741824:\
      glibc.cpu.x86_rep_stosb_threshold=2048:glibc.cpu.x86_non_temporal_threshold=1048576:\
      glibc.malloc.mmap_threshold=2048:glibc.malloc.top_pad=0",
     "PMEM_IS_PMEM_FORCE=1",
     "PMEM_AVX512F=0",
+    // By the maker of the processor, which QEMU says otherwise.
+    "PMEM_WC_WORKAROUND=0",
 ];
 
 /// From the folder of the programs.

@@ -28,10 +28,21 @@ const CASES: [(&str, &[u8], bool); 9] = [
     ("Mov", &[0x48, 0xc7, 0xc0, 0xfe, 0x1f, 0, 0x20, 0x89, 0x08], false),
 ];
 
+// AMD APM volume 3, appendix E: function 8000_0008H, EBX bit 0.
+#[allow(unused_unsafe)]
+fn has_clzero() -> bool {
+    // SAFETY: every processor of x86-64 has the instruction; newer compilers know that.
+    unsafe { std::arch::x86_64::__cpuid(0x8000_0008).ebx & 1 != 0 }
+}
+
 #[test]
 fn what_cannot_be_recorded_is_named_and_ends_the_recording() {
     let executor = Executor::new();
     for (name, code, only_loads) in CASES {
+        // It fails on Intel's processors, and there is nothing to refuse.
+        if name == "Clzero" && !has_clzero() {
+            continue;
+        }
         let (at, code) = (CODE, code.to_vec());
         let shown: Vec<String> = code[7..].iter().map(|byte| format!("{byte:02x}")).collect();
         let wanted = format!("at {:#x} of [anonymous] ({name}, {})", CODE + 7, shown.join(" "));
