@@ -176,7 +176,7 @@ fn machine() -> Machine {
         core: Core {
             store_buffer: 56,
             fill_buffers: 12,
-            rfo_buffers: 10,
+            rfo_window: 10,
             load_window: 224,
             issue: Issue {
                 load_ns: 0.3,
@@ -189,7 +189,9 @@ fn machine() -> Machine {
             commit_ns: 0.4,
             fence_ns: 2.0,
             locked_ns: 6.0,
-            rfo_past_fences: true,
+            rfo_past_fences: 1000,
+            flush_burst: 1,
+            flush_gap_ns: 0.0,
             clflush_ordered: true,
             clwb: AfterClwb::Invalidated,
         },
@@ -202,7 +204,14 @@ fn machine() -> Machine {
             replacement: Replacement::Lru,
             inclusion: Inclusion::Victim,
         },
-        uncore: Uncore { to_memory_ns: 30.0, from_memory_ns: 25.0, remote_ns: 60.0, core_to_core_ns: 45.0 },
+        uncore: Uncore {
+            to_memory_ns: 30.0,
+            from_memory_ns: 25.0,
+            flush_ns: 0.0,
+            nt_ns: 0.0,
+            remote_ns: 60.0,
+            core_to_core_ns: 45.0,
+        },
         nodes: vec![dram, channels(4096, Device::Optane(optane))],
     }
 }

@@ -27,7 +27,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     let cases: [(Change, &str); 11] = [
         (|m| m.topology.sockets = 0, "topology.sockets is 0, but must be from 1 to 16"),
         (|m| m.core.fill_buffers = 33, "core.fill_buffers is 33, but must be from 1 to 32"),
-        (|m| m.core.rfo_buffers = 13, "core.rfo_buffers is 13, but must be from 1 to 12"),
+        (|m| m.core.rfo_window = 57, "core.rfo_window is 57, but must be from 1 to 56"),
         (|m| m.core.issue.load_ns = 0.0, "core.issue.load_ns is 0, but an operation takes at least 0.001 ns"),
         (|m| m.llc.ways = 33, "llc.ways is 33, but must be from 1 to 32"),
         (|m| m.l1.ways = 3, "l1 has 4 KiB, which 3 ways cannot divide into whole sets of lines"),

@@ -25,7 +25,9 @@ struct Scene {
     clwb: AfterClwb,
     replacement: Replacement,
     ordered: bool,
-    past_fences: bool,
+    past_fences: u32,
+    flush_gap_ns: f64,
+    nt_ns: f64,
     masks: [u32; 2],
     node: usize,
     /// Each thread has memory of its own, or all use the same.
@@ -44,25 +46,33 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
         prop::sample::select(vec![Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive]),
         prop::sample::select(vec![AfterClwb::Kept, AfterClwb::Invalidated, AfterClwb::MovedToLlc]),
         prop::sample::select(vec![Replacement::Lru, Replacement::TreePlru, Replacement::Drrip]),
-        any::<[bool; 2]>(),
+        (
+            any::<bool>(),
+            0_u32..4,
+            prop::sample::select(vec![0.0, 44.0]),
+            prop::sample::select(vec![0.0, 90.0]),
+        ),
         [1_u32..256, 1_u32..256],
         0_usize..2,
         any::<bool>(),
         prop::collection::vec(task, 1..=most_tasks),
     )
-        .prop_map(
-            |(inclusion, clwb, replacement, [ordered, past_fences], masks, node, shared, tasks)| Scene {
+        .prop_map(|(inclusion, clwb, replacement, core, masks, node, shared, tasks)| {
+            let (ordered, past_fences, flush_gap_ns, nt_ns) = core;
+            Scene {
                 inclusion,
                 clwb,
                 replacement,
                 ordered,
                 past_fences,
+                flush_gap_ns,
+                nt_ns,
                 masks,
                 node,
                 shared,
                 tasks,
-            },
-        )
+            }
+        })
 }
 
 impl Scene {
@@ -72,6 +82,8 @@ impl Scene {
         machine.core.clwb = self.clwb;
         machine.core.clflush_ordered = self.ordered;
         machine.core.rfo_past_fences = self.past_fences;
+        machine.core.flush_gap_ns = self.flush_gap_ns;
+        machine.uncore.nt_ns = self.nt_ns;
         for replacement in
             [&mut machine.l1.replacement, &mut machine.l2.replacement, &mut machine.llc.replacement]
         {

@@ -13,8 +13,6 @@ pub struct Buffers {
     count: usize,
     /// Those that are known to be free, a bit each. Others may have become free since.
     idle: u32,
-    /// Those whose last use was a read for ownership.
-    owning: u32,
     /// Nothing that is not idle is free before this.
     soonest: u64,
     /// From when on each is free; [`NEVER`] while memory has not said.
@@ -24,7 +22,6 @@ pub struct Buffers {
     uses: [Use; MOST],
     /// How often each was taken, to tell one use from the next.
     taken: [u32; MOST],
-    reads_for_ownership: usize,
 }
 
 /// What a buffer is for.
@@ -46,17 +43,15 @@ pub struct Ticket {
 }
 
 impl Buffers {
-    pub fn new(count: u32, reads_for_ownership: u32) -> Self {
+    pub fn new(count: u32) -> Self {
         Self {
             count: count as usize,
             idle: !0 >> (MOST as u32 - count),
-            owning: 0,
             soonest: NEVER,
             free: [0; MOST],
             lines: [NOTHING; MOST],
             uses: [Use::Miss(0, false); MOST],
             taken: [0; MOST],
-            reads_for_ownership: reads_for_ownership as usize,
         }
     }
 
@@ -67,20 +62,6 @@ impl Buffers {
             return Err(self.soonest);
         }
         Ok(self.idle.trailing_zeros() as usize)
-    }
-
-    /// The same for a read for ownership ahead of its turn, of which only so many may be under way.
-    #[inline]
-    pub fn find_free_ahead(&mut self, at: u64) -> Result<usize, u64> {
-        if self.too_many() && (!self.look(at) || self.too_many()) {
-            return Err(self.soonest);
-        }
-        self.find_free(at)
-    }
-
-    #[inline]
-    fn too_many(&self) -> bool {
-        (self.owning & !self.idle).count_ones() as usize >= self.reads_for_ownership
     }
 
     // Finds out what became free; whether anything did.
@@ -119,8 +100,6 @@ impl Buffers {
         self.free[buffer] = until;
         self.soonest = self.soonest.min(until);
         self.idle &= !(1 << buffer);
-        let owning = u32::from(matches!(what, Use::Miss(_, true)));
-        self.owning = self.owning & !(1 << buffer) | owning << buffer;
         self.taken[buffer] = self.taken[buffer].wrapping_add(1);
         Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] }
     }

@@ -19,7 +19,10 @@ pub struct Core {
     pub(super) last: usize,
     pub(super) costs: Costs,
     pub(super) clflush_ordered: bool,
-    pub(super) rfo_past_fences: bool,
+    pub(super) rfo_past_fences: u32,
+    pub(super) rfo_window: u32,
+    /// When the last flush of a dirty line would have left, with one in each gap.
+    pub(super) flushing: u64,
     /// When the run has this core go on.
     pub scheduled: u64,
 }
@@ -37,12 +40,14 @@ impl Core {
             number,
             threads,
             store_buffer: description.store_buffer as usize,
-            buffers: Buffers::new(description.fill_buffers, description.rfo_buffers),
+            buffers: Buffers::new(description.fill_buffers),
             ports: 0,
             last: 0,
             costs: Costs::of(description),
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
+            rfo_window: description.rfo_window,
+            flushing: 0,
             scheduled: NEVER,
         };
         core.divide();

@@ -18,18 +18,24 @@ impl Core {
         self.threads[who].ahead = Activity::IDLE;
         loop {
             let thread = &self.threads[who];
-            let Some(entry) = thread.store_buffer.get(thread.fetched) else { return };
-            if matches!(entry.what, What::Sfence | What::Mfence) && !self.rfo_past_fences {
-                // Goes on when the fence has left.
+            let Some(&entry) = thread.store_buffer.get(thread.fetched) else { return };
+            let (writes, fence) = (entry.writes(), entry.is_fence());
+            // Goes on when the head has left.
+            if writes && thread.stores_fetched >= self.rfo_window
+                || fence && thread.fences_passed >= self.rfo_past_fences
+            {
                 return;
             }
-            if entry.writes() {
+            if writes {
                 let Some((slot, ticket)) = self.own(who, outside, entry.line, at, true) else { return };
                 let thread = &mut self.threads[who];
                 let entry = &mut thread.store_buffer[thread.fetched];
                 (entry.slot, entry.ticket) = (slot, ticket);
             }
-            self.threads[who].fetched += 1;
+            let thread = &mut self.threads[who];
+            thread.fetched += 1;
+            thread.stores_fetched += u32::from(writes);
+            thread.fences_passed += u32::from(fence);
         }
     }
 
@@ -50,8 +56,7 @@ impl Core {
             let there = private.ready[slot as usize] <= at;
             return Some((slot, if there { None } else { self.buffers.find_miss(line, at) }));
         }
-        let free = if ahead { self.buffers.find_free_ahead(at) } else { self.buffers.find_free(at) };
-        let buffer = match free {
+        let buffer = match self.buffers.find_free(at) {
             Ok(buffer) => buffer,
             Err(soonest) => {
                 let activity = self.await_buffer(outside, soonest, at);
@@ -97,14 +102,19 @@ impl Core {
     // The head leaves, and the next one may do so after a time.
     fn pop(&mut self, who: usize, outside: &mut Hierarchy, cost: u64, at: u64) {
         let thread = &mut self.threads[who];
-        thread.store_buffer.pop_front();
+        let Some(left) = thread.store_buffer.pop_front() else { return };
         thread.head_free = at + cost;
         thread.head = if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
         if thread.front.wait == Wait::Room {
             thread.front = Activity::at(at);
         }
-        let waited = thread.fetched == 0;
-        thread.fetched = thread.fetched.saturating_sub(1);
+        let (writes, fence) = (left.writes(), left.is_fence());
+        let waited = thread.fetched == 0 || writes || fence;
+        if thread.fetched > 0 {
+            thread.fetched -= 1;
+            thread.stores_fetched -= u32::from(writes);
+            thread.fences_passed -= u32::from(fence);
+        }
         if waited && !thread.store_buffer.is_empty() {
             self.fetch_ahead(who, outside, at);
         }
@@ -149,7 +159,9 @@ impl Core {
             return Some(done);
         }
         let thread = &mut self.threads[who];
-        thread.fetched = thread.fetched.max(1);
+        if thread.fetched == 0 {
+            (thread.fetched, thread.stores_fetched) = (1, 1);
+        }
         let entry = &mut thread.store_buffer[0];
         (entry.slot, entry.ticket, entry.written) = (slot, ticket, lost);
         thread.head = match ticket {
@@ -165,6 +177,11 @@ impl Core {
             // An ordered one that was sent before, and is complete.
             return self.pop(who, outside, self.costs.commit, at);
         }
+        let soonest = self.flushing.saturating_sub(self.costs.flush_lead);
+        if soonest > at {
+            self.threads[who].head = Activity::at(soonest);
+            return;
+        }
         let buffer = match self.buffers.find_free(at) {
             Ok(buffer) => buffer,
             Err(soonest) => {
@@ -176,6 +193,7 @@ impl Core {
         outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
         let until = match outside.flush(self.number, thread.class, (kind, line), buffer as u8, at) {
             Departure::Sent => {
+                self.flushing = self.flushing.max(at) + self.costs.flush_gap;
                 thread.outgoing += 1;
                 NEVER
             }

@@ -34,6 +34,10 @@ pub struct Thread {
     pub store_buffer: VecDeque<Entry>,
     /// How many of these, from the head on, have had their line fetched or need none.
     pub fetched: usize,
+    /// How many of these store.
+    pub stores_fetched: u32,
+    /// How many of these are fences.
+    pub fences_passed: u32,
     /// Up to when the head has worked.
     pub head_free: u64,
     /// Operations that the front end took.
@@ -143,6 +147,12 @@ impl Activity {
 }
 
 impl Entry {
+    /// Whether reads for ownership may have to wait for it.
+    #[inline]
+    pub fn is_fence(&self) -> bool {
+        matches!(self.what, What::Sfence | What::Mfence)
+    }
+
     /// Whether it needs a line of its own in the first level.
     #[inline]
     pub fn writes(&self) -> bool {
@@ -163,6 +173,8 @@ impl Thread {
             limits,
             store_buffer: VecDeque::with_capacity(limits.store_buffer + 1),
             fetched: 0,
+            stores_fetched: 0,
+            fences_passed: 0,
             head_free: 0,
             taken: 0,
             misses: VecDeque::with_capacity(limits.load_window as usize + 1),
@@ -207,6 +219,9 @@ pub struct Costs {
     pub issue_fence: u64,
     pub compute_share: f64,
     pub commit: u64,
+    pub flush_gap: u64,
+    /// How far flushes may be ahead of one in each gap.
+    pub flush_lead: u64,
     pub fence: u64,
     pub locked: u64,
 }
@@ -222,6 +237,8 @@ impl Costs {
             issue_fence: ps(issue.fence_ns),
             compute_share: issue.compute_share,
             commit: ps(core.commit_ns),
+            flush_gap: ps(core.flush_gap_ns),
+            flush_lead: ps(core.flush_gap_ns) * u64::from(core.flush_burst - 1),
             fence: ps(core.fence_ns),
             locked: ps(core.locked_ns),
         }

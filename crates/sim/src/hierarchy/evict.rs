@@ -50,11 +50,9 @@ impl Hierarchy {
         }
         if dirty {
             self.counters[core].evictions += 1;
-            self.send(
-                Request { line: evicted.line, core: core as u8, buffer: Request::NOBODY, probe: false },
-                None,
-                at,
-            );
+            let request =
+                Request { line: evicted.line, core: core as u8, buffer: Request::NOBODY, probe: false };
+            self.send(request, None, at, 0);
         }
     }
 }

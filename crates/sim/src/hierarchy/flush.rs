@@ -31,7 +31,7 @@ impl Hierarchy {
         let counters = &mut self.counters[core];
         if dirty {
             counters.dirty_flushes += 1;
-            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at);
+            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at, self.times.flush);
             return Departure::Sent;
         }
         counters.clean_flushes += 1;
@@ -50,7 +50,7 @@ impl Hierarchy {
             self.write_back(core, class, line, AfterClwb::Invalidated, at);
         }
         self.counters[core].nt_lines += 1;
-        self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at);
+        self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at, self.times.nt);
     }
 
     // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.

@@ -76,6 +76,8 @@ pub struct Times {
     pub llc: u64,
     pub to_memory: u64,
     pub from_memory: u64,
+    pub flush: u64,
+    pub nt: u64,
     pub remote: u64,
     pub core_to_core: u64,
 }
@@ -113,6 +115,8 @@ impl Hierarchy {
                 llc: ps(machine.llc.latency_ns),
                 to_memory: ps(uncore.to_memory_ns),
                 from_memory: ps(uncore.from_memory_ns),
+                flush: ps(uncore.flush_ns),
+                nt: ps(uncore.nt_ns),
                 remote: ps(uncore.remote_ns),
                 core_to_core: ps(uncore.core_to_core_ns),
             },
@@ -150,10 +154,10 @@ impl Hierarchy {
         self.log.wheel.push(arrival, request.core.into(), Event::Write(request));
     }
 
-    /// Sends a line to memory, from a cache or a thread's write-combining buffer.
+    /// Sends a line to memory, from a cache or a thread's write-combining buffer, which takes so much longer.
     #[inline]
-    pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64) {
-        self.ask(request, at);
+    pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64, longer: u64) {
+        self.ask(request, at + longer);
         self.under_way.add(request.line);
         self.log.record(Record::Left { line: Line(request.line), thread, at: Ps(at) });
     }

@@ -31,6 +31,8 @@ impl Machine {
         let uncore = &self.uncore;
         span("uncore.to_memory_ns", uncore.to_memory_ns)?;
         span("uncore.from_memory_ns", uncore.from_memory_ns)?;
+        span("uncore.flush_ns", uncore.flush_ns)?;
+        span("uncore.nt_ns", uncore.nt_ns)?;
         span("uncore.remote_ns", uncore.remote_ns)?;
         span("uncore.core_to_core_ns", uncore.core_to_core_ns)?;
         number("nodes", self.nodes.len() as u32, 1, 64)?;
@@ -86,7 +88,8 @@ impl Core {
     fn check(&self) -> Checked {
         number("core.store_buffer", self.store_buffer, 8, 1024)?;
         number("core.fill_buffers", self.fill_buffers, 1, MOST_FILL_BUFFERS)?;
-        number("core.rfo_buffers", self.rfo_buffers, 1, self.fill_buffers)?;
+        number("core.rfo_window", self.rfo_window, 1, self.store_buffer)?;
+        number("core.flush_burst", self.flush_burst, 1, 1024)?;
         number("core.load_window", self.load_window, 1, 4096)?;
         let issue = &self.issue;
         let times = [
@@ -105,6 +108,7 @@ impl Core {
             format!("core.issue.compute_share is {}, but must be from 0 to 1", issue.compute_share)
         })?;
         span("core.commit_ns", self.commit_ns)?;
+        span("core.flush_gap_ns", self.flush_gap_ns)?;
         span("core.fence_ns", self.fence_ns)?;
         span("core.locked_ns", self.locked_ns)
     }

@@ -52,8 +52,8 @@ pub struct Core {
     pub store_buffer: u32,
     /// Line fill buffers: each holds one miss, one flush or one write-combining buffer. Siblings share them.
     pub fill_buffers: u32,
-    /// How many of them may hold reads for ownership at once.
-    pub rfo_buffers: u32,
+    /// How many stores in the store buffer, from its head on, have their lines fetched while they wait.
+    pub rfo_window: u32,
     /// How many operations the front end may be ahead of the oldest load whose data is missing.
     pub load_window: u32,
     /// What operations take of the ports that siblings share.
@@ -64,8 +64,12 @@ pub struct Core {
     pub fence_ns: f64,
     /// What a locked instruction takes beyond what it waits for.
     pub locked_ns: f64,
-    /// Whether reads for ownership start before an older fence in the store buffer is through.
-    pub rfo_past_fences: bool,
+    /// How many fences that still wait in the store buffer a read for ownership may pass.
+    pub rfo_past_fences: u32,
+    /// How many flushes of dirty lines may leave a core one after the other without a pause.
+    pub flush_burst: u32,
+    /// What each of them takes where there are more, on the average.
+    pub flush_gap_ns: f64,
     /// Whether `clflush` lets nothing younger out of the store buffer before it is complete, as on Intel (SDM volume
     /// 2A, "CLFLUSH"). Where not, it is ordered like `clflushopt`.
     pub clflush_ordered: bool,
@@ -167,6 +171,10 @@ pub struct Uncore {
     pub to_memory_ns: f64,
     /// From the memory controller back to the core: with data, or to say that a write was accepted.
     pub from_memory_ns: f64,
+    /// What a flush of a dirty line takes more to the memory controller than a read's request.
+    pub flush_ns: f64,
+    /// What a non-temporal line takes more to the memory controller than a read's request.
+    pub nt_ns: f64,
     /// What either way takes more to another socket.
     pub remote_ns: f64,
     /// From a miss to data out of another core's caches, below the same last-level cache.

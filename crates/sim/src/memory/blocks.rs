@@ -40,12 +40,12 @@ impl<S: Copy + Default> Blocks<S> {
         Some(&mut self.states[start + way])
     }
 
-    /// Takes a block out, if it is here.
-    pub fn remove(&mut self, block: u32) {
+    /// Takes a block out, if it is here; its state.
+    pub fn remove(&mut self, block: u32) -> Option<S> {
         let start = self.start(block);
-        if let Some(way) = self.numbers[start..start + self.ways].iter().position(|number| *number == block) {
-            self.numbers[start + way] = EMPTY;
-        }
+        let way = self.numbers[start..start + self.ways].iter().position(|number| *number == block)?;
+        self.numbers[start + way] = EMPTY;
+        Some(self.states[start + way])
     }
 
     /// Puts a block in the place of an empty one, or of the one that `choose` names among the states; that one.

@@ -33,7 +33,7 @@ pub struct Channel {
     high: usize,
     writes_per_read: u32,
     /// Writes that arrived when the queue was full.
-    waiting: VecDeque<(u32, Request)>,
+    waiting: Waiting,
     /// Those that were let in, until they are told.
     let_in: VecDeque<Accepted>,
     alarm_set: u64,
@@ -43,13 +43,55 @@ pub struct Channel {
     counters: ChannelCounters,
 }
 
+/// Requests on their way into a queue that is full: in order at each slice of the mesh, and slice by slice in turn. Lines
+/// are spread over slices by a hash, so that neighbours may pass each other.
+struct Waiting {
+    slices: Vec<VecDeque<(u32, Request)>>,
+    turn: usize,
+    count: usize,
+}
+
+impl Waiting {
+    fn new(slices: usize) -> Self {
+        Self { slices: vec![VecDeque::new(); slices], turn: 0, count: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn push(&mut self, line: u32, write: Request) {
+        let hash = u64::from(write.line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let slice = hash as usize % self.slices.len();
+        self.slices[slice].push_back((line, write));
+        self.count += 1;
+    }
+
+    // Whose turn it is.
+    fn next(&mut self) -> Option<(u32, Request)> {
+        if self.count == 0 {
+            return None;
+        }
+        while self.slices[self.turn].is_empty() {
+            self.turn = (self.turn + 1) % self.slices.len();
+        }
+        self.slices[self.turn].front().copied()
+    }
+
+    fn pop(&mut self) {
+        self.slices[self.turn].pop_front();
+        self.count -= 1;
+        self.turn = (self.turn + 1) % self.slices.len();
+    }
+}
+
 enum Medium {
     Dram { latency: u64 },
     Dimm(Box<Dimm>),
 }
 
 impl Channel {
-    pub fn new(node: &Node, seed: u64) -> Self {
+    pub fn new(node: &Node, slices: usize, seed: u64) -> Self {
         let device = match &node.device {
             Device::Dram { latency_ns } => Medium::Dram { latency: ps(*latency_ns) },
             Device::Optane(optane) => Medium::Dimm(Box::new(Dimm::new(optane, seed))),
@@ -64,7 +106,7 @@ impl Channel {
             lines,
             high: node.write_queue.high as usize,
             writes_per_read: node.write_queue.writes_per_read,
-            waiting: VecDeque::with_capacity(1024),
+            waiting: Waiting::new(slices),
             let_in: VecDeque::with_capacity(lines),
             alarm_set: NEVER,
             promised: VecDeque::with_capacity(1024),
@@ -116,14 +158,14 @@ impl Channel {
             dimm.write(line, start);
         }
         // One that writes, and whoever only waited for those before.
-        while let Some((line, write)) = self.waiting.front().copied() {
+        while let Some((line, write)) = self.waiting.next() {
             if !write.probe {
                 if self.queue.len() == self.lines {
                     break;
                 }
                 self.queue.push_back((line, start));
             }
-            self.waiting.pop_front();
+            self.waiting.pop();
             self.let_in.push_back(Accepted { at: start, write });
         }
     }
@@ -167,7 +209,7 @@ impl Channel {
             self.queue.push_back((line, at));
         } else if !room {
             self.counters.writes_that_waited += 1;
-            self.waiting.push_back((line, write));
+            self.waiting.push(line, write);
         }
         room
     }

@@ -51,6 +51,8 @@ pub struct Dimm {
 #[derive(Debug, Clone, Copy, Default)]
 struct Combined {
     lines: u8,
+    /// Its other lines, too, are here from a time on.
+    known: Option<u64>,
     age: u64,
     whole_at: u64,
 }
@@ -129,12 +131,14 @@ impl Dimm {
                 return;
             }
             // It went to the media meanwhile, and this line begins it anew.
-            let old = std::mem::replace(found, Combined { lines: bit, age: self.age, whole_at: 0 });
+            let new = Combined { lines: bit, known: None, age: self.age, whole_at: 0 };
+            let old = std::mem::replace(found, new);
             self.ready = self.media_write(block, old, at).max(at);
             return;
         }
-        self.reads.remove(block);
-        let new = Combined { lines: bit, age: self.age, whole_at: 0 };
+        // A block that was read moves from one buffer to the other.
+        let known = self.reads.remove(block).map(|read| read.ready);
+        let new = Combined { lines: bit, known, age: self.age, whole_at: 0 };
         let (victim, lot) = (self.victim, &mut self.lot);
         let replaced = self.writes.insert(block, new, |states| choose(states, victim, lot));
         if let Some((old, state)) = replaced {
@@ -163,11 +167,12 @@ impl Dimm {
     /// A line is asked for; when its data is there.
     pub fn read(&mut self, line: u32, at: u64) -> u64 {
         let block = line / LINES;
-        if let Some(found) = self.writes.find(block)
-            && found.lines & 1 << (line % LINES) != 0
-        {
-            self.reads_hit += 1;
-            return at + self.buffer_latency;
+        if let Some(found) = self.writes.find(block) {
+            let here = if found.lines & 1 << (line % LINES) != 0 { Some(0) } else { found.known };
+            if let Some(ready) = here {
+                self.reads_hit += 1;
+                return (at + self.buffer_latency).max(ready);
+            }
         }
         if let Some(found) = self.reads.find(block) {
             self.reads_hit += 1;

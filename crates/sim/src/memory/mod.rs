@@ -39,14 +39,14 @@ impl Interleaving {
 
 impl Memory {
     /// Idle and empty. What is drawn by lot is drawn from the seed.
-    pub fn new(nodes: &[Node], seed: u64) -> Self {
+    pub fn new(nodes: &[Node], slices: usize, seed: u64) -> Self {
         let (mut channels, mut places) = (Vec::new(), Vec::new());
         for node in nodes {
             let shift = (node.interleave_bytes / 64).trailing_zeros();
             places.push(Interleaving { first: channels.len() as u32, channels: node.channels, shift });
             for _ in 0..node.channels {
                 let seed = seed ^ (channels.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                channels.push(Channel::new(node, seed));
+                channels.push(Channel::new(node, slices, seed));
             }
         }
         Self { channels, nodes: places }

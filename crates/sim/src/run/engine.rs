@@ -41,7 +41,9 @@ impl Run {
         threads: Vec<(usize, usize)>,
     ) -> Self {
         let ahead = outside.times.to_memory.min(outside.times.from_memory).max(1);
-        let memory = Memory::new(&machine.nodes, seed);
+        let topology = &machine.topology;
+        let slices = topology.cores_per_llc * topology.llcs_per_socket;
+        let memory = Memory::new(&machine.nodes, slices as usize, seed);
         let mut run = Self { outside, cores, memory, threads, ways: machine.llc.ways, now: 0, ahead };
         (0..run.cores.len()).for_each(|core| run.schedule(core));
         run
