@@ -1,0 +1,121 @@
+//! The loops of the published microbenchmarks.
+
+use ringfence_persist::Flush;
+use ringfence_sim::machine::Machine;
+use ringfence_sim::{HardwareThread, Line, Op, Program, Ps, Region, Setup};
+
+/// What a loop does with each block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Loads its lines, the first one's address depending on the block before.
+    Chase,
+    /// Loads its lines.
+    Load,
+    /// Stores to its lines.
+    Store,
+    /// Stores past the caches.
+    Nt,
+    /// Stores to its lines, then flushes them.
+    StoreFlush,
+    /// Stores to a line and flushes it, then the next.
+    FlushEach,
+}
+
+/// A loop over a thread's own memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Loop {
+    pub access: Access,
+    pub flush: Flush,
+    pub fence: bool,
+    pub random: bool,
+}
+
+// What each thread uses: at random, or where evictions matter, far more than caches hold and DIMMs have translations of.
+const BYTES: [u64; 2] = [64 << 20, 2 << 30];
+
+struct Runner {
+    of: Loop,
+    region: Region,
+    state: Line,
+    lines: u32,
+    block: u32,
+    lot: u64,
+    ops: Vec<Op>,
+    next: usize,
+}
+
+impl Runner {
+    fn block(&mut self) {
+        let blocks = self.region.lines() / self.lines;
+        self.lot = self.lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.block = match self.of.random {
+            true => ((u128::from(self.lot) * u128::from(blocks)) >> 64) as u32,
+            false => (self.block + 1) % blocks,
+        };
+        let (first, region) = (self.block * self.lines, self.region);
+        let lines = (first..first + self.lines).map(|line| region.line(line));
+        let kind = self.of.flush;
+        let ops = &mut self.ops;
+        if self.of.random {
+            // The generator's state is in memory.
+            ops.push(Op::Store(self.state));
+        }
+        match self.of.access {
+            Access::Chase => {
+                ops.extend(lines.enumerate().map(|(at, line)| Op::Load { line, dependent: at == 0 }))
+            }
+            Access::Load => ops.extend(lines.map(|line| Op::Load { line, dependent: false })),
+            Access::Store => ops.extend(lines.map(Op::Store)),
+            Access::Nt => ops.extend(lines.map(|line| Op::NtStore { line, bytes: 64 })),
+            Access::StoreFlush => {
+                ops.extend(lines.clone().map(Op::Store));
+                ops.extend(lines.map(|line| Op::Flush { kind, line }));
+            }
+            Access::FlushEach => {
+                ops.extend(lines.flat_map(|line| [Op::Store(line), Op::Flush { kind, line }]))
+            }
+        }
+        if self.of.fence {
+            ops.push(Op::Sfence);
+        }
+        ops.push(Op::Units(1));
+    }
+}
+
+impl Program for Runner {
+    fn next(&mut self, _: Ps) -> Op {
+        if self.next == self.ops.len() {
+            self.ops.clear();
+            self.block();
+            self.next = 0;
+        }
+        self.next += 1;
+        self.ops[self.next - 1]
+    }
+}
+
+/// Blocks a nanosecond that all threads together get through.
+pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) -> f64 {
+    let mut setup = Setup::new(machine, 1).unwrap();
+    let cores = machine.topology.cores_per_llc;
+    let start = |thread: u32, setup: &mut Setup| {
+        let region = setup.region(node, BYTES[usize::from(of.random || of.access == Access::Store)]).unwrap();
+        let lot = u64::from(thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let lines = block / 64;
+        // Threads of one program do not walk in step.
+        let at = (lot >> 40) as u32 % (region.lines() / lines);
+        let state = setup.region(0, 64).unwrap().line(0);
+        let runner = Runner { of, region, state, lines, block: at, lot, ops: Vec::new(), next: 0 };
+        setup.program(HardwareThread { core: thread % cores, sibling: thread / cores }, 0, runner).unwrap()
+    };
+    let all: Vec<_> = (0..threads).map(|thread| start(thread, &mut setup)).collect();
+    let mut run = setup.start();
+    // Evictions come once caches are full.
+    let (warm, window) =
+        if of.access == Access::Store { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
+    let done = |run: &ringfence_sim::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+    run.until(Ps::from_ns(warm));
+    let before = done(&run);
+    run.until(Ps::from_ns(warm + window));
+    (done(&run) - before) as f64 / window as f64
+}
