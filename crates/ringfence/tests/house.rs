@@ -20,13 +20,14 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     (
         "ringfence",
         &[
             "json",
             "report",
             "studies",
+            "study",
             "engine",
             "analysis",
             "dataset",
@@ -56,12 +57,24 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     (
         "report",
-        &["text", "studies", "analysis", "experiment", "machine", "resctrl", "simulated", "sysfs", "trace"],
+        &[
+            "text",
+            "studies",
+            "study",
+            "analysis",
+            "experiment",
+            "machine",
+            "resctrl",
+            "simulated",
+            "sysfs",
+            "trace",
+        ],
     ),
     ("text", &["analysis"]),
     (
         "studies",
         &[
+            "study",
             "engine",
             "analysis",
             "workloads",
@@ -70,10 +83,9 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "machine",
             "resctrl",
             "persist",
-            "simulated",
-            "sysfs",
         ],
     ),
+    ("study", &["engine", "analysis", "workloads", "dataset", "experiment", "machine", "simulated", "sysfs"]),
     ("simulated", &["engine", "experiment", "machine", "persist", "sim"]),
     ("sim", &["persist"]),
     ("engine", &["analysis", "workloads", "dataset", "experiment", "machine", "resctrl", "changes", "sysfs"]),

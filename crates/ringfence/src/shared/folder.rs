@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfence_dataset::text_file;
 use ringfence_studies::prove::{Files, Proof};
-use ringfence_studies::study::{self, Stage};
+use ringfence_study::{self, Stage};
 
 use super::command::command;
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let record = files.read().map_err(Failure::Usage)?;
     // Where the victim's control has refused a verdict, nothing else was measured.
     let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
-    let datasets = match study::datasets(dir) {
+    let datasets = match ringfence_study::datasets(dir) {
         Err(_) if refused => Vec::new(),
         found => found?,
     };
@@ -62,7 +62,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
         return Err(incomplete(&files.baseline()));
     }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
-    let cut_short = study::cut_short(&datasets)
+    let cut_short = ringfence_study::cut_short(&datasets)
         .map(|why| format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)));
     Ok((Proof::new(&record, &stages), cut_short))
 }

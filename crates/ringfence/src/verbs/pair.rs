@@ -8,7 +8,7 @@ use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_studies::pair::{self, Question};
-use ringfence_studies::study::Here;
+use ringfence_study::Here;
 
 use super::resume;
 use crate::args::{Measuring, Pair};

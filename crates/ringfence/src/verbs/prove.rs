@@ -12,7 +12,7 @@ use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_studies::prove::{self, Files, Question};
-use ringfence_studies::study::Here;
+use ringfence_study::Here;
 use toml::{Table, Value};
 
 use crate::args::{Progress, Prove};

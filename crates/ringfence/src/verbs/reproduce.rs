@@ -11,8 +11,8 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::measure;
 use ringfence_studies::reproduce::{self, Published, Reproduced};
+use ringfence_study::measure;
 
 use crate::args::Reproduce;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
-use ringfence_studies::measure;
 use ringfence_studies::survey::Survey;
+use ringfence_study::measure;
 
 use crate::args::{Measuring, Output, Show};
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_json as json;
 use ringfence_machine::units::Bytes;
-use ringfence_studies::study::Here;
 use ringfence_studies::tune::{self, Question, Tuned};
+use ringfence_study::Here;
 
 use crate::args::Tune;
 use crate::failure::{Exit, Failure};

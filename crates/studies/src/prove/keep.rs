@@ -4,7 +4,7 @@ use ringfence_engine::isolation::resctrl::{self, Kept};
 
 use super::time::Given;
 use super::{Proof, Verdict, experiments};
-use crate::StudyError;
+use ringfence_study::StudyError;
 
 /// Leaves the setting in place that was confirmed, where it is one of resctrl's; `None` where the proof
 /// needs nothing of the kind.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
 use super::{BESIDE, Control, Record};
-use crate::study::Stage;
+use ringfence_study::Stage;
 
 /// A lever measured again.
 #[derive(Debug, Clone, Serialize)]

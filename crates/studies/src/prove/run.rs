@@ -15,9 +15,9 @@ use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
 use super::time::{self, Given, Precision};
 use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
-use crate::StudyError;
-use crate::measure;
-use crate::study::{self, Done, Here, Kept, Planned, Stage, Study};
+use ringfence_study::StudyError;
+use ringfence_study::measure;
+use ringfence_study::{Done, Here, Kept, Planned, Stage, Study};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///
@@ -114,7 +114,7 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyErr
     }
     let looked = files.baseline().exists();
     let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
-    study::carry_out(&mut proving, here)
+    ringfence_study::carry_out(&mut proving, here)
 }
 
 struct Proving<'a> {

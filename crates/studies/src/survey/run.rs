@@ -11,8 +11,8 @@ use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
 use super::{Survey, conclude, probes, stored};
-use crate::StudyError;
-use crate::study::{self, Here, Kept, Planned, Stage, Study, Watch};
+use ringfence_study::StudyError;
+use ringfence_study::{Here, Kept, Planned, Stage, Study, Watch};
 
 /// What is to be surveyed.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub fn run(
 ) -> Result<Survey, StudyError> {
     let mut surveying = Surveying { options, survey: None, taken: 0 };
     let mut here = Here::new(machine, &options.dir, stop, watch);
-    Ok(study::carry_out(&mut surveying, &mut here)?.findings)
+    Ok(ringfence_study::carry_out(&mut surveying, &mut here)?.findings)
 }
 
 /// The experiments that a survey would run, as far as they can be told beforehand: its victim sized

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
-use crate::StudyError;
 use crate::prove::{self, Proof, Verdict};
-use crate::study::{self, Here, Kept, Planned, Stage, Study};
+use ringfence_study::StudyError;
+use ringfence_study::{Here, Kept, Planned, Stage, Study};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -63,7 +63,7 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
     check(question, here.machine)?;
     let tuning = Tuning { question, dir: here.dir, proof: None, policy: None, unpriced: None };
-    Ok(study::carry_out(&mut { tuning }, here)?.findings)
+    Ok(ringfence_study::carry_out(&mut { tuning }, here)?.findings)
 }
 
 struct Tuning<'a> {

@@ -21,7 +21,7 @@ use super::lever::Candidate;
 use super::proof::{Proof, Verdict};
 use super::time::Given;
 use super::{AGGRESSOR, ALONE, BESIDE, Question, Record, VICTIM, experiments};
-use crate::study::Stage;
+use ringfence_study::Stage;
 
 const BUDGET: f64 = 0.05;
 const PROOFS: u32 = 300;

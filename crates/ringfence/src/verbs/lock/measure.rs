@@ -16,11 +16,11 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
-use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Question};
-use ringfence_studies::measure::Measurement;
-use ringfence_studies::study::{self, Here, Kept, Planned, Stage, Study, Watch};
+use ringfence_study::StudyError;
+use ringfence_study::measure::Measurement;
+use ringfence_study::{self, Here, Kept, Planned, Stage, Study, Watch};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring, On};
@@ -74,7 +74,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     said.begin();
     let to_flush = if held.is_some() { Flush::ALL.iter() } else { [].iter() };
     let mut locking = Locking { asked, root: &root, cpu, question, first: wanted, to_flush, held };
-    let done = study::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
+    let done = ringfence_study::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
     said.show.end();
     let ended_early = done?.ended_early;
     said.end()?;

@@ -26,7 +26,7 @@ impl Kept {
     }
 
     /// Writes it into a folder in place of what was there.
-    pub(crate) fn write(&self, dir: &Path) -> Result<(), StudyError> {
+    pub fn write(&self, dir: &Path) -> Result<(), StudyError> {
         let path = dir.join(self.file);
         fs::create_dir_all(dir)
             .and_then(|()| whole::write(&path, self.text.as_bytes()).map_err(whole::WholeError::into_source))
@@ -54,14 +54,14 @@ pub fn cut_short(datasets: &[Dataset]) -> Option<String> {
 }
 
 /// For how long the stages that there are have been measured.
-pub(super) fn measured_for(dir: &Path) -> Duration {
+pub(crate) fn measured_for(dir: &Path) -> Duration {
     let folders = ringfence_dataset::list(dir).unwrap_or_default();
     let datasets = folders.iter().filter_map(|folder| Dataset::open(folder).ok());
     datasets.map(|dataset| dataset.measured_for()).sum()
 }
 
 /// The folder as it is written. What cannot be begun leaves nothing behind.
-pub(super) struct Folder<'a> {
+pub(crate) struct Folder<'a> {
     dir: &'a Path,
     // Folders that were not there before.
     made: Vec<PathBuf>,

@@ -1,10 +1,6 @@
 //! What every question of several stages shares: one way to measure what comes next, to keep it, to end early
 //! and to go on.
 
-mod folder;
-mod stage;
-mod watch;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,13 +10,11 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_machine::Machine;
 
-pub use folder::{Kept, cut_short, datasets};
-pub use stage::Stage;
-pub use watch::Watch;
-
 use crate::StudyError;
+use crate::folder::{self, Folder, Kept};
 use crate::measure::{Measurement, continue_or_begin};
-use folder::Folder;
+use crate::stage::Stage;
+use crate::watch::Watch;
 
 /// A question that takes several experiments, each of them a dataset in its folder.
 pub trait Study {
@@ -197,5 +191,5 @@ fn step<S: Study>(
 }
 
 #[cfg(test)]
-#[path = "../../tests/inside/study.rs"]
+#[path = "../tests/inside/carry_out.rs"]
 mod tests;

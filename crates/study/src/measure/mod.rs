@@ -123,7 +123,7 @@ pub fn measure(
 ///
 /// # Errors
 /// As [`measure`], and what `with` returns.
-pub(crate) fn with_engine<T>(
+pub fn with_engine<T>(
     experiment: &Experiment,
     machine: &Machine,
     stop: &AtomicBool,
@@ -179,8 +179,8 @@ fn counts_latencies_on(plan: &Plan) -> Option<CpuId> {
     plan.placed.cpus[counts.role].first().copied()
 }
 
-// What a program's work is counted in is decided here, and so stands in the dataset.
-pub(crate) fn decided(experiment: &Experiment) -> Experiment {
+/// The experiment with what a program's work is counted in, which is decided here and so stands in the dataset.
+pub fn decided(experiment: &Experiment) -> Experiment {
     let mut experiment = experiment.clone();
     for role in &mut experiment.roles {
         let metric = role.name == experiment.metric;
@@ -201,7 +201,7 @@ pub(crate) fn decided(experiment: &Experiment) -> Experiment {
 ///
 /// # Errors
 /// [`StudyError::Usage`] otherwise.
-pub(crate) fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
+pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     programs_are_there(plan)?;
     progress_can_be_seen(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)
