@@ -20,6 +20,8 @@ pub enum Axis {
     Threads(u32),
     /// Bytes of a block; ns a block of one thread.
     Bytes,
+    /// Bytes of a block; GB/s of so many threads together.
+    Sizes(u32),
 }
 
 /// A curve.
@@ -43,6 +45,7 @@ impl Curve {
         let unit = match self.axis {
             Axis::Threads(block) => format!("GB/s by threads, {block} B"),
             Axis::Bytes => "ns by bytes".to_owned(),
+            Axis::Sizes(threads) => format!("GB/s by bytes, {threads} threads"),
         };
         format!(
             "{}, {:?}, {access:?}{}{}: {unit} ({})",
@@ -72,26 +75,27 @@ impl Curve {
         let point = |(x, _): &(u32, f64)| match self.axis {
             Axis::Threads(block) => rate(&machine, node, self.of, block, *x) * f64::from(block),
             Axis::Bytes => 1.0 / rate(&machine, node, self.of, *x, 1),
+            Axis::Sizes(threads) => rate(&machine, node, self.of, *x, threads) * f64::from(*x),
         };
         self.points.iter().map(point).collect()
     }
 }
 
-const NT: Loop = Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
-const NT_FENCED: Loop = Loop { fence: true, ..NT };
-const LOAD: Loop = Loop { access: Access::Load, ..NT };
-const CHASE: Loop = Loop { access: Access::Chase, random: true, ..NT };
-const STORE: Loop = Loop { access: Access::Store, random: true, ..NT };
-const PLAIN: Loop = Loop { access: Access::Store, ..NT };
-const CLWB: Loop = Loop { access: Access::FlushEach, ..NT };
-const CLWB_FENCED: Loop = Loop { access: Access::FlushEach, fence: true, ..NT };
-const CLWB_RANDOM: Loop = Loop { access: Access::StoreFlush, fence: true, random: true, ..NT };
-const NT_RANDOM: Loop = Loop { fence: true, random: true, ..NT };
+pub(super) const NT: Loop = Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
+pub(super) const NT_FENCED: Loop = Loop { fence: true, ..NT };
+pub(super) const LOAD: Loop = Loop { access: Access::Load, ..NT };
+pub(super) const CHASE: Loop = Loop { access: Access::Chase, random: true, ..NT };
+pub(super) const STORE: Loop = Loop { access: Access::Store, random: true, ..NT };
+pub(super) const PLAIN: Loop = Loop { access: Access::Store, ..NT };
+pub(super) const CLWB: Loop = Loop { access: Access::FlushEach, ..NT };
+pub(super) const CLWB_FENCED: Loop = Loop { access: Access::FlushEach, fence: true, ..NT };
+pub(super) const CLWB_RANDOM: Loop = Loop { access: Access::StoreFlush, fence: true, random: true, ..NT };
+pub(super) const NT_RANDOM: Loop = Loop { fence: true, random: true, ..NT };
 
-const CASCADE: &str = "cascade-lake-optane";
-const ICE: &str = "ice-lake-optane";
+pub(super) const CASCADE: &str = "cascade-lake-optane";
+pub(super) const ICE: &str = "ice-lake-optane";
 
-const fn curve(
+pub(super) const fn curve(
     machine: &'static str,
     source: &'static str,
     memory: Memory,
@@ -106,8 +110,8 @@ const fn curve(
 use Axis::{Bytes, Threads};
 use Memory::{Dram, OneDimm, Optane};
 
-const STUDY: &str = "OptaneStudy";
-const PERMA: &str = "PerMA-Bench";
+pub(super) const STUDY: &str = "OptaneStudy";
+pub(super) const PERMA: &str = "PerMA-Bench";
 
 /// OptaneStudy: Yang et al., FAST 2020, graphs/ of github.com/NVSL/OptaneStudy: files 04 (by threads), 13 (by bytes), 02
 /// (random reads). PerMA-Bench: Benson et al., VLDB 2022, results/ of the branch eval of github.com/hpides/perma-bench:
