@@ -32,8 +32,10 @@ counters! {
         llc_hits,
         /// Lines that another core had.
         other_core_hits,
-        /// Lines that were read from memory.
+        /// Lines that were read from memory, those fetched ahead included.
         memory_reads,
+        /// Lines that were fetched ahead into the second level, from wherever they were.
+        prefetches,
         /// Dirty lines that went to memory to make room.
         evictions,
         /// Flushes of lines that were dirty.

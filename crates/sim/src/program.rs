@@ -51,6 +51,8 @@ pub enum Op {
     },
     /// Stores to a line.
     Store(Line),
+    /// Stores all of a line by an instruction that says so, as `rep movsb` does, so that its content is not read.
+    StoreWhole(Line),
     /// Stores so many bytes to a line past the caches. Its write-combining buffer leaves when it has 64.
     NtStore {
         /// Which.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use ringfence_persist::Flush;
-use ringfence_sim::machine::{AfterClwb, Inclusion, Machine, Replacement};
+use ringfence_sim::machine::{AfterClwb, Inclusion, Machine, Prefetcher, Replacement};
 use ringfence_sim::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
 use support::{machine, mix, rounds};
 
@@ -28,6 +28,7 @@ struct Scene {
     past_fences: u32,
     flush_gap_ns: f64,
     nt_ns: f64,
+    prefetcher: Option<Prefetcher>,
     masks: [u32; 2],
     node: usize,
     /// Each thread has memory of its own, or all use the same.
@@ -51,6 +52,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
             0_u32..4,
             prop::sample::select(vec![0.0, 44.0]),
             prop::sample::select(vec![0.0, 90.0]),
+            prop::sample::select(vec![None, Some(Prefetcher { steps: 2, distance: 20, lines: 3 })]),
         ),
         [1_u32..256, 1_u32..256],
         0_usize..2,
@@ -58,7 +60,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
         prop::collection::vec(task, 1..=most_tasks),
     )
         .prop_map(|(inclusion, clwb, replacement, core, masks, node, shared, tasks)| {
-            let (ordered, past_fences, flush_gap_ns, nt_ns) = core;
+            let (ordered, past_fences, flush_gap_ns, nt_ns, prefetcher) = core;
             Scene {
                 inclusion,
                 clwb,
@@ -67,6 +69,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
                 past_fences,
                 flush_gap_ns,
                 nt_ns,
+                prefetcher,
                 masks,
                 node,
                 shared,
@@ -83,7 +86,9 @@ impl Scene {
         machine.core.clflush_ordered = self.ordered;
         machine.core.rfo_past_fences = self.past_fences;
         machine.core.flush_gap_ns = self.flush_gap_ns;
+        machine.core.store_after_flush_ns = self.flush_gap_ns;
         machine.uncore.nt_ns = self.nt_ns;
+        machine.prefetcher = self.prefetcher.clone();
         for replacement in
             [&mut machine.l1.replacement, &mut machine.l2.replacement, &mut machine.llc.replacement]
         {

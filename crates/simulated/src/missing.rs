@@ -1,7 +1,7 @@
 //! What of an experiment can be simulated, and on which memory.
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
-use ringfence_experiment::task::{Instruction, Target, Task, WidthChoice, Write};
+use ringfence_experiment::task::{Instruction, Target, Task, Write};
 use ringfence_experiment::{Arm, Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -83,9 +83,6 @@ fn not_simulated(task: &Task) -> Option<String> {
 fn write_not_simulated(write: &Write) -> Option<String> {
     if write.instruction == Instruction::Msync {
         return Some("the page cache is not simulated".into());
-    }
-    if write.width == WidthChoice::Movsb {
-        return Some("rep movsb is not simulated".into());
     }
     (!write.prefault).then(|| "page faults are not simulated".into())
 }

@@ -205,7 +205,6 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
             "the described machine has no dax:/mnt/pmem0",
         ),
         ("task = { workload = 'write', target = 'file:/tmp/x' }", "the described machine has no file:/tmp/x"),
-        ("task = { workload = 'write', width = 'movsb' }", "rep movsb is not simulated"),
         ("task = { workload = 'write', prefault = false }", "page faults are not simulated"),
         ("task = { workload = 'alu' }\ncount = 9", "9 cores"),
         ("task = { workload = 'idle' }", ""),

@@ -21,8 +21,9 @@ pub struct Core {
     pub(super) clflush_ordered: bool,
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
-    /// When the last flush of a dirty line would have left, with one in each gap.
-    pub(super) flushing: u64,
+    /// From when on another flush may leave, and another store.
+    pub(super) next_flush: u64,
+    pub(super) next_store: u64,
     /// When the run has this core go on.
     pub scheduled: u64,
 }
@@ -47,7 +48,8 @@ impl Core {
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
             rfo_window: description.rfo_window,
-            flushing: 0,
+            next_flush: 0,
+            next_store: 0,
             scheduled: NEVER,
         };
         core.divide();

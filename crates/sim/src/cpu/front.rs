@@ -3,7 +3,7 @@
 use super::buffers::Ticket;
 use super::core::Core;
 use super::thread::{Activity, Entry, Loaded, Wait, What};
-use crate::hierarchy::{Hierarchy, Source};
+use crate::hierarchy::{Hierarchy, Source, Want};
 use crate::program::Op;
 use crate::time::Ps;
 use crate::units::NEVER;
@@ -31,6 +31,7 @@ impl Core {
         let waits = match op {
             Op::Load { line, dependent } => self.load(who, outside, line.number(), dependent, at),
             Op::Store(line) => self.put(who, outside, What::Store, line.number(), costs.store, at),
+            Op::StoreWhole(line) => self.put(who, outside, What::Whole, line.number(), costs.store, at),
             Op::NtStore { line, bytes } => {
                 self.put(who, outside, What::NtStore(bytes), line.number(), costs.nt_store, at)
             }
@@ -111,7 +112,7 @@ impl Core {
                     Err(soonest) => return Some(self.await_buffer(outside, soonest, at)),
                 };
                 let class = self.threads[who].class;
-                let (source, slot) = outside.fetch(self.number, class, (line, false), buffer as u8, at);
+                let (source, slot) = outside.fetch(self.number, class, (line, Want::Read), buffer as u8, at);
                 let until = match source {
                     Source::Cache(ready) => ready,
                     Source::Memory => NEVER,

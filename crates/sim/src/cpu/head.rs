@@ -4,9 +4,9 @@ use ringfence_persist::Flush;
 
 use super::buffers::{Ticket, Use};
 use super::core::Core;
-use super::thread::{Activity, Wait, What};
+use super::thread::{Activity, Entry, Wait, What};
 use crate::cache::Slot;
-use crate::hierarchy::{Departure, Hierarchy, Source};
+use crate::hierarchy::{Departure, Hierarchy, Source, Want};
 use crate::program::{Line, Op};
 use crate::record::Record;
 use crate::time::Ps;
@@ -27,7 +27,7 @@ impl Core {
                 return;
             }
             if writes {
-                let Some((slot, ticket)) = self.own(who, outside, entry.line, at, true) else { return };
+                let Some((slot, ticket)) = self.own(who, outside, &entry, at, true) else { return };
                 let thread = &mut self.threads[who];
                 let entry = &mut thread.store_buffer[thread.fetched];
                 (entry.slot, entry.ticket) = (slot, ticket);
@@ -45,10 +45,11 @@ impl Core {
         &mut self,
         who: usize,
         outside: &mut Hierarchy,
-        line: u32,
+        entry: &Entry,
         at: u64,
         ahead: bool,
     ) -> Option<(Slot, Option<Ticket>)> {
+        let line = entry.line;
         let private = &mut outside.cores[self.number];
         if let Some(slot) = private.l1.find(line) {
             private.l1.touch(slot);
@@ -66,7 +67,8 @@ impl Core {
             }
         };
         let class = self.threads[who].class;
-        let (source, slot) = outside.fetch(self.number, class, (line, true), buffer as u8, at);
+        let want = if entry.what == What::Whole { Want::Whole } else { Want::Own };
+        let (source, slot) = outside.fetch(self.number, class, (line, want), buffer as u8, at);
         let until = match source {
             Source::Cache(ready) => ready,
             Source::Memory => NEVER,
@@ -82,8 +84,10 @@ impl Core {
         };
         let line = entry.line;
         match entry.what {
-            What::Store => {
-                if let Some(done) = self.write(who, outside, at) {
+            What::Store | What::Whole => {
+                if self.next_store > at {
+                    self.threads[who].head = Activity::at(self.next_store);
+                } else if let Some(done) = self.write(who, outside, at) {
                     self.pop(who, outside, done - at + self.costs.commit, at);
                 }
             }
@@ -125,7 +129,7 @@ impl Core {
     fn write(&mut self, who: usize, outside: &mut Hierarchy, at: u64) -> Option<u64> {
         let thread = &mut self.threads[who];
         let known = thread.fetched > 0;
-        let entry = &thread.store_buffer[0];
+        let entry = thread.store_buffer[0];
         let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket);
         if let Some(ticket) = ticket {
             let end = self.buffers.end(ticket);
@@ -141,7 +145,7 @@ impl Core {
         let private = &outside.cores[self.number];
         let mut ready = private.ready[slot as usize];
         if !(known && private.l1.holds(slot, line) && ready <= at) {
-            (slot, ticket) = self.own(who, outside, line, at, false)?;
+            (slot, ticket) = self.own(who, outside, &entry, at, false)?;
             ready = outside.cores[self.number].ready[slot as usize];
         }
         let there = ready <= at;
@@ -177,9 +181,8 @@ impl Core {
             // An ordered one that was sent before, and is complete.
             return self.pop(who, outside, self.costs.commit, at);
         }
-        let soonest = self.flushing.saturating_sub(self.costs.flush_lead);
-        if soonest > at {
-            self.threads[who].head = Activity::at(soonest);
+        if self.next_flush > at {
+            self.threads[who].head = Activity::at(self.next_flush);
             return;
         }
         let buffer = match self.buffers.find_free(at) {
@@ -193,7 +196,8 @@ impl Core {
         outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
         let until = match outside.flush(self.number, thread.class, (kind, line), buffer as u8, at) {
             Departure::Sent => {
-                self.flushing = self.flushing.max(at) + self.costs.flush_gap;
+                self.next_flush = at + self.costs.flush_gap;
+                self.next_store = at + self.costs.store_after_flush;
                 thread.outgoing += 1;
                 NEVER
             }

@@ -104,6 +104,8 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Store,
+    /// A store of all of a line that says so.
+    Whole,
     Locked,
     NtStore(u8),
     Flush(Flush),
@@ -156,7 +158,7 @@ impl Entry {
     /// Whether it needs a line of its own in the first level.
     #[inline]
     pub fn writes(&self) -> bool {
-        matches!(self.what, What::Store | What::Locked)
+        matches!(self.what, What::Store | What::Whole | What::Locked)
     }
 }
 
@@ -220,8 +222,7 @@ pub struct Costs {
     pub compute_share: f64,
     pub commit: u64,
     pub flush_gap: u64,
-    /// How far flushes may be ahead of one in each gap.
-    pub flush_lead: u64,
+    pub store_after_flush: u64,
     pub fence: u64,
     pub locked: u64,
 }
@@ -238,7 +239,7 @@ impl Costs {
             compute_share: issue.compute_share,
             commit: ps(core.commit_ns),
             flush_gap: ps(core.flush_gap_ns),
-            flush_lead: ps(core.flush_gap_ns) * u64::from(core.flush_burst - 1),
+            store_after_flush: ps(core.store_after_flush_ns),
             fence: ps(core.fence_ns),
             locked: ps(core.locked_ns),
         }

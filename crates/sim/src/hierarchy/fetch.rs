@@ -15,17 +15,29 @@ pub enum Source {
     Memory,
 }
 
+/// What a line is fetched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// To be read.
+    Read,
+    /// To be written in part, or by instructions that do not say that they write all of it.
+    Own,
+    /// To be written as a whole, so that its content is not needed.
+    Whole,
+}
+
 impl Hierarchy {
-    /// Brings a line into a core's first level, to be written (`own`) or only read, for a fill buffer that waits for it.
+    /// Brings a line into a core's first level, for a fill buffer that waits for it.
     /// Its place is taken at once, and what makes room leaves at once.
     pub fn fetch(
         &mut self,
         core: usize,
         class: usize,
-        (line, own): (u32, bool),
+        (line, want): (u32, Want),
         buffer: u8,
         at: u64,
     ) -> (Source, Slot) {
+        let own = want != Want::Read;
         let others = self.pages.touch(line, core);
         self.counters[core].l1_misses += 1;
         let private = &mut self.cores[core];
@@ -36,9 +48,32 @@ impl Hierarchy {
             if own && others != 0 {
                 ready = ready.max(self.own(core, line, others, at));
             }
-            return (Source::Cache(ready), self.fill_first(core, line, ready));
+            if let Some(until) = self.cores[core].streamer.comes(line, buffer, at) {
+                ready = ready.max(until);
+            }
+            self.run_ahead(core, class, line, at);
+            let slot = self.fill_first(core, line, ready);
+            return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, slot);
         }
-        let at = self.throttle(core, class, at);
+        let passed = self.throttle(core, class, at);
+        let (ready, dirty) = self.bring(core, class, (line, want), (others, buffer), passed);
+        self.fill_second(core, class, line, dirty, passed);
+        let slot = self.fill_first(core, line, ready.unwrap_or(NEVER));
+        self.run_ahead(core, class, line, at);
+        (ready.map_or(Source::Memory, Source::Cache), slot)
+    }
+
+    /// Takes a line from where it is, for a core whose own caches do not have it: when it is there, unless memory has to
+    /// say, which is asked then; and whether it was dirty, which goes along.
+    pub(super) fn bring(
+        &mut self,
+        core: usize,
+        class: usize,
+        (line, want): (u32, Want),
+        (others, buffer): (u64, u8),
+        at: u64,
+    ) -> (Option<u64>, bool) {
+        let own = want != Want::Read;
         let (mut ready, mut dirty) = (None, false);
         if others != 0 {
             (ready, dirty) = self.ask_others(line, own, others, at);
@@ -67,6 +102,9 @@ impl Hierarchy {
             ready = ready.or(found);
             dirty |= was;
         }
+        if ready.is_none() && want == Want::Whole {
+            ready = Some(at + self.times.llc);
+        }
         if ready.is_none() {
             self.counters[core].memory_reads += 1;
             let arrival = at + self.times.to_memory + self.distance(core, line);
@@ -76,9 +114,7 @@ impl Hierarchy {
         if self.inclusion != Inclusion::Victim && !in_last {
             self.fill_last(core, class, line, false, at);
         }
-        self.fill_second(core, class, line, dirty, at);
-        let slot = self.fill_first(core, line, ready.unwrap_or(NEVER));
-        (ready.map_or(Source::Memory, Source::Cache), slot)
+        (ready, dirty)
     }
 
     /// A core that has a line takes it from all others, to write it; when it may.

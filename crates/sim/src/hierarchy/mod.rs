@@ -6,9 +6,11 @@
 mod evict;
 mod fetch;
 mod flush;
+mod prefetch;
 mod state;
 mod under_way;
 
-pub use fetch::Source;
+pub use fetch::{Source, Want};
 pub use flush::Departure;
+pub use prefetch::Streamer;
 pub use state::{Hierarchy, Place};

@@ -1,5 +1,6 @@
 //! What the caches are made of.
 
+use super::prefetch::Streamer;
 use super::under_way::UnderWay;
 use crate::cache::{ALL_WAYS, Cache, Slot};
 use crate::counters::CoreCounters;
@@ -43,6 +44,7 @@ pub struct Private {
     /// When the line in each place of the first level is there.
     pub ready: Vec<u64>,
     pub l2: Cache,
+    pub streamer: Streamer,
     pub place: Place,
     /// From when on the throttle lets another request pass.
     pub throttled: u64,
@@ -90,7 +92,8 @@ impl Hierarchy {
         let private = |place: &Place| {
             let l1 = Cache::new(machine.l1.size_kib, machine.l1.ways, machine.l1.replacement);
             let l2 = Cache::new(machine.l2.size_kib, machine.l2.ways, machine.l2.replacement);
-            Private { ready: vec![0; l1.slots()], l1, l2, place: *place, throttled: 0 }
+            let streamer = Streamer::new(machine.prefetcher.as_ref());
+            Private { ready: vec![0; l1.slots()], l1, l2, streamer, place: *place, throttled: 0 }
         };
         let shared = |llc: usize| {
             let cache = Cache::new(machine.llc.size_kib, machine.llc.ways, machine.llc.replacement);

@@ -26,6 +26,11 @@ impl Machine {
         self.core.check()?;
         private("l1", &self.l1)?;
         private("l2", &self.l2)?;
+        if let Some(prefetcher) = &self.prefetcher {
+            number("prefetcher.steps", prefetcher.steps, 1, 64)?;
+            number("prefetcher.distance", prefetcher.distance, 1, 64)?;
+            number("prefetcher.lines", prefetcher.lines, 1, 64)?;
+        }
         self.llc.check()?;
         rising(self)?;
         let uncore = &self.uncore;
@@ -89,7 +94,6 @@ impl Core {
         number("core.store_buffer", self.store_buffer, 8, 1024)?;
         number("core.fill_buffers", self.fill_buffers, 1, MOST_FILL_BUFFERS)?;
         number("core.rfo_window", self.rfo_window, 1, self.store_buffer)?;
-        number("core.flush_burst", self.flush_burst, 1, 1024)?;
         number("core.load_window", self.load_window, 1, 4096)?;
         let issue = &self.issue;
         let times = [
@@ -109,6 +113,7 @@ impl Core {
         })?;
         span("core.commit_ns", self.commit_ns)?;
         span("core.flush_gap_ns", self.flush_gap_ns)?;
+        span("core.store_after_flush_ns", self.store_after_flush_ns)?;
         span("core.fence_ns", self.fence_ns)?;
         span("core.locked_ns", self.locked_ns)
     }

@@ -22,6 +22,9 @@ pub struct Machine {
     pub l1: Cache,
     /// The second-level cache of each core. It contains what the first level contains.
     pub l2: Cache,
+    /// What fetches lines ahead into the second-level cache, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetcher: Option<Prefetcher>,
     /// The last-level cache that some cores share.
     pub llc: Llc,
     /// What lies between the caches and memory.
@@ -66,10 +69,10 @@ pub struct Core {
     pub locked_ns: f64,
     /// How many fences that still wait in the store buffer a read for ownership may pass.
     pub rfo_past_fences: u32,
-    /// How many flushes of dirty lines may leave a core one after the other without a pause.
-    pub flush_burst: u32,
-    /// What each of them takes where there are more, on the average.
+    /// Time between two flushes of dirty lines that leave a core.
     pub flush_gap_ns: f64,
+    /// Time between a flush that leaves a core and a store behind it.
+    pub store_after_flush_ns: f64,
     /// Whether `clflush` lets nothing younger out of the store buffer before it is complete, as on Intel (SDM volume
     /// 2A, "CLFLUSH"). Where not, it is ordered like `clflushopt`.
     pub clflush_ordered: bool,
@@ -120,6 +123,19 @@ pub struct Cache {
     pub latency_ns: f64,
     /// Which line makes room.
     pub replacement: Replacement,
+}
+
+/// The streamer: it watches which lines of a page of 4 KiB the first level asks for, and runs ahead of whoever walks the
+/// page upwards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetcher {
+    /// Lines that are asked for one after the other before it begins.
+    pub steps: u32,
+    /// Lines that it runs ahead, within the page.
+    pub distance: u32,
+    /// Lines that may be on their way for a core at once.
+    pub lines: u32,
 }
 
 /// A last-level cache.

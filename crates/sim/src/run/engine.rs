@@ -6,7 +6,7 @@ use super::refusal::{self, SetupError, Thread};
 use crate::counters::{ChannelCounters, CoreCounters};
 use crate::cpu::Core;
 use crate::event::{Event, Request};
-use crate::hierarchy::Hierarchy;
+use crate::hierarchy::{Hierarchy, Streamer};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::program::Line;
@@ -106,8 +106,14 @@ impl Run {
             return;
         }
         let core = usize::from(request.core);
-        let back = self.outside.times.from_memory + self.outside.distance(core, request.line);
-        self.cores[core].answered(&mut self.outside, request.buffer, at + back);
+        let there = at + self.outside.times.from_memory + self.outside.distance(core, request.line);
+        if Streamer::is_for(request.buffer) {
+            for buffer in self.outside.cores[core].streamer.answered(request.buffer, there) {
+                self.cores[core].answered(&mut self.outside, buffer as u8, there);
+            }
+        } else {
+            self.cores[core].answered(&mut self.outside, request.buffer, there);
+        }
         self.schedule(core);
     }
 

@@ -6,7 +6,7 @@ mod leaves;
 use std::collections::BTreeMap;
 
 use ringfence_persist::{Flush, Width};
-use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Topology, Uncore};
+use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -106,6 +106,7 @@ struct File {
     core: Core,
     l1: Cache,
     l2: Cache,
+    prefetcher: Option<Prefetcher>,
     llc: Llc,
     uncore: Uncore,
     nodes: Vec<Node>,
@@ -156,6 +157,7 @@ impl Description {
                 core: file.core,
                 l1: file.l1,
                 l2: file.l2,
+                prefetcher: file.prefetcher,
                 llc: file.llc,
                 uncore: file.uncore,
                 nodes: file.nodes,

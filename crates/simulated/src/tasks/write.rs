@@ -1,6 +1,6 @@
 //! The writer: copies blocks, flushes them, and fences, in the order of the workload's own loops.
 
-use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, Write};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, WidthChoice, Write};
 use ringfence_persist::{Flush, LINE};
 use ringfence_sim::{Line, Op, Ps, Region, SetupError};
 
@@ -26,6 +26,7 @@ pub struct Writer {
     index: u32,
     random: Option<u64>,
     instruction: Instruction,
+    whole: bool,
     fence: FenceKind,
     fence_at: FenceAt,
     batch: u32,
@@ -79,6 +80,7 @@ impl Writer {
             index: (place.seed % u64::from(blocks)) as u32,
             random: (task.pattern == Pattern::Random).then_some(place.seed | 1),
             instruction: task.instruction,
+            whole: task.width == WidthChoice::Movsb,
             fence: task.fence,
             fence_at: task.fence_at,
             batch: task.batch,
@@ -134,6 +136,9 @@ impl Writer {
             }
             ops.push(match self.instruction {
                 Instruction::Nt => Op::NtStore { line, bytes: LINE as u8 },
+                // Fast strings write whole lines without reading them (Intel Optimization Reference Manual, "Enhanced REP
+                // MOVSB and STOSB Operation").
+                _ if self.whole => Op::StoreWhole(line),
                 _ => Op::Store(line),
             });
             if each && flush.is_none() {

@@ -61,6 +61,10 @@ impl Curve {
     pub fn simulate(&self) -> Vec<f64> {
         let text = shipped::all().into_iter().find(|known| known.name == self.machine).unwrap().text;
         let mut machine = Description::parse(&text).unwrap().parts;
+        if self.source == STUDY {
+            // Its prefetchers were off.
+            machine.prefetcher = None;
+        }
         if self.cores > machine.topology.cores_per_llc {
             // As much of the last level for each core.
             machine.llc.size_kib = machine.llc.size_kib / machine.topology.cores_per_llc * self.cores;
@@ -84,6 +88,7 @@ impl Curve {
 pub(super) const NT: Loop = Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
 pub(super) const NT_FENCED: Loop = Loop { fence: true, ..NT };
 pub(super) const LOAD: Loop = Loop { access: Access::Load, ..NT };
+pub(super) const LOAD_RANDOM: Loop = Loop { random: true, ..LOAD };
 pub(super) const CHASE: Loop = Loop { access: Access::Chase, random: true, ..NT };
 pub(super) const STORE: Loop = Loop { access: Access::Store, random: true, ..NT };
 pub(super) const PLAIN: Loop = Loop { access: Access::Store, ..NT };
@@ -107,7 +112,7 @@ pub(super) const fn curve(
     Curve { machine, source, memory, of, axis, points, used, cores: 24 }
 }
 
-use Axis::{Bytes, Threads};
+use Axis::{Bytes, Sizes, Threads};
 use Memory::{Dram, OneDimm, Optane};
 
 pub(super) const STUDY: &str = "OptaneStudy";
@@ -239,7 +244,21 @@ pub const CURVES: &[Curve] = &[
     curve(CASCADE, PERMA, Optane, NT_RANDOM, Bytes, &[(64, 179.0), (256, 200.7)], &[]),
     curve(CASCADE, PERMA, Dram, NT_RANDOM, Bytes, &[(64, 170.7), (256, 192.1)], &[]),
     curve(CASCADE, PERMA, Optane, CLWB_RANDOM, Bytes, &[(64, 219.3), (256, 290.6)], &[64]),
-    curve(CASCADE, PERMA, Dram, CLWB_RANDOM, Bytes, &[(64, 125.4), (256, 156.8)], &[]),
+    curve(CASCADE, PERMA, Dram, CLWB_RANDOM, Bytes, &[(64, 125.4), (256, 156.8)], &[256]),
+    curve(CASCADE, PERMA, Dram, LOAD, Threads(4096), &[(1, 13.76), (8, 91.96)], &[1]),
+    curve(CASCADE, PERMA, Optane, LOAD, Threads(4096), &[(1, 4.57), (8, 32.15)], &[]),
+    curve(CASCADE, PERMA, Optane, LOAD_RANDOM, Sizes(16), &[(512, 36.88), (1024, 19.45)], &[512, 1024]),
+    curve(
+        ICE,
+        PERMA,
+        Optane,
+        LOAD_RANDOM,
+        Sizes(16),
+        &[(256, 41.94), (512, 32.55), (1024, 34.37)],
+        &[512, 1024],
+    ),
+    curve(CASCADE, PERMA, Dram, PLAIN, Bytes, &[(64, 6.41), (1024, 96.1)], &[]),
+    curve(CASCADE, PERMA, Optane, PLAIN, Bytes, &[(64, 24.9), (1024, 361.6)], &[]),
     curve(CASCADE, STUDY, Dram, PLAIN, Bytes, &[(64, 12.2)], &[64]),
     curve(CASCADE, STUDY, Optane, PLAIN, Bytes, &[(64, 41.0)], &[]),
     curve(CASCADE, STUDY, OneDimm, PLAIN, Bytes, &[(64, 68.6)], &[]),

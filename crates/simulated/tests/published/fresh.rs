@@ -1,12 +1,11 @@
 //! Curves that nobody had simulated when the machine files' values were fixed for the last time.
 
 use crate::curves::{
-    Axis::Threads, CASCADE, CLWB, CLWB_RANDOM, Curve, LOAD, Memory::Dram, Memory::OneDimm, Memory::Optane,
-    NT, NT_FENCED, NT_RANDOM, PERMA, STUDY, curve,
+    Axis::Threads, CASCADE, CLWB, CLWB_RANDOM, Curve, LOAD_RANDOM, Memory::Dram, Memory::OneDimm,
+    Memory::Optane, NT, NT_FENCED, NT_RANDOM, PERMA, STUDY, curve,
 };
 use crate::loops::Loop;
 
-const LOAD_RANDOM: Loop = Loop { random: true, ..LOAD };
 const NT_UNFENCED: Loop = Loop { random: true, ..NT };
 const FLUSH_RANDOM: Loop = Loop { random: true, ..CLWB };
 

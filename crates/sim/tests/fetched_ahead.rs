@@ -1,0 +1,101 @@
+//! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores behind flushes.
+
+#[expect(dead_code, reason = "other tests do more with it")]
+mod support;
+
+use ringfence_persist::Flush;
+use ringfence_sim::machine::Prefetcher;
+use ringfence_sim::{CoreCounters, Op, Ps, Run, Setup, Thread};
+use support::{core, machine, rounds};
+
+// A window's counters, and the ns of each unit in it.
+fn window(run: &mut Run, thread: Thread) -> (CoreCounters, f64) {
+    run.until(Ps::from_ns(300_000));
+    let (units, counters) = (run.units(thread), run.core_counters(thread));
+    run.until(Ps::from_ns(600_000));
+    (run.core_counters(thread) - counters, 300_000.0 / (run.units(thread) - units) as f64)
+}
+
+// A dependent chain over every line, in blocks of so many lines, one block in each page of 4 KiB.
+fn chain(prefetcher: Option<Prefetcher>, block: u32) -> (CoreCounters, f64) {
+    let mut machine = machine();
+    machine.prefetcher = prefetcher;
+    let mut setup = Setup::new(&machine, 1).unwrap();
+    let region = setup.region(0, 64 << 20).unwrap();
+    let program = rounds(move |number| {
+        let (page, line) = (number / block, number % block);
+        let line = region.line((page * 64 + line) % region.lines());
+        vec![Op::Load { line, dependent: true }, Op::Units(1)]
+    });
+    let thread = setup.program(core(0), 0, program).unwrap();
+    window(&mut setup.start(), thread)
+}
+
+fn streamer(steps: u32, distance: u32) -> Option<Prefetcher> {
+    Some(Prefetcher { steps, distance, lines: 32 })
+}
+
+#[test]
+fn a_walk_through_pages_is_fetched_ahead() {
+    let (counters, alone) = chain(None, 64);
+    assert_eq!(counters.prefetches, 0);
+    assert!((alone - 100.0).abs() < 1.0, "{alone}");
+    // Two lines of each page are asked for in vain, and five ahead are on their way.
+    let (counters, ahead) = chain(streamer(1, 5), 64);
+    let share = counters.prefetches as f64 / (counters.prefetches + counters.memory_reads) as f64;
+    assert!((0.45..=0.5).contains(&share), "{share}: what is fetched ahead is read from memory, too");
+    assert!(ahead < alone / 4.0, "{ahead} and {alone}");
+    // No line is read twice.
+    assert!(counters.memory_reads as f64 <= 1.05 * 300_000.0 / ahead, "{counters:?}");
+}
+
+#[test]
+fn short_blocks_begin_no_stream_and_longer_ones_read_what_nobody_wants() {
+    let (short, _) = chain(streamer(8, 14), 8);
+    assert_eq!(short.prefetches, 0);
+    let (long, ns) = chain(streamer(8, 14), 16);
+    let asked_for = 300_000.0 / ns;
+    let read = long.memory_reads as f64 / asked_for;
+    // Sixteen lines of each block are wanted, and fourteen beyond it are read as well.
+    assert!((read - 30.0 / 16.0).abs() < 0.05, "{read}");
+}
+
+#[test]
+fn a_line_that_is_written_as_a_whole_is_not_read() {
+    let machine = machine();
+    let stores = |whole: bool| {
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 64 << 20).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % region.lines());
+            vec![if whole { Op::StoreWhole(line) } else { Op::Store(line) }, Op::Units(1)]
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        let mut run = setup.start();
+        let found = window(&mut run, thread);
+        assert!(!run.dirty_lines().is_empty());
+        found
+    };
+    let ((owned, slow), (whole, fast)) = (stores(false), stores(true));
+    assert!(owned.memory_reads > 0 && owned.evictions > 0);
+    assert_eq!(whole.memory_reads, 0);
+    assert!(whole.evictions > owned.evictions && fast < slow, "{fast} and {slow}");
+}
+
+#[test]
+fn stores_wait_behind_flushes_for_as_long_as_described() {
+    let each = |after: f64| {
+        let mut machine = machine();
+        machine.core.store_after_flush_ns = after;
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 4096).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % 64);
+            vec![Op::Store(line), Op::Flush { kind: Flush::Clwb, line }, Op::Units(1)]
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        window(&mut setup.start(), thread).1
+    };
+    assert!(each(0.0) < 30.0, "{}", each(0.0));
+    assert!((each(200.0) - 200.0).abs() < 2.0, "{}", each(200.0));
+}
