@@ -62,7 +62,8 @@ fn short_blocks_begin_no_stream_and_longer_ones_read_what_nobody_wants() {
 
 #[test]
 fn a_line_that_is_written_as_a_whole_is_not_read() {
-    let machine = machine();
+    let mut machine = machine();
+    machine.prefetcher = streamer(1, 5);
     let stores = |whole: bool| {
         let mut setup = Setup::new(&machine, 1).unwrap();
         let region = setup.region(0, 64 << 20).unwrap();

@@ -51,7 +51,7 @@ impl Hierarchy {
             if let Some(until) = self.cores[core].streamer.comes(line, buffer, at) {
                 ready = ready.max(until);
             }
-            self.run_ahead(core, class, line, at);
+            self.run_ahead(core, class, (line, want), at);
             let slot = self.fill_first(core, line, ready);
             return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, slot);
         }
@@ -59,7 +59,7 @@ impl Hierarchy {
         let (ready, dirty) = self.bring(core, class, (line, want), (others, buffer), passed);
         self.fill_second(core, class, line, dirty, passed);
         let slot = self.fill_first(core, line, ready.unwrap_or(NEVER));
-        self.run_ahead(core, class, line, at);
+        self.run_ahead(core, class, (line, want), at);
         (ready.map_or(Source::Memory, Source::Cache), slot)
     }
 

@@ -114,11 +114,12 @@ impl Streamer {
 }
 
 impl Hierarchy {
-    /// A core asked for a line that its first level does not have: what follows may be fetched ahead.
+    /// A core asked for a line that its first level does not have: what follows may be fetched ahead. Where lines are written
+    /// without being read, there is nothing to fetch.
     #[inline]
-    pub(super) fn run_ahead(&mut self, core: usize, class: usize, line: u32, at: u64) {
+    pub(super) fn run_ahead(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) {
         let streamer = &mut self.cores[core].streamer;
-        if streamer.distance == 0 {
+        if streamer.distance == 0 || want == Want::Whole {
             return;
         }
         let Some((from, end)) = streamer.step(line) else { return };
