@@ -1,10 +1,13 @@
 //! A set-associative cache of line numbers: what is in it, what is dirty, what makes room.
 //!
-//! Tags and recency are apart, so that a search reads the tags of one set and nothing else. Addresses are as if memory
-//! were physically contiguous.
+//! A search reads a byte a way, a hash of what is there, and a tag only where the hash is right: most searches are in
+//! vain, and read one or two numbers. Addresses are as if memory were physically contiguous.
 
+mod bytes;
+mod order;
 mod policy;
 
+use bytes::{ONES, maybe_zero, zero};
 use policy::Policy;
 
 use crate::machine::Replacement;
@@ -22,13 +25,16 @@ pub const ALL_WAYS: u32 = u32::MAX;
 pub struct Cache {
     /// Line numbers, the top bit of those that are dirty set; each set padded to a power of two.
     tags: Vec<u32>,
+    /// A hash of each, never zero, or zero where nothing is.
+    hashes: Vec<[u8; 8]>,
     policy: Policy,
     sets: u32,
     /// To find the remainder of a division by the number of sets without dividing (Lemire et al., 2019).
     reciprocal: u64,
-    ways: u32,
     /// Places of a set, as a power of two.
     shift: u32,
+    /// The same in groups of eight.
+    groups: usize,
 }
 
 /// What a cache says of a line that it gives up.
@@ -47,11 +53,12 @@ impl Cache {
         let shift = ways.next_power_of_two().max(8).trailing_zeros();
         Self {
             tags: vec![EMPTY; (sets << shift) as usize],
+            hashes: vec![[0; 8]; (sets << shift) as usize / 8],
             policy: Policy::new(replacement, sets, ways, shift),
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
-            ways,
             shift,
+            groups: 1 << shift >> 3,
         }
     }
 
@@ -69,18 +76,45 @@ impl Cache {
     /// Where a line is.
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
-        let start = (self.set(line) << self.shift) as usize;
-        let tags = &self.tags[start..start + (1 << self.shift)];
-        for (group, tags) in tags.as_chunks::<8>().0.iter().enumerate() {
-            // A byte a way: compiled to vector instructions.
-            let mut equal = [0_u8; 8];
-            for (equal, tag) in equal.iter_mut().zip(tags) {
-                *equal = u8::from(tag & !DIRTY == line);
+        let set = self.set(line);
+        let hash = u64::from(hash(line)) * ONES;
+        let first = set as usize * self.groups;
+        let likely = |hashes: &[u8; 8]| maybe_zero(u64::from_le_bytes(*hashes) ^ hash);
+        let start = set << self.shift;
+        match &self.hashes[first..first + self.groups] {
+            [all] => match likely(all) {
+                0 => None,
+                likely => self.compare(line, start, likely),
+            },
+            [low, high] => match (likely(low), likely(high)) {
+                (0, 0) => None,
+                (low, 0) => self.compare(line, start, low),
+                (0, high) => self.compare(line, start + 8, high),
+                (low, high) => self.compare(line, start, low).or_else(|| self.compare(line, start + 8, high)),
+            },
+            many => self.find_in_many(line, start, hash, many),
+        }
+    }
+
+    #[inline(never)]
+    fn find_in_many(&self, line: u32, start: Slot, hash: u64, hashes: &[[u8; 8]]) -> Option<Slot> {
+        hashes.iter().zip((start..).step_by(8)).find_map(|(hashes, start)| {
+            match maybe_zero(u64::from_le_bytes(*hashes) ^ hash) {
+                0 => None,
+                likely => self.compare(line, start, likely),
             }
-            let equal = u64::from_le_bytes(equal);
-            if equal != 0 {
-                return Some(start as u32 + group as u32 * 8 + equal.trailing_zeros() / 8);
+        })
+    }
+
+    // Which of eight places whose hash may be that of a line has it. Apart, so that a search in vain needs few registers.
+    #[inline(never)]
+    fn compare(&self, line: u32, start: Slot, mut likely: u64) -> Option<Slot> {
+        while likely != 0 {
+            let slot = start + likely.trailing_zeros() / 8;
+            if self.holds(slot, line) {
+                return Some(slot);
             }
+            likely &= likely - 1;
         }
         None
     }
@@ -129,12 +163,15 @@ impl Cache {
     #[inline]
     pub fn insert(&mut self, line: u32, dirty: bool, mask: u32) -> (Slot, Option<Evicted>) {
         let set = self.set(line);
-        let start = set << self.shift;
-        let tags = &self.tags[start as usize..(start + self.ways) as usize];
-        let way = self.policy.victim(set, mask, |way| tags[way as usize] == EMPTY);
-        let slot = start + way;
+        let first = set as usize * self.groups;
+        let hashes = &self.hashes[first..first + self.groups];
+        let way = self.policy.replace(set, mask, || {
+            let groups = hashes.iter().rev();
+            groups.fold(0, |empty, hashes| empty << 8 | zero(u64::from_le_bytes(*hashes)))
+        });
+        let slot = (set << self.shift) + way;
+        self.hashes[(slot >> 3) as usize][(slot & 7) as usize] = hash(line);
         let old = std::mem::replace(&mut self.tags[slot as usize], line | if dirty { DIRTY } else { 0 });
-        self.policy.filled(set, way);
         let evicted = (old != EMPTY).then_some(Evicted { line: old & !DIRTY, dirty: old & DIRTY != 0 });
         (slot, evicted)
     }
@@ -144,6 +181,7 @@ impl Cache {
     pub fn remove(&mut self, slot: Slot) -> bool {
         let old = std::mem::replace(&mut self.tags[slot as usize], EMPTY);
         debug_assert!(old != EMPTY);
+        self.hashes[(slot >> 3) as usize][(slot & 7) as usize] = 0;
         let set = slot >> self.shift;
         self.policy.emptied(set, slot - (set << self.shift));
         old & DIRTY != 0
@@ -154,6 +192,11 @@ impl Cache {
         let valid = self.tags.iter().filter(|tag| **tag != EMPTY);
         valid.map(|tag| Evicted { line: tag & !DIRTY, dirty: tag & DIRTY != 0 })
     }
+}
+
+#[inline]
+fn hash(line: u32) -> u8 {
+    ((line.wrapping_mul(0x9e37_79b9) >> 24) as u8).max(1)
 }
 
 #[cfg(test)]
