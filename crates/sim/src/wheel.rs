@@ -97,6 +97,15 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
+    /// When the earliest event comes.
+    #[inline]
+    pub fn earliest(&self) -> u64 {
+        if self.words == 0 {
+            return self.far.peek().map_or(NEVER, Far::at);
+        }
+        self.nodes[self.buckets[self.first()] as usize].at
+    }
+
     /// Takes the earliest event if it comes before a time.
     #[inline]
     pub fn pop_before(&mut self, limit: u64) -> Option<(u64, E)> {
@@ -204,6 +213,7 @@ mod tests {
                 let at = now + if number % 3 == 0 { delay % 2_000 } else { delay };
                 wheel.push(at, rank, number);
                 model.push((at, rank, number));
+                prop_assert_eq!(wheel.earliest(), model.iter().min().unwrap().0);
                 let limit = now + if number % 5 == 0 { pause } else { 0 };
                 while let Some((at, event)) = wheel.pop_before(limit) {
                     let first = *model.iter().min().unwrap();

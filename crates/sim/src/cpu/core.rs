@@ -1,7 +1,7 @@
 //! A core: what its threads share, and who of them goes on.
 
 use super::buffers::{Buffers, Use};
-use super::thread::{Activity, Costs, Thread, Wait};
+use super::thread::{Activity, Costs, Thread, Waits};
 use crate::hierarchy::Hierarchy;
 use crate::machine::Core as Description;
 use crate::units::NEVER;
@@ -109,25 +109,29 @@ impl Core {
         }
     }
 
-    /// Memory says when the use of a buffer ends, which is not yet.
-    pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) {
+    /// Memory says when the use of a buffer ends, which is not yet. Whether anything waited for it.
+    #[inline]
+    pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) -> bool {
         let (what, line) = self.buffers.answered(buffer, at);
+        let mut waited = false;
         match what {
             Use::Miss(slot, _) => outside.filled(self.number, slot, line, at),
             Use::Outgoing(thread) => {
                 let thread = &mut self.threads[usize::from(thread)];
                 thread.outgoing -= 1;
                 thread.accepted = thread.accepted.max(at);
-                if thread.head.wait == Wait::Acceptance && thread.outgoing == 0 {
+                if thread.outgoing == 0 && thread.head.waits == Waits::ACCEPTANCE {
                     thread.head = Activity::at(thread.accepted);
+                    waited = true;
                 }
             }
             Use::Combining(..) => debug_assert!(false, "nobody was asked about this buffer"),
         }
         for thread in &mut self.threads {
-            thread.front.answered(buffer, at);
-            thread.head.answered(buffer, at);
-            thread.ahead.answered(buffer, at);
+            waited |= thread.front.answered(buffer, at);
+            waited |= thread.head.answered(buffer, at);
+            waited |= thread.ahead.answered(buffer, at);
         }
+        waited
     }
 }

@@ -4,7 +4,7 @@ use ringfence_persist::Flush;
 
 use super::buffers::{Ticket, Use};
 use super::core::Core;
-use super::thread::{Activity, Wait, What};
+use super::thread::{Activity, Waits, What};
 use crate::cache::Slot;
 use crate::hierarchy::{Departure, Hierarchy, Source};
 use crate::program::{Line, Op};
@@ -81,31 +81,31 @@ impl Core {
             return;
         };
         let line = entry.line;
-        match entry.what {
-            What::Store => {
-                if let Some(done) = self.write(who, outside, at) {
-                    self.pop(who, outside, done - at + self.costs.commit, at);
-                }
-            }
+        let left = match entry.what {
+            What::Store => self.write(who, outside, at).map(|done| done - at + self.costs.commit),
             What::Flush(kind) => self.flush(who, outside, (kind, line), at),
             What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
             What::Units(units) => {
                 let thread = &mut self.threads[who];
                 thread.units += u64::from(units);
                 thread.counted = at;
-                self.pop(who, outside, 0, at);
+                Some(0)
             }
             what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),
+        };
+        if let Some(cost) = left {
+            self.pop(who, outside, cost, at);
         }
     }
 
     // The head leaves, and the next one may do so after a time.
+    #[inline(always)]
     fn pop(&mut self, who: usize, outside: &mut Hierarchy, cost: u64, at: u64) {
         let thread = &mut self.threads[who];
         let Some(left) = thread.store_buffer.pop_front() else { return };
         thread.head_free = at + cost;
         thread.head = if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
-        if thread.front.wait == Wait::Room {
+        if thread.front.waits == Waits::ROOM {
             thread.front = Activity::at(at);
         }
         let (writes, fence) = (left.writes(), left.is_fence());
@@ -171,22 +171,28 @@ impl Core {
         None
     }
 
-    fn flush(&mut self, who: usize, outside: &mut Hierarchy, (kind, line): (Flush, u32), at: u64) {
+    fn flush(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (kind, line): (Flush, u32),
+        at: u64,
+    ) -> Option<u64> {
         let ordered = kind == Flush::Clflush && self.clflush_ordered;
         if self.threads[who].store_buffer[0].ticket.is_some() {
             // An ordered one that was sent before, and is complete.
-            return self.pop(who, outside, self.costs.commit, at);
+            return Some(self.costs.commit);
         }
         let soonest = self.flushing.saturating_sub(self.costs.flush_lead);
         if soonest > at {
             self.threads[who].head = Activity::at(soonest);
-            return;
+            return None;
         }
         let buffer = match self.buffers.find_free(at) {
             Ok(buffer) => buffer,
             Err(soonest) => {
                 self.threads[who].head = self.await_buffer(outside, soonest, at);
-                return;
+                return None;
             }
         };
         let thread = &mut self.threads[who];
@@ -206,12 +212,18 @@ impl Core {
         if ordered {
             thread.store_buffer[0].ticket = Some(ticket);
             thread.head = Activity::end(ticket.buffer, until);
-        } else {
-            self.pop(who, outside, self.costs.commit, at);
+            return None;
         }
+        Some(self.costs.commit)
     }
 
-    fn nt_store(&mut self, who: usize, outside: &mut Hierarchy, (line, bytes): (u32, u8), at: u64) {
+    fn nt_store(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (line, bytes): (u32, u8),
+        at: u64,
+    ) -> Option<u64> {
         let owner = who as u8;
         let (buffer, so_far) = match self.buffers.find_combining(owner, line) {
             Some(found) => found,
@@ -222,7 +234,7 @@ impl Core {
                 }
                 Err(soonest) => {
                     self.threads[who].head = self.await_buffer(outside, soonest, at);
-                    return;
+                    return None;
                 }
             },
         };
@@ -233,7 +245,7 @@ impl Core {
         if u64::from(bytes) >= LINE {
             self.close(outside, buffer, owner, (line, bytes), at);
         }
-        self.pop(who, outside, self.costs.commit, at);
+        Some(self.costs.commit)
     }
 
     /// A write-combining buffer leaves.
@@ -253,22 +265,22 @@ impl Core {
     }
 
     // A fence, or a locked instruction, which is one: waits for acceptance of what is outgoing.
-    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) {
+    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) -> Option<u64> {
         while let Some((buffer, line, bytes)) = self.buffers.any_combining(who as u8) {
             self.close(outside, buffer, who as u8, (line, bytes), at);
         }
         let thread = &mut self.threads[who];
         if thread.outgoing > 0 {
-            thread.head = Activity::until(Wait::Acceptance);
-            return;
+            thread.head = Activity::until(Waits::ACCEPTANCE);
+            return None;
         }
         if thread.accepted > at {
             thread.head = Activity::at(thread.accepted);
-            return;
+            return None;
         }
         let mut cost = self.costs.fence;
         if what == What::Locked {
-            let Some(done) = self.write(who, outside, at) else { return };
+            let done = self.write(who, outside, at)?;
             cost = done - at + self.costs.locked;
         }
         let thread = &mut self.threads[who];
@@ -278,6 +290,6 @@ impl Core {
             thread.front = Activity::at(at + cost);
             thread.held = Some(Op::Lfence);
         }
-        self.pop(who, outside, cost, at);
+        Some(cost)
     }
 }

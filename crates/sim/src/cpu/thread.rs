@@ -60,24 +60,23 @@ pub struct Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     pub at: u64,
-    pub wait: Wait,
+    pub waits: Waits,
 }
 
-/// What something waits for.
+/// What something waits for: nothing but its time, the end of some buffers' use, a bit each, or one of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Nothing but its time.
-    No,
-    /// The end of a buffer's use.
-    For(u8),
+pub struct Waits(u64);
+
+impl Waits {
+    const NO: Waits = Waits(0);
     /// Any buffer that ends.
-    AnyBuffer,
+    pub const ANY_BUFFER: Waits = Waits((1 << 32) - 1);
     /// Acceptance of everything outgoing.
-    Acceptance,
+    pub const ACCEPTANCE: Waits = Waits(1 << 32);
     /// Room in the store buffer.
-    Room,
+    pub const ROOM: Waits = Waits(1 << 33);
     /// The head, which has a fence to let through.
-    Head,
+    pub const HEAD: Waits = Waits(1 << 34);
 }
 
 /// When the data of the last load is there.
@@ -113,36 +112,33 @@ pub enum What {
 }
 
 impl Activity {
-    pub const IDLE: Activity = Activity { at: NEVER, wait: Wait::No };
+    pub const IDLE: Activity = Activity { at: NEVER, waits: Waits::NO };
 
     #[inline]
     pub fn at(at: u64) -> Self {
-        Self { at, wait: Wait::No }
+        Self { at, waits: Waits::NO }
     }
 
     /// Waits for something at a time that is not known.
     #[inline]
-    pub fn until(wait: Wait) -> Self {
-        Self { at: NEVER, wait }
+    pub fn until(waits: Waits) -> Self {
+        Self { at: NEVER, waits }
     }
 
     /// Waits for the end of a use that is known, or not.
     #[inline]
     pub fn end(buffer: u8, at: u64) -> Self {
-        Self { at, wait: Wait::For(buffer) }
+        Self { at, waits: Waits(1 << buffer) }
     }
 
-    /// A buffer's use ends.
+    /// A buffer's use ends; whether this was waited for.
     #[inline]
-    pub fn answered(&mut self, buffer: u8, at: u64) {
-        let meant = match self.wait {
-            Wait::For(other) => other == buffer,
-            Wait::AnyBuffer => true,
-            _ => false,
-        };
+    pub fn answered(&mut self, buffer: u8, at: u64) -> bool {
+        let meant = self.waits.0 >> buffer & 1 != 0;
         if meant {
             self.at = self.at.min(at);
         }
+        meant
     }
 }
 

@@ -24,8 +24,9 @@ pub struct Hierarchy {
     pub under_way: UnderWay,
     pub inclusion: Inclusion,
     pub clwb: AfterClwb,
-    /// The socket of each node.
-    pub sockets: Vec<u32>,
+    nodes: usize,
+    /// What the way takes from each core to each node.
+    ways: Vec<u64>,
 }
 
 /// Where a core is.
@@ -102,6 +103,11 @@ impl Hierarchy {
                 cores: below.map(|(core, _)| 1 << core).sum(),
             }
         };
+        let remote = ps(uncore.remote_ns);
+        let ways = |place: &Place| {
+            let socket = place.socket;
+            machine.nodes.iter().map(move |node| if node.socket == socket { 0 } else { remote })
+        };
         Self {
             pages: Pages::default(),
             log: Log { wheel: Wheel::new(), records: None },
@@ -117,21 +123,27 @@ impl Hierarchy {
                 from_memory: ps(uncore.from_memory_ns),
                 flush: ps(uncore.flush_ns),
                 nt: ps(uncore.nt_ns),
-                remote: ps(uncore.remote_ns),
+                remote,
                 core_to_core: ps(uncore.core_to_core_ns),
             },
             under_way: UnderWay::default(),
             inclusion: machine.llc.inclusion,
             clwb: machine.core.clwb,
-            sockets: machine.nodes.iter().map(|node| node.socket).collect(),
+            nodes: machine.nodes.len(),
+            ways: places.iter().flat_map(ways).collect(),
         }
     }
 
-    /// What the way between a core and a line's memory takes because they are on different sockets.
+    /// What the way between a core and a node takes because they are on different sockets.
+    #[inline]
+    pub fn way(&self, core: usize, node: usize) -> u64 {
+        self.ways[core * self.nodes + node]
+    }
+
+    /// The same for a line's memory.
     #[inline]
     pub fn distance(&self, core: usize, line: u32) -> u64 {
-        let far = self.sockets[self.pages.node(line)] != self.cores[core].place.socket;
-        if far { self.times.remote } else { 0 }
+        self.way(core, self.pages.node(line))
     }
 
     /// When a request that is made at a time may pass the throttle between the second and the last level.

@@ -165,6 +165,7 @@ impl Dimm {
     }
 
     /// A line is asked for; when its data is there.
+    #[inline(always)]
     pub fn read(&mut self, line: u32, at: u64) -> u64 {
         let block = line / LINES;
         if let Some(found) = self.writes.find(block) {
