@@ -68,14 +68,14 @@ impl<E> Ord for Far<E> {
 }
 
 impl<E: Copy> Wheel<E> {
-    /// Nothing to happen.
-    pub fn new() -> Self {
+    /// Nothing to happen. What unused places hold is never seen.
+    pub fn new(nothing: E) -> Self {
         Self {
             buckets: vec![NONE; BUCKETS],
             occupied: [0; BUCKETS / 64],
             words: 0,
-            nodes: Vec::with_capacity(1024),
-            free: NONE,
+            nodes: vec![Node { at: 0, rank: 0, next: NONE, event: nothing }],
+            free: 0,
             tick: 0,
             far: BinaryHeap::with_capacity(64),
             far_tick: NEVER,
@@ -150,16 +150,13 @@ impl<E: Copy> Wheel<E> {
             }
             (before, after) = (after, node.next);
         }
-        let node = Node { at, rank, next: after, event };
+        if self.free == NONE {
+            self.grow();
+        }
         let index = self.free;
-        let index = if index == NONE {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
-        } else {
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
-            index
-        };
+        let node = &mut self.nodes[index as usize];
+        self.free = node.next;
+        *node = Node { at, rank, next: after, event };
         match before {
             NONE => self.buckets[bucket] = index,
             before => self.nodes[before as usize].next = index,
@@ -180,6 +177,17 @@ impl<E: Copy> Wheel<E> {
         let later = self.words & (!0 << word) & !(1 << word);
         let word = if later != 0 { later } else { self.words }.trailing_zeros() as usize;
         word * 64 + self.occupied[word].trailing_zeros() as usize
+    }
+
+    // Twice as many places for events.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let (first, event) = (self.nodes.len() as u32, self.nodes[0].event);
+        for next in (1..=first).map(|more| if more < first { first + more } else { NONE }) {
+            self.nodes.push(Node { at: 0, rank: 0, next, event });
+        }
+        self.free = first;
     }
 
     #[cold]
@@ -205,7 +213,7 @@ mod tests {
         fn events_come_out_by_time_then_rank_then_age(
             steps in prop::collection::vec((0_u64..12_000_000, 0_u32..3, 0_u64..9_000_000), 1..200)
         ) {
-            let mut wheel = Wheel::new();
+            let mut wheel = Wheel::new(0);
             let mut model: Vec<(u64, u32, usize)> = Vec::new();
             let mut now = 0;
             for (number, (delay, rank, pause)) in steps.into_iter().enumerate() {

@@ -135,8 +135,10 @@ impl Cache {
     /// A line was looked for in vain.
     #[inline]
     pub fn missed(&mut self, line: u32) {
-        let set = self.set(line);
-        self.policy.missed(set);
+        if self.policy.duels() {
+            let set = self.set(line);
+            self.policy.missed(set);
+        }
     }
 
     /// Whether a place's line is dirty.

@@ -212,6 +212,12 @@ impl Policy {
         first
     }
 
+    /// Whether it matters what is looked for in vain.
+    #[inline]
+    pub fn duels(&self) -> bool {
+        self.kind == Kind::Drrip
+    }
+
     /// A line of a set was looked for in vain. That speaks against the rule that the set tries out. What is inserted says
     /// nothing of it: a victim cache takes back what it gave up when it was hit.
     #[inline]

@@ -109,9 +109,9 @@ impl Core {
         if let Some(slot) = found {
             private.l1.touch(slot);
             outside.counters[self.number].l1_hits += 1;
-            if private.ready[slot as usize] > at {
+            if private.first[slot as usize].ready > at {
                 waits_for = self.buffers.find_miss(line, at);
-                there = there.max(private.ready[slot as usize]);
+                there = there.max(private.first[slot as usize].ready);
             }
         } else {
             waits_for = self.buffers.find_miss(line, at);

@@ -53,7 +53,7 @@ impl Core {
         if let Some(slot) = private.l1.find(line) {
             private.l1.touch(slot);
             outside.counters[self.number].l1_hits += 1;
-            let there = private.ready[slot as usize] <= at;
+            let there = private.first[slot as usize].ready <= at;
             return Some((slot, if there { None } else { self.buffers.find_miss(line, at) }));
         }
         let buffer = match self.buffers.find_free(at) {
@@ -139,10 +139,10 @@ impl Core {
         }
         let lost = ticket.is_some();
         let private = &outside.cores[self.number];
-        let mut ready = private.ready[slot as usize];
+        let mut ready = private.first[slot as usize].ready;
         if !(known && private.l1.holds(slot, line) && ready <= at) {
             (slot, ticket) = self.own(who, outside, line, at, false)?;
-            ready = outside.cores[self.number].ready[slot as usize];
+            ready = outside.cores[self.number].first[slot as usize].ready;
         }
         let there = ready <= at;
         let mut done = at;

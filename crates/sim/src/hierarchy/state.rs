@@ -41,12 +41,21 @@ pub struct Place {
 /// A core's own caches.
 pub struct Private {
     pub l1: Cache,
-    /// When the line in each place of the first level is there.
-    pub ready: Vec<u64>,
+    /// What is known of the line in each place of the first level.
+    pub first: Vec<First>,
     pub l2: Cache,
     pub place: Place,
     /// From when on the throttle lets another request pass.
     pub throttled: u64,
+}
+
+/// What is known of a line in the first level.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct First {
+    /// When it is there.
+    pub ready: u64,
+    /// Its place in the second level, which has it as long as the first does.
+    pub second: Slot,
 }
 
 /// A last-level cache.
@@ -91,7 +100,7 @@ impl Hierarchy {
         let private = |place: &Place| {
             let l1 = Cache::new(machine.l1.size_kib, machine.l1.ways, machine.l1.replacement);
             let l2 = Cache::new(machine.l2.size_kib, machine.l2.ways, machine.l2.replacement);
-            Private { ready: vec![0; l1.slots()], l1, l2, place: *place, throttled: 0 }
+            Private { first: vec![First::default(); l1.slots()], l1, l2, place: *place, throttled: 0 }
         };
         let shared = |llc: usize| {
             let cache = Cache::new(machine.llc.size_kib, machine.llc.ways, machine.llc.replacement);
@@ -110,7 +119,7 @@ impl Hierarchy {
         };
         Self {
             pages: Pages::default(),
-            log: Log { wheel: Wheel::new(), records: None },
+            log: Log { wheel: Wheel::new(Event::Core(0)), records: None },
             cores: places.iter().map(private).collect(),
             llcs: (0..count).map(shared).collect(),
             classes: vec![Class { ways: ALL_WAYS, gap: 0 }; classes],
@@ -179,7 +188,7 @@ impl Hierarchy {
     pub fn filled(&mut self, core: usize, slot: Slot, line: u32, at: u64) {
         let private = &mut self.cores[core];
         if private.l1.holds(slot, line) {
-            private.ready[slot as usize] = at;
+            private.first[slot as usize].ready = at;
         }
     }
 }
@@ -188,23 +197,23 @@ impl Private {
     /// Takes a line out of both levels; whether it was there, and dirty.
     #[inline]
     pub fn take(&mut self, line: u32) -> Option<bool> {
-        let slot = self.l2.find(line)?;
-        let mut dirty = self.l2.remove(slot);
-        if let Some(slot) = self.l1.find(line) {
-            dirty |= self.l1.remove(slot);
-        }
-        Some(dirty)
+        let Some(slot) = self.l1.find(line) else {
+            let second = self.l2.find(line)?;
+            return Some(self.l2.remove(second));
+        };
+        let dirty = self.l1.remove(slot);
+        Some(self.l2.remove(self.first[slot as usize].second) || dirty)
     }
 
     /// Makes a line clean in both levels; whether it was there, and dirty.
     #[inline]
     pub fn clean(&mut self, line: u32) -> Option<bool> {
-        let slot = self.l2.find(line)?;
-        let mut dirty = self.l2.clean(slot);
-        if let Some(slot) = self.l1.find(line) {
-            dirty |= self.l1.clean(slot);
-        }
-        Some(dirty)
+        let Some(slot) = self.l1.find(line) else {
+            let second = self.l2.find(line)?;
+            return Some(self.l2.clean(second));
+        };
+        let dirty = self.l1.clean(slot);
+        Some(self.l2.clean(self.first[slot as usize].second) || dirty)
     }
 }
 
