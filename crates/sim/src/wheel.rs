@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 
 /// Events of one kind.
 pub struct Wheel<E> {
-    buckets: Vec<u32>,
+    buckets: Box<[Bucket; BUCKETS]>,
     // One bit for each bucket that has events, and one for each word of these that is not zero.
     occupied: [u64; BUCKETS / 64],
     words: u64,
@@ -26,6 +26,13 @@ pub struct Wheel<E> {
     far: BinaryHeap<Far<E>>,
     far_tick: u64,
     added: u64,
+}
+
+/// The first and the last event of a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    first: u32,
+    last: u32,
 }
 
 struct Node<E> {
@@ -71,7 +78,7 @@ impl<E: Copy> Wheel<E> {
     /// Nothing to happen. What unused places hold is never seen.
     pub fn new(nothing: E) -> Self {
         Self {
-            buckets: vec![NONE; BUCKETS],
+            buckets: Box::new([Bucket { first: NONE, last: NONE }; BUCKETS]),
             occupied: [0; BUCKETS / 64],
             words: 0,
             nodes: vec![Node { at: 0, rank: 0, next: NONE, event: nothing }],
@@ -91,10 +98,15 @@ impl<E: Copy> Wheel<E> {
         if tick - self.tick < BUCKETS as u64 {
             self.insert(at, rank, event);
         } else {
-            self.added += 1;
-            self.far.push(Far { order: Reverse((at, rank, self.added)), event });
-            self.far_tick = self.far_tick.min(tick);
+            self.push_far(at, rank, event);
         }
+    }
+
+    #[inline(never)]
+    fn push_far(&mut self, at: u64, rank: u32, event: E) {
+        self.added += 1;
+        self.far.push(Far { order: Reverse((at, rank, self.added)), event });
+        self.far_tick = self.far_tick.min(at >> SHIFT);
     }
 
     /// When the earliest event comes.
@@ -103,7 +115,7 @@ impl<E: Copy> Wheel<E> {
         if self.words == 0 {
             return self.far.peek().map_or(NEVER, Far::at);
         }
-        self.nodes[self.buckets[self.first()] as usize].at
+        self.nodes[self.buckets[self.first()].first as usize].at
     }
 
     /// Takes the earliest event if it comes before a time.
@@ -118,7 +130,7 @@ impl<E: Copy> Wheel<E> {
             self.come_near();
         }
         let bucket = self.first();
-        let index = self.buckets[bucket];
+        let index = self.buckets[bucket].first;
         let node = &mut self.nodes[index as usize];
         if node.at >= limit {
             return None;
@@ -126,7 +138,7 @@ impl<E: Copy> Wheel<E> {
         let (at, event, next) = (node.at, node.event, node.next);
         node.next = self.free;
         self.free = index;
-        self.buckets[bucket] = next;
+        self.buckets[bucket].first = next;
         if next == NONE {
             self.occupied[bucket / 64] &= !(1 << (bucket % 64));
             if self.occupied[bucket / 64] == 0 {
@@ -140,29 +152,44 @@ impl<E: Copy> Wheel<E> {
         Some((at, event))
     }
 
+    #[inline]
     fn insert(&mut self, at: u64, rank: u32, event: E) {
-        let bucket = (at >> SHIFT) as usize % BUCKETS;
-        let (mut before, mut after) = (NONE, self.buckets[bucket]);
-        while after != NONE {
-            let node = &self.nodes[after as usize];
-            if (node.at, node.rank) > (at, rank) {
-                break;
-            }
-            (before, after) = (after, node.next);
-        }
         if self.free == NONE {
             self.grow();
         }
         let index = self.free;
         let node = &mut self.nodes[index as usize];
         self.free = node.next;
-        *node = Node { at, rank, next: after, event };
+        *node = Node { at, rank, next: NONE, event };
+        let place = (at >> SHIFT) as usize % BUCKETS;
+        let bucket = &mut self.buckets[place];
+        if bucket.first == NONE {
+            *bucket = Bucket { first: index, last: index };
+            self.occupied[place / 64] |= 1 << (place % 64);
+            self.words |= 1 << (place / 64);
+            return;
+        }
+        let last = &mut self.nodes[bucket.last as usize];
+        if (last.at, last.rank) <= (at, rank) {
+            (last.next, bucket.last) = (index, index);
+        } else {
+            self.insert_before_last(place, index);
+        }
+    }
+
+    // Puts an event where it belongs in a bucket that has a later one.
+    #[inline(never)]
+    fn insert_before_last(&mut self, place: usize, index: u32) {
+        let order = |node: &Node<E>| (node.at, node.rank);
+        let (mut before, mut after) = (NONE, self.buckets[place].first);
+        while order(&self.nodes[after as usize]) <= order(&self.nodes[index as usize]) {
+            (before, after) = (after, self.nodes[after as usize].next);
+        }
+        self.nodes[index as usize].next = after;
         match before {
-            NONE => self.buckets[bucket] = index,
+            NONE => self.buckets[place].first = index,
             before => self.nodes[before as usize].next = index,
         }
-        self.occupied[bucket / 64] |= 1 << (bucket % 64);
-        self.words |= 1 << (bucket / 64);
     }
 
     // The first bucket with events, going round from the present one. There is one.

@@ -3,13 +3,12 @@
 //! A search reads a byte a way, a hash of what is there, and a tag only where the hash is right: most searches are in
 //! vain, and read one or two numbers. Addresses are as if memory were physically contiguous.
 
-mod bytes;
 mod order;
 mod policy;
 
-use bytes::{ONES, maybe_zero, zero};
 use policy::Policy;
 
+use crate::bytes::{ONES, hash, maybe_zero, zero};
 use crate::machine::Replacement;
 
 const DIRTY: u32 = 1 << 31;
@@ -194,11 +193,6 @@ impl Cache {
         let valid = self.tags.iter().filter(|tag| **tag != EMPTY);
         valid.map(|tag| Evicted { line: tag & !DIRTY, dirty: tag & DIRTY != 0 })
     }
-}
-
-#[inline]
-fn hash(line: u32) -> u8 {
-    ((line.wrapping_mul(0x9e37_79b9) >> 24) as u8).max(1)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which line of a set makes room.
 
-use super::bytes::{ONES, maybe_zero, spread, zero};
 use super::order::Order;
+use crate::bytes::{ONES, maybe_zero, spread, zero};
 use crate::machine::Replacement;
 
 /// A set out of so many inserts by one fixed rule of DRRIP, and another by the other.

@@ -1,5 +1,6 @@
 //! Line fill buffers: misses, flushes and write-combining buffers that are under way.
 
+use crate::bytes::{ONES, hash, maybe_zero};
 use crate::cache::Slot;
 use crate::units::NEVER;
 
@@ -19,6 +20,8 @@ pub struct Buffers {
     free: [u64; MOST],
     /// The line that a miss waits for.
     lines: [u32; MOST],
+    /// A hash of each, never zero, or zero where there is none.
+    hashes: [u8; MOST],
     uses: [Use; MOST],
     /// How often each was taken, to tell one use from the next.
     taken: [u32; MOST],
@@ -50,6 +53,7 @@ impl Buffers {
             soonest: NEVER,
             free: [0; MOST],
             lines: [NOTHING; MOST],
+            hashes: [0; MOST],
             uses: [Use::Miss(0, false); MOST],
             taken: [0; MOST],
         }
@@ -84,14 +88,14 @@ impl Buffers {
     /// Takes a free buffer for a miss of a line.
     #[inline]
     pub fn take_for_miss(&mut self, buffer: usize, line: u32, slot: Slot, own: bool, until: u64) -> Ticket {
-        self.lines[buffer] = line;
+        (self.lines[buffer], self.hashes[buffer]) = (line, hash(line));
         self.take(buffer, Use::Miss(slot, own), until)
     }
 
     /// Takes a free buffer for something that is no miss.
     #[inline]
     pub fn take_for(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
-        self.lines[buffer] = NOTHING;
+        (self.lines[buffer], self.hashes[buffer]) = (NOTHING, 0);
         self.take(buffer, what, until)
     }
 
@@ -114,21 +118,16 @@ impl Buffers {
     /// The miss of a line that is under way.
     #[inline]
     pub fn find_miss(&self, line: u32, at: u64) -> Option<Ticket> {
-        for (group, lines) in
-            self.lines[..self.count.next_multiple_of(8)].as_chunks::<8>().0.iter().enumerate()
-        {
-            // A byte a buffer: compiled to vector instructions.
-            let mut equal = [0_u8; 8];
-            for (equal, of) in equal.iter_mut().zip(lines) {
-                *equal = u8::from(*of == line);
-            }
-            let mut equal = u64::from_le_bytes(equal);
-            while equal != 0 {
-                let buffer = group * 8 + equal.trailing_zeros() as usize / 8;
-                if self.free[buffer] > at {
+        let hash = u64::from(hash(line)) * ONES;
+        let groups = self.hashes.as_chunks::<8>().0.iter().zip((0..self.count).step_by(8));
+        for (hashes, first) in groups {
+            let mut likely = maybe_zero(u64::from_le_bytes(*hashes) ^ hash);
+            while likely != 0 {
+                let buffer = (first + likely.trailing_zeros() as usize / 8) % MOST;
+                if self.lines[buffer] == line && self.free[buffer] > at {
                     return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
                 }
-                equal &= equal - 1;
+                likely &= likely - 1;
             }
         }
         None

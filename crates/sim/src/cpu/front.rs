@@ -198,14 +198,7 @@ impl Core {
 
     // Into the store buffer, which has room.
     #[inline(always)]
-    fn put(
-        &mut self,
-        who: usize,
-        outside: &mut Hierarchy,
-        (what, line): (What, u32),
-        cost: u64,
-        at: u64,
-    ) {
+    fn put(&mut self, who: usize, outside: &mut Hierarchy, (what, line): (What, u32), cost: u64, at: u64) {
         let thread = &mut self.threads[who];
         if thread.store_buffer.is_empty() {
             thread.head = Activity::at(thread.head_free.max(at));

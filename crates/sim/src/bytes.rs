@@ -5,6 +5,12 @@ pub const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 const LOW: u64 = !HIGH;
 
+/// A hash of a line that is never zero.
+#[inline]
+pub fn hash(line: u32) -> u8 {
+    ((line.wrapping_mul(0x9e37_79b9) >> 24) as u8).max(1)
+}
+
 /// The high bit of each byte that is zero. Bytes above the first such may be marked without being zero, too.
 #[inline]
 pub fn maybe_zero(bytes: u64) -> u64 {
