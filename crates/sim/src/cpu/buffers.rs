@@ -2,6 +2,7 @@
 
 use crate::bytes::{ONES, hash, maybe_zero};
 use crate::cache::Slot;
+use crate::hierarchy::each;
 use crate::units::NEVER;
 
 /// The most that a core has.
@@ -14,6 +15,8 @@ pub struct Buffers {
     count: usize,
     /// Those that are known to be free, a bit each. Others may have become free since.
     idle: u32,
+    /// Those that are write-combining buffers and collect, a bit each.
+    combining: u32,
     /// Nothing that is not idle is free before this.
     soonest: u64,
     /// From when on each is free; [`NEVER`] while memory has not said.
@@ -50,6 +53,7 @@ impl Buffers {
         Self {
             count: count as usize,
             idle: !0 >> (MOST as u32 - count),
+            combining: 0,
             soonest: NEVER,
             free: [0; MOST],
             lines: [NOTHING; MOST],
@@ -74,15 +78,16 @@ impl Buffers {
         if at < self.soonest {
             return false;
         }
-        self.soonest = NEVER;
+        let (mut idle, mut soonest) = (self.idle, NEVER);
         for (buffer, free) in self.free[..self.count].iter().enumerate() {
             if *free <= at {
-                self.idle |= 1 << buffer;
+                idle |= 1 << buffer;
             } else {
-                self.soonest = self.soonest.min(*free);
+                soonest = soonest.min(*free);
             }
         }
-        self.idle != 0
+        (self.idle, self.soonest) = (idle, soonest);
+        idle != 0
     }
 
     /// Takes a free buffer for a miss of a line.
@@ -101,6 +106,7 @@ impl Buffers {
 
     fn take(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
         self.uses[buffer] = what;
+        self.combining |= u32::from(matches!(what, Use::Combining(..))) << buffer;
         self.free[buffer] = until;
         self.soonest = self.soonest.min(until);
         self.idle &= !(1 << buffer);
@@ -142,39 +148,47 @@ impl Buffers {
         (self.uses[buffer], self.lines[buffer])
     }
 
+    // Those that collect, with what they are for.
+    #[inline]
+    fn collecting(&self) -> impl Iterator<Item = (usize, Use)> {
+        each(self.combining.into()).map(|buffer| (buffer, self.uses[buffer % MOST]))
+    }
+
     /// The write-combining buffer of a thread that collects a line, and how many bytes it has.
     #[inline]
     pub fn find_combining(&self, thread: u8, line: u32) -> Option<(usize, u8)> {
-        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
-            Use::Combining(by, to, bytes) if *by == thread && *to == line => Some((buffer, *bytes)),
+        self.collecting().find_map(|(buffer, what)| match what {
+            Use::Combining(by, to, bytes) if by == thread && to == line => Some((buffer, bytes)),
             _ => None,
         })
     }
 
     /// Any write-combining buffer of a thread that still collects; with its line and bytes.
+    #[inline]
     pub fn any_combining(&self, thread: u8) -> Option<(usize, u32, u8)> {
-        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
-            Use::Combining(by, line, bytes) if *by == thread => Some((buffer, *line, *bytes)),
+        self.collecting().find_map(|(buffer, what)| match what {
+            Use::Combining(by, line, bytes) if by == thread => Some((buffer, line, bytes)),
             _ => None,
         })
     }
 
     /// The first buffer, its thread, line and bytes, if all of them collect, so that none would ever become free.
+    #[inline]
     pub fn all_combining(&self) -> Option<(usize, u8, u32, u8)> {
-        let uses = &self.uses[..self.count];
-        match uses[0] {
-            Use::Combining(thread, line, bytes)
-                if uses.iter().all(|what| matches!(what, Use::Combining(..))) =>
-            {
+        match self.uses[0] {
+            Use::Combining(thread, line, bytes) if self.combining.count_ones() as usize == self.count => {
                 Some((0, thread, line, bytes))
             }
             _ => None,
         }
     }
 
-    /// Changes what a buffer that is taken is for.
+    /// Changes what a buffer that collects is for.
     #[inline]
     pub fn becomes(&mut self, buffer: usize, what: Use) {
         self.uses[buffer] = what;
+        if !matches!(what, Use::Combining(..)) {
+            self.combining &= !(1 << buffer);
+        }
     }
 }

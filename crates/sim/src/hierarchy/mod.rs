@@ -11,4 +11,4 @@ mod under_way;
 
 pub use fetch::Source;
 pub use flush::Departure;
-pub use state::{Hierarchy, Place};
+pub use state::{Hierarchy, Place, each};

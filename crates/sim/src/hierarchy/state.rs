@@ -227,6 +227,7 @@ impl Shared {
 }
 
 /// The numbers of the bits that are set.
+#[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = bits.trailing_zeros();
