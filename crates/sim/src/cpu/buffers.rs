@@ -19,15 +19,20 @@ pub struct Buffers {
     combining: u32,
     /// Nothing that is not idle is free before this.
     soonest: u64,
-    /// From when on each is free; [`NEVER`] while memory has not said.
-    free: [u64; MOST],
-    /// The line that a miss waits for.
-    lines: [u32; MOST],
-    /// A hash of each, never zero, or zero where there is none.
+    /// A hash of the line that each waits for, never zero, or zero where there is none.
     hashes: [u8; MOST],
-    uses: [Use; MOST],
-    /// How often each was taken, to tell one use from the next.
-    taken: [u32; MOST],
+    all: [Buffer; MOST],
+}
+
+#[derive(Clone, Copy)]
+struct Buffer {
+    /// From when on it is free; [`NEVER`] while memory has not said.
+    free: u64,
+    what: Use,
+    /// The line that a miss waits for.
+    line: u32,
+    /// How often it was taken, to tell one use from the next.
+    taken: u32,
 }
 
 /// What a buffer is for.
@@ -55,11 +60,8 @@ impl Buffers {
             idle: !0 >> (MOST as u32 - count),
             combining: 0,
             soonest: NEVER,
-            free: [0; MOST],
-            lines: [NOTHING; MOST],
             hashes: [0; MOST],
-            uses: [Use::Miss(0, false); MOST],
-            taken: [0; MOST],
+            all: [Buffer { free: 0, what: Use::Miss(0, false), line: NOTHING, taken: 0 }; MOST],
         }
     }
 
@@ -79,11 +81,11 @@ impl Buffers {
             return false;
         }
         let (mut idle, mut soonest) = (self.idle, NEVER);
-        for (buffer, free) in self.free[..self.count].iter().enumerate() {
-            if *free <= at {
-                idle |= 1 << buffer;
+        for (number, buffer) in self.all[..self.count].iter().enumerate() {
+            if buffer.free <= at {
+                idle |= 1 << number;
             } else {
-                soonest = soonest.min(*free);
+                soonest = soonest.min(buffer.free);
             }
         }
         (self.idle, self.soonest) = (idle, soonest);
@@ -93,32 +95,33 @@ impl Buffers {
     /// Takes a free buffer for a miss of a line.
     #[inline]
     pub fn take_for_miss(&mut self, buffer: usize, line: u32, slot: Slot, own: bool, until: u64) -> Ticket {
-        (self.lines[buffer], self.hashes[buffer]) = (line, hash(line));
-        self.take(buffer, Use::Miss(slot, own), until)
+        self.hashes[buffer] = hash(line);
+        self.take(buffer, Use::Miss(slot, own), line, until)
     }
 
     /// Takes a free buffer for something that is no miss.
     #[inline]
     pub fn take_for(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
-        (self.lines[buffer], self.hashes[buffer]) = (NOTHING, 0);
-        self.take(buffer, what, until)
+        self.hashes[buffer] = 0;
+        self.combining |= u32::from(matches!(what, Use::Combining(..))) << buffer;
+        self.take(buffer, what, NOTHING, until)
     }
 
-    fn take(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
-        self.uses[buffer] = what;
-        self.combining |= u32::from(matches!(what, Use::Combining(..))) << buffer;
-        self.free[buffer] = until;
+    #[inline]
+    fn take(&mut self, number: usize, what: Use, line: u32, until: u64) -> Ticket {
         self.soonest = self.soonest.min(until);
-        self.idle &= !(1 << buffer);
-        self.taken[buffer] = self.taken[buffer].wrapping_add(1);
-        Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] }
+        self.idle &= !(1 << number);
+        let buffer = &mut self.all[number];
+        let taken = buffer.taken.wrapping_add(1);
+        *buffer = Buffer { free: until, what, line, taken };
+        Ticket { buffer: number as u8, use_of_it: taken }
     }
 
     /// When a use ends: [`NEVER`] while memory has not said.
     #[inline]
     pub fn end(&self, ticket: Ticket) -> u64 {
-        let buffer = usize::from(ticket.buffer);
-        if self.taken[buffer] == ticket.use_of_it { self.free[buffer] } else { 0 }
+        let buffer = &self.all[usize::from(ticket.buffer)];
+        if buffer.taken == ticket.use_of_it { buffer.free } else { 0 }
     }
 
     /// The miss of a line that is under way.
@@ -129,9 +132,10 @@ impl Buffers {
         for (hashes, first) in groups {
             let mut likely = maybe_zero(u64::from_le_bytes(*hashes) ^ hash);
             while likely != 0 {
-                let buffer = (first + likely.trailing_zeros() as usize / 8) % MOST;
-                if self.lines[buffer] == line && self.free[buffer] > at {
-                    return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
+                let number = first + likely.trailing_zeros() as usize / 8;
+                let buffer = &self.all[number];
+                if buffer.line == line && buffer.free > at {
+                    return Some(Ticket { buffer: number as u8, use_of_it: buffer.taken });
                 }
                 likely &= likely - 1;
             }
@@ -142,16 +146,16 @@ impl Buffers {
     /// Memory says when a use ends; what for, and of which line if it is a miss.
     #[inline]
     pub fn answered(&mut self, buffer: u8, at: u64) -> (Use, u32) {
-        let buffer = usize::from(buffer);
-        self.free[buffer] = at;
         self.soonest = self.soonest.min(at);
-        (self.uses[buffer], self.lines[buffer])
+        let buffer = &mut self.all[usize::from(buffer)];
+        buffer.free = at;
+        (buffer.what, buffer.line)
     }
 
     // Those that collect, with what they are for.
     #[inline]
     fn collecting(&self) -> impl Iterator<Item = (usize, Use)> {
-        each(self.combining.into()).map(|buffer| (buffer, self.uses[buffer % MOST]))
+        each(self.combining.into()).map(|buffer| (buffer, self.all[buffer].what))
     }
 
     /// The write-combining buffer of a thread that collects a line, and how many bytes it has.
@@ -175,7 +179,7 @@ impl Buffers {
     /// The first buffer, its thread, line and bytes, if all of them collect, so that none would ever become free.
     #[inline]
     pub fn all_combining(&self) -> Option<(usize, u8, u32, u8)> {
-        match self.uses[0] {
+        match self.all[0].what {
             Use::Combining(thread, line, bytes) if self.combining.count_ones() as usize == self.count => {
                 Some((0, thread, line, bytes))
             }
@@ -186,7 +190,7 @@ impl Buffers {
     /// Changes what a buffer that collects is for.
     #[inline]
     pub fn becomes(&mut self, buffer: usize, what: Use) {
-        self.uses[buffer] = what;
+        self.all[buffer].what = what;
         if !matches!(what, Use::Combining(..)) {
             self.combining &= !(1 << buffer);
         }

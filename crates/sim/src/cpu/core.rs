@@ -1,5 +1,7 @@
 //! A core: what its threads share, and who of them goes on.
 
+use std::sync::Arc;
+
 use super::buffers::{Buffers, Use};
 use super::thread::{Activity, Costs, Thread, Waits};
 use crate::hierarchy::Hierarchy;
@@ -17,7 +19,7 @@ pub struct Core {
     pub(super) ports: u64,
     /// Who took them last: siblings that want them at once take turns.
     pub(super) last: usize,
-    pub(super) costs: Costs,
+    pub(super) costs: Arc<Costs>,
     pub(super) clflush_ordered: bool,
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
@@ -35,7 +37,7 @@ enum Doing {
 }
 
 impl Core {
-    pub fn new(number: usize, description: &Description, threads: Vec<Thread>) -> Self {
+    pub fn new(number: usize, description: &Description, costs: Arc<Costs>, threads: Vec<Thread>) -> Self {
         let mut core = Self {
             number,
             threads,
@@ -43,7 +45,7 @@ impl Core {
             buffers: Buffers::new(description.fill_buffers),
             ports: 0,
             last: 0,
-            costs: Costs::of(description),
+            costs,
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
             rfo_window: description.rfo_window,
