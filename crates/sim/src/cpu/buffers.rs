@@ -50,7 +50,7 @@ pub enum Use {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     pub buffer: u8,
-    use_of_it: u32,
+    pub(super) use_of_it: u32,
 }
 
 impl Buffers {

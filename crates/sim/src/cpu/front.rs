@@ -35,7 +35,7 @@ impl Core {
             Op::Sfence => (What::Sfence, 0, costs.issue_fence),
             Op::Mfence => (What::Mfence, 0, costs.issue_fence),
             Op::Locked(line) => (What::Locked, line.number(), costs.store),
-            Op::Units(units) => (What::Units(units), 0, INSTANT),
+            Op::Units(units) => (What::Units, units, INSTANT),
             Op::Load { .. } | Op::Lfence | Op::Compute(_) | Op::Rest(_) | Op::End => {
                 return self.keep_out_of_store_buffer(who, outside, op, at);
             }
@@ -203,9 +203,9 @@ impl Core {
         if thread.store_buffer.is_empty() {
             thread.head = Activity::at(thread.head_free.max(at));
         }
-        thread.store_buffer.push_back(Entry { what, line, slot: 0, ticket: None, written: false });
+        thread.store_buffer.push_back(Entry::new(what, line));
         let done = at + cost;
-        if !matches!(what, What::Units(_)) {
+        if what != What::Units {
             (self.ports, self.last) = (done, who);
             thread.taken += 1;
         }

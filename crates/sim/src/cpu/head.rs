@@ -30,7 +30,8 @@ impl Core {
                 let Some((slot, ticket)) = self.own(who, outside, entry.line, at, true) else { return };
                 let thread = &mut self.threads[who];
                 let entry = &mut thread.store_buffer[thread.fetched];
-                (entry.slot, entry.ticket) = (slot, ticket);
+                entry.slot = slot;
+                entry.wait_for(ticket);
             }
             let thread = &mut self.threads[who];
             thread.fetched += 1;
@@ -85,9 +86,9 @@ impl Core {
             What::Store => self.write(who, outside, at).map(|done| done - at + self.costs.commit),
             What::Flush(kind) => self.flush(who, outside, (kind, line), at),
             What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
-            What::Units(units) => {
+            What::Units => {
                 let thread = &mut self.threads[who];
-                thread.units += u64::from(units);
+                thread.units += u64::from(line);
                 thread.counted = at;
                 Some(0)
             }
@@ -126,7 +127,7 @@ impl Core {
         let thread = &mut self.threads[who];
         let known = thread.fetched > 0;
         let entry = &thread.store_buffer[0];
-        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket);
+        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket());
         if let Some(ticket) = ticket {
             let end = self.buffers.end(ticket);
             if end > at {
@@ -163,7 +164,8 @@ impl Core {
             (thread.fetched, thread.stores_fetched) = (1, 1);
         }
         let entry = &mut thread.store_buffer[0];
-        (entry.slot, entry.ticket, entry.written) = (slot, ticket, lost);
+        (entry.slot, entry.written) = (slot, lost);
+        entry.wait_for(ticket);
         thread.head = match ticket {
             Some(ticket) => Activity::end(ticket.buffer, self.buffers.end(ticket)),
             None => Activity::at(ready),
@@ -179,7 +181,7 @@ impl Core {
         at: u64,
     ) -> Option<u64> {
         let ordered = kind == Flush::Clflush && self.clflush_ordered;
-        if self.threads[who].store_buffer[0].ticket.is_some() {
+        if self.threads[who].store_buffer[0].ticket().is_some() {
             // An ordered one that was sent before, and is complete.
             return Some(self.costs.commit);
         }
@@ -210,7 +212,7 @@ impl Core {
         };
         let ticket = self.buffers.take_for(buffer, Use::Outgoing(who as u8), until);
         if ordered {
-            thread.store_buffer[0].ticket = Some(ticket);
+            thread.store_buffer[0].wait_for(Some(ticket));
             thread.head = Activity::end(ticket.buffer, until);
             return None;
         }

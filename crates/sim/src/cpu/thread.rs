@@ -86,17 +86,19 @@ pub enum Loaded {
     Ticket(Ticket),
 }
 
-/// An entry of the store buffer.
+/// An entry of the store buffer, in 16 bytes: the store buffers of many cores are much of what a run touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub what: What,
+    /// It was written when it came back, before its turn could come.
+    pub written: bool,
+    /// The buffer that it waits for, if any.
+    buffer: u8,
+    use_of_it: u32,
+    /// The line, or how many units.
     pub line: u32,
     /// The place in the first level that the line was found in or fetched to.
     pub slot: Slot,
-    /// The buffer that it waits for.
-    pub ticket: Option<Ticket>,
-    /// It was written when it came back, before its turn could come.
-    pub written: bool,
 }
 
 /// What waits to leave.
@@ -108,7 +110,7 @@ pub enum What {
     Flush(Flush),
     Sfence,
     Mfence,
-    Units(u32),
+    Units,
 }
 
 impl Activity {
@@ -143,6 +145,29 @@ impl Activity {
 }
 
 impl Entry {
+    const NO_BUFFER: u8 = u8::MAX;
+
+    #[inline]
+    pub fn new(what: What, line: u32) -> Self {
+        Self { what, written: false, buffer: Self::NO_BUFFER, use_of_it: 0, line, slot: 0 }
+    }
+
+    /// The use of a buffer that it waits for.
+    #[inline]
+    pub fn ticket(&self) -> Option<Ticket> {
+        let ticket = Ticket { buffer: self.buffer, use_of_it: self.use_of_it };
+        (self.buffer != Self::NO_BUFFER).then_some(ticket)
+    }
+
+    /// From now on it waits for this.
+    #[inline]
+    pub fn wait_for(&mut self, ticket: Option<Ticket>) {
+        (self.buffer, self.use_of_it) = match ticket {
+            Some(ticket) => (ticket.buffer, ticket.use_of_it),
+            None => (Self::NO_BUFFER, 0),
+        };
+    }
+
     /// Whether reads for ownership may have to wait for it.
     #[inline]
     pub fn is_fence(&self) -> bool {
