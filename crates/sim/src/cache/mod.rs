@@ -24,16 +24,17 @@ pub const ALL_WAYS: u32 = u32::MAX;
 pub struct Cache {
     /// Line numbers, the top bit of those that are dirty set; each set padded to a power of two.
     tags: Vec<u32>,
-    /// A hash of each, never zero, or zero where nothing is.
-    hashes: Vec<[u8; 8]>,
+    /// What is looked at of a set first: a number that the policy keeps, then hashes of what is in each place, a byte each
+    /// and eight to a number: never zero, or zero where nothing is.
+    heads: Vec<u64>,
     policy: Policy,
     sets: u32,
     /// To find the remainder of a division by the number of sets without dividing (Lemire et al., 2019).
     reciprocal: u64,
     /// Places of a set, as a power of two.
     shift: u32,
-    /// The same in groups of eight.
-    groups: usize,
+    /// Numbers in the head of a set.
+    stride: usize,
 }
 
 /// What a cache says of a line that it gives up.
@@ -50,14 +51,18 @@ impl Cache {
     pub fn new(size_kib: u32, ways: u32, replacement: Replacement) -> Self {
         let sets = size_kib * 16 / ways;
         let shift = ways.next_power_of_two().max(8).trailing_zeros();
+        let policy = Policy::new(replacement, sets, ways, shift);
+        let groups = 1 << shift >> 3;
+        let mut head = vec![0; 1 + groups];
+        head[0] = policy.word();
         Self {
             tags: vec![EMPTY; (sets << shift) as usize],
-            hashes: vec![[0; 8]; (sets << shift) as usize / 8],
-            policy: Policy::new(replacement, sets, ways, shift),
+            heads: head.repeat(sets as usize),
+            policy,
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
             shift,
-            groups: 1 << shift >> 3,
+            stride: 1 + groups,
         }
     }
 
@@ -77,31 +82,28 @@ impl Cache {
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
         let hash = u64::from(hash(line)) * ONES;
-        let first = set as usize * self.groups;
-        let likely = |hashes: &[u8; 8]| maybe_zero(u64::from_le_bytes(*hashes) ^ hash);
-        let start = set << self.shift;
-        match &self.hashes[first..first + self.groups] {
-            [all] => match likely(all) {
+        let likely = |hashes: u64| maybe_zero(hashes ^ hash);
+        let (first, start) = (set as usize * self.stride, set << self.shift);
+        match &self.heads[first..first + self.stride] {
+            [_, all] => match likely(*all) {
                 0 => None,
                 likely => self.compare(line, start, likely),
             },
-            [low, high] => match (likely(low), likely(high)) {
+            [_, low, high] => match (likely(*low), likely(*high)) {
                 (0, 0) => None,
                 (low, 0) => self.compare(line, start, low),
                 (0, high) => self.compare(line, start + 8, high),
                 (low, high) => self.compare(line, start, low).or_else(|| self.compare(line, start + 8, high)),
             },
-            many => self.find_in_many(line, start, hash, many),
+            many => self.find_in_many(line, start, hash, &many[1..]),
         }
     }
 
     #[inline(never)]
-    fn find_in_many(&self, line: u32, start: Slot, hash: u64, hashes: &[[u8; 8]]) -> Option<Slot> {
-        hashes.iter().zip((start..).step_by(8)).find_map(|(hashes, start)| {
-            match maybe_zero(u64::from_le_bytes(*hashes) ^ hash) {
-                0 => None,
-                likely => self.compare(line, start, likely),
-            }
+    fn find_in_many(&self, line: u32, start: Slot, hash: u64, hashes: &[u64]) -> Option<Slot> {
+        hashes.iter().zip((start..).step_by(8)).find_map(|(hashes, start)| match maybe_zero(hashes ^ hash) {
+            0 => None,
+            likely => self.compare(line, start, likely),
         })
     }
 
@@ -128,7 +130,8 @@ impl Cache {
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         let set = slot >> self.shift;
-        self.policy.used(set, slot - (set << self.shift));
+        let word = &mut self.heads[set as usize * self.stride];
+        self.policy.used(word, set, slot - (set << self.shift));
     }
 
     /// A line was looked for in vain.
@@ -164,14 +167,15 @@ impl Cache {
     #[inline]
     pub fn insert(&mut self, line: u32, dirty: bool, mask: u32) -> (Slot, Option<Evicted>) {
         let set = self.set(line);
-        let first = set as usize * self.groups;
-        let hashes = &self.hashes[first..first + self.groups];
-        let way = self.policy.replace(set, mask, || {
-            let groups = hashes.iter().rev();
-            groups.fold(0, |empty, hashes| empty << 8 | zero(u64::from_le_bytes(*hashes)))
+        let first = set as usize * self.stride;
+        let Some((word, hashes)) = self.heads[first..first + self.stride].split_first_mut() else {
+            unreachable!("a head begins with the policy's number");
+        };
+        let way = self.policy.replace(word, set, mask, || {
+            hashes.iter().rev().fold(0, |empty, hashes| empty << 8 | zero(*hashes))
         });
+        put(&mut hashes[(way >> 3) as usize], way, hash(line));
         let slot = (set << self.shift) + way;
-        self.hashes[(slot >> 3) as usize][(slot & 7) as usize] = hash(line);
         let old = std::mem::replace(&mut self.tags[slot as usize], line | if dirty { DIRTY } else { 0 });
         let evicted = (old != EMPTY).then_some(Evicted { line: old & !DIRTY, dirty: old & DIRTY != 0 });
         (slot, evicted)
@@ -182,9 +186,11 @@ impl Cache {
     pub fn remove(&mut self, slot: Slot) -> bool {
         let old = std::mem::replace(&mut self.tags[slot as usize], EMPTY);
         debug_assert!(old != EMPTY);
-        self.hashes[(slot >> 3) as usize][(slot & 7) as usize] = 0;
         let set = slot >> self.shift;
-        self.policy.emptied(set, slot - (set << self.shift));
+        let way = slot - (set << self.shift);
+        let head = &mut self.heads[set as usize * self.stride..];
+        self.policy.emptied(&mut head[0], set, way);
+        put(&mut head[1 + (way >> 3) as usize], way, 0);
         old & DIRTY != 0
     }
 
@@ -193,6 +199,13 @@ impl Cache {
         let valid = self.tags.iter().filter(|tag| **tag != EMPTY);
         valid.map(|tag| Evicted { line: tag & !DIRTY, dirty: tag & DIRTY != 0 })
     }
+}
+
+// A way's hash, among those of the eight that it is one of.
+#[inline]
+fn put(hashes: &mut u64, way: u32, hash: u8) {
+    let shift = 8 * (way & 7);
+    *hashes = *hashes & !(0xff << shift) | u64::from(hash) << shift;
 }
 
 #[cfg(test)]

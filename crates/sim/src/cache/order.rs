@@ -6,7 +6,7 @@ const ONES: u64 = 0x1111_1111_1111_1111;
 
 /// An order of ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Order(u64);
+pub struct Order(pub u64);
 
 impl Order {
     /// The most ways that have an order.
@@ -29,29 +29,28 @@ impl Order {
 
     /// A way becomes the youngest.
     #[inline]
-    pub fn youngest(&mut self, way: u32) {
+    pub fn youngest(self, way: u32) -> Self {
         let (shift, below) = self.below(way);
         let above = self.0 & !(below | 0xf << shift);
-        self.0 = above | (self.0 & below) << 4 | u64::from(way);
+        Self(above | (self.0 & below) << 4 | u64::from(way))
     }
 
     /// A way becomes the oldest of so many.
     #[inline]
-    pub fn oldest(&mut self, way: u32, ways: u32) {
+    pub fn oldest(self, way: u32, ways: u32) -> Self {
         let (_, below) = self.below(way);
         let last = 4 * (ways - 1);
         let beyond = !0 << last << 4;
         let between = (self.0 & !beyond) >> 4 & !below;
-        self.0 = self.0 & (below | beyond) | between | u64::from(way) << last;
+        Self(self.0 & (below | beyond) | between | u64::from(way) << last)
     }
 
-    /// The oldest of so many ways becomes the youngest; that way.
+    /// The oldest of so many ways becomes the youngest; that way, too.
     #[inline]
-    pub fn replace_last(&mut self, ways: u32) -> u32 {
+    pub fn replace_last(self, ways: u32) -> (Self, u32) {
         let way = self.last(ways);
         let beyond = !0 << (4 * (ways - 1)) << 4;
-        self.0 = self.0 & beyond | (self.0 << 4 | u64::from(way)) & !beyond;
-        way
+        (Self(self.0 & beyond | (self.0 << 4 | u64::from(way)) & !beyond), way)
     }
 
     /// The oldest of so many ways.
@@ -82,17 +81,19 @@ mod tests {
                 let way = way % ways;
                 model.retain(|other| *other != way);
                 if young {
-                    order.youngest(way);
+                    order = order.youngest(way);
                     model.insert(0, way);
                 } else {
-                    order.oldest(way, ways);
+                    order = order.oldest(way, ways);
                     model.push(way);
                 }
                 prop_assert_eq!(order.last(ways), *model.last().unwrap());
                 prop_assert_eq!(order.last_of(ways, 1 << way), way);
                 if way % 3 == 0 {
                     model.rotate_right(1);
-                    prop_assert_eq!(order.replace_last(ways), model[0]);
+                    let (replaced, way) = order.replace_last(ways);
+                    prop_assert_eq!(way, model[0]);
+                    order = replaced;
                 }
             }
             let places: Vec<u32> = (1..=ways).map(|ways| order.last(ways)).collect();

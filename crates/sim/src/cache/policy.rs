@@ -13,16 +13,13 @@ const BIMODAL: u32 = 32;
 /// Predicted to be used last, in two bits.
 const DISTANT: u8 = 3;
 
-/// What is known of the ways of all sets.
+/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps beside its hashes: the
+/// [`Order`] of LRU, or the bits of a tree, node n's children being 2n and 2n + 1.
 pub struct Policy {
     kind: Kind,
-    /// For LRU.
-    orders: Vec<Order>,
     /// A byte a way: its place in the order of use where there are more ways than an [`Order`] has, the prediction for
     /// DRRIP.
     ages: Vec<u8>,
-    /// The bits of a set's tree, node n's children being 2n and 2n + 1.
-    trees: Vec<u32>,
     /// The bits of a tree on the way to each leaf, and those of them that then point elsewhere.
     paths: Vec<(u32, u32)>,
     /// Above the middle, the bimodal rule loses fewer lines.
@@ -52,21 +49,23 @@ impl Policy {
             Replacement::TreePlru => Kind::TreePlru,
             Replacement::Drrip => Kind::Drrip,
         };
-        let sets = sets as usize;
-        let (mut orders, mut ages, mut trees) = (Vec::new(), Vec::new(), Vec::new());
-        match kind {
-            Kind::Order => orders = vec![Order::new(); sets],
+        let ages = match kind {
+            Kind::Order | Kind::TreePlru => Vec::new(),
             Kind::Ages => {
                 let set = (0..stride).map(|way| if way < ways { way as u8 } else { PADDING });
-                ages = set.collect::<Vec<_>>().repeat(sets);
+                set.collect::<Vec<_>>().repeat(sets as usize)
             }
-            Kind::TreePlru => trees = vec![0; sets],
-            Kind::Drrip => ages = vec![DISTANT; sets * stride as usize],
-        }
+            Kind::Drrip => vec![DISTANT; (sets * stride) as usize],
+        };
         let levels = ways.next_power_of_two().trailing_zeros();
         let paths = (0..ways).map(|way| path(levels, way)).collect();
         let all = !0 >> (32 - ways);
-        Self { kind, orders, ages, trees, paths, duel: DUEL / 2, inserted: 0, ways, all, shift }
+        Self { kind, ages, paths, duel: DUEL / 2, inserted: 0, ways, all, shift }
+    }
+
+    /// What a set's number is at first.
+    pub fn word(&self) -> u64 {
+        if self.kind == Kind::Order { Order::new().0 } else { 0 }
     }
 
     #[inline]
@@ -77,20 +76,20 @@ impl Policy {
 
     /// A way was used.
     #[inline]
-    pub fn used(&mut self, set: u32, way: u32) {
+    pub fn used(&mut self, word: &mut u64, set: u32, way: u32) {
         match self.kind {
-            Kind::Order => self.orders[set as usize].youngest(way),
+            Kind::Order => *word = Order(*word).youngest(way).0,
             Kind::Ages => self.youngest(set, way),
-            Kind::TreePlru => self.point_away(set, way),
+            Kind::TreePlru => self.point_away(word, way),
             Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = 0,
         }
     }
 
     /// A way lost its line.
     #[inline]
-    pub fn emptied(&mut self, set: u32, way: u32) {
+    pub fn emptied(&mut self, word: &mut u64, set: u32, way: u32) {
         match self.kind {
-            Kind::Order => self.orders[set as usize].oldest(way, self.ways),
+            Kind::Order => *word = Order(*word).oldest(way, self.ways).0,
             Kind::Ages => self.oldest(set, way),
             Kind::TreePlru => {}
             Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = DISTANT,
@@ -99,22 +98,24 @@ impl Policy {
 
     /// The way of a mask that makes room, an empty one if there is one, gets a new line.
     #[inline]
-    pub fn replace(&mut self, set: u32, mask: u32, empty: impl FnOnce() -> u32) -> u32 {
+    pub fn replace(&mut self, word: &mut u64, set: u32, mask: u32, empty: impl FnOnce() -> u32) -> u32 {
         if self.kind == Kind::Order && mask & self.all == self.all {
             // Empty ways are the oldest.
-            return self.orders[set as usize].replace_last(self.ways);
+            let (order, way) = Order(*word).replace_last(self.ways);
+            *word = order.0;
+            return way;
         }
-        let way = self.victim(set, mask & self.all, empty());
+        let way = self.victim(*word, set, mask & self.all, empty());
         match self.kind {
-            Kind::Order => self.orders[set as usize].youngest(way),
+            Kind::Order => *word = Order(*word).youngest(way).0,
             Kind::Ages => self.youngest(set, way),
-            Kind::TreePlru => self.point_away(set, way),
+            Kind::TreePlru => self.point_away(word, way),
             Kind::Drrip => self.predict(set, way),
         }
         way
     }
 
-    fn victim(&mut self, set: u32, mask: u32, empty: u32) -> u32 {
+    fn victim(&mut self, word: u64, set: u32, mask: u32, empty: u32) -> u32 {
         debug_assert!(mask != 0, "no way to insert into");
         if self.kind == Kind::Ages && mask == self.all {
             let last = (self.ways - 1) as u8;
@@ -125,13 +126,13 @@ impl Policy {
             return empty.trailing_zeros();
         }
         match self.kind {
-            Kind::Order => self.orders[set as usize].last_of(self.ways, mask),
+            Kind::Order => Order(word).last_of(self.ways, mask),
             Kind::Ages => {
                 let ages = self.set(set);
                 let ways = (0..ages.len() as u32).filter(|way| mask >> way & 1 != 0);
                 ways.max_by_key(|way| ages[*way as usize]).unwrap_or_default()
             }
-            Kind::TreePlru => self.follow(set, mask),
+            Kind::TreePlru => self.follow(word as u32, mask),
             Kind::Drrip => self.age(set, mask),
         }
     }
@@ -188,16 +189,14 @@ impl Policy {
     }
 
     #[inline]
-    fn point_away(&mut self, set: u32, way: u32) {
+    fn point_away(&self, tree: &mut u64, way: u32) {
         let (path, away) = self.paths[way as usize];
-        let tree = &mut self.trees[set as usize];
-        *tree = *tree & !path | away;
+        *tree = *tree & !u64::from(path) | u64::from(away);
     }
 
     // Where the bits point, except into a half that the mask has nothing of.
     #[inline]
-    fn follow(&self, set: u32, mask: u32) -> u32 {
-        let tree = self.trees[set as usize];
+    fn follow(&self, tree: u32, mask: u32) -> u32 {
         let (mut node, mut first) = (1, 0);
         for level in (0..self.levels()).rev() {
             let half = 1 << level;
