@@ -1,6 +1,8 @@
 //! How many lines are simulated in a second, and whether a line takes longer with more threads.
 //!
-//! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows.
+//! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows. Behind it may stand a
+//! number of threads and a number of lines, which are then simulated once: to count instructions, take the difference
+//! between two numbers of lines under `valgrind --tool=callgrind`.
 
 use std::time::Instant;
 
@@ -20,7 +22,11 @@ fn main() {
     // `cargo test --benches` runs this too: there it shall only work.
     let quick = !std::env::args().any(|arg| arg == "--bench");
     let (lines, repeats) = if quick { (10_000, 1) } else { (1_000_000, 5) };
-    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let mut words = std::env::args().skip(1).filter(|arg| !arg.starts_with('-'));
+    let part = words.next().unwrap_or_default();
+    let mut number = || words.next().map(|word| word.parse::<u64>().expect("a number"));
+    let threads = number().map_or(vec![1, 8, 32], |threads| vec![threads as u32]);
+    let (lines, repeats) = number().map_or((lines, repeats), |lines| (lines, 1));
     println!(
         "Lines simulated: millions a second on one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
     );
@@ -33,8 +39,8 @@ fn main() {
             if !format!("{} ({kind})", work.name()).contains(&part) {
                 continue;
             }
-            for threads in [1, 8, 32] {
-                measure(work, node, kind, threads, lines, repeats);
+            for threads in &threads {
+                measure(work, node, kind, *threads, lines, repeats);
             }
         }
     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod cache;
 mod counters;
 mod cpu;

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 
 /// Events of one kind.
 pub struct Wheel<E> {
-    buckets: Vec<u32>,
+    buckets: Box<[Bucket; BUCKETS]>,
     // One bit for each bucket that has events, and one for each word of these that is not zero.
     occupied: [u64; BUCKETS / 64],
     words: u64,
@@ -26,6 +26,13 @@ pub struct Wheel<E> {
     far: BinaryHeap<Far<E>>,
     far_tick: u64,
     added: u64,
+}
+
+/// The first and the last event of a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    first: u32,
+    last: u32,
 }
 
 struct Node<E> {
@@ -68,14 +75,14 @@ impl<E> Ord for Far<E> {
 }
 
 impl<E: Copy> Wheel<E> {
-    /// Nothing to happen.
-    pub fn new() -> Self {
+    /// Nothing to happen. What unused places hold is never seen.
+    pub fn new(nothing: E) -> Self {
         Self {
-            buckets: vec![NONE; BUCKETS],
+            buckets: Box::new([Bucket { first: NONE, last: NONE }; BUCKETS]),
             occupied: [0; BUCKETS / 64],
             words: 0,
-            nodes: Vec::with_capacity(1024),
-            free: NONE,
+            nodes: vec![Node { at: 0, rank: 0, next: NONE, event: nothing }],
+            free: 0,
             tick: 0,
             far: BinaryHeap::with_capacity(64),
             far_tick: NEVER,
@@ -91,10 +98,24 @@ impl<E: Copy> Wheel<E> {
         if tick - self.tick < BUCKETS as u64 {
             self.insert(at, rank, event);
         } else {
-            self.added += 1;
-            self.far.push(Far { order: Reverse((at, rank, self.added)), event });
-            self.far_tick = self.far_tick.min(tick);
+            self.push_far(at, rank, event);
         }
+    }
+
+    #[inline(never)]
+    fn push_far(&mut self, at: u64, rank: u32, event: E) {
+        self.added += 1;
+        self.far.push(Far { order: Reverse((at, rank, self.added)), event });
+        self.far_tick = self.far_tick.min(at >> SHIFT);
+    }
+
+    /// When the earliest event comes.
+    #[inline]
+    pub fn earliest(&self) -> u64 {
+        if self.words == 0 {
+            return self.far.peek().map_or(NEVER, Far::at);
+        }
+        self.nodes[self.buckets[self.first()].first as usize].at
     }
 
     /// Takes the earliest event if it comes before a time.
@@ -109,7 +130,7 @@ impl<E: Copy> Wheel<E> {
             self.come_near();
         }
         let bucket = self.first();
-        let index = self.buckets[bucket];
+        let index = self.buckets[bucket].first;
         let node = &mut self.nodes[index as usize];
         if node.at >= limit {
             return None;
@@ -117,7 +138,7 @@ impl<E: Copy> Wheel<E> {
         let (at, event, next) = (node.at, node.event, node.next);
         node.next = self.free;
         self.free = index;
-        self.buckets[bucket] = next;
+        self.buckets[bucket].first = next;
         if next == NONE {
             self.occupied[bucket / 64] &= !(1 << (bucket % 64));
             if self.occupied[bucket / 64] == 0 {
@@ -131,32 +152,44 @@ impl<E: Copy> Wheel<E> {
         Some((at, event))
     }
 
+    #[inline]
     fn insert(&mut self, at: u64, rank: u32, event: E) {
-        let bucket = (at >> SHIFT) as usize % BUCKETS;
-        let (mut before, mut after) = (NONE, self.buckets[bucket]);
-        while after != NONE {
-            let node = &self.nodes[after as usize];
-            if (node.at, node.rank) > (at, rank) {
-                break;
-            }
-            (before, after) = (after, node.next);
+        if self.free == NONE {
+            self.grow();
         }
-        let node = Node { at, rank, next: after, event };
         let index = self.free;
-        let index = if index == NONE {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
+        let node = &mut self.nodes[index as usize];
+        self.free = node.next;
+        *node = Node { at, rank, next: NONE, event };
+        let place = (at >> SHIFT) as usize % BUCKETS;
+        let bucket = &mut self.buckets[place];
+        if bucket.first == NONE {
+            *bucket = Bucket { first: index, last: index };
+            self.occupied[place / 64] |= 1 << (place % 64);
+            self.words |= 1 << (place / 64);
+            return;
+        }
+        let last = &mut self.nodes[bucket.last as usize];
+        if (last.at, last.rank) <= (at, rank) {
+            (last.next, bucket.last) = (index, index);
         } else {
-            self.free = self.nodes[index as usize].next;
-            self.nodes[index as usize] = node;
-            index
-        };
+            self.insert_before_last(place, index);
+        }
+    }
+
+    // Puts an event where it belongs in a bucket that has a later one.
+    #[inline(never)]
+    fn insert_before_last(&mut self, place: usize, index: u32) {
+        let order = |node: &Node<E>| (node.at, node.rank);
+        let (mut before, mut after) = (NONE, self.buckets[place].first);
+        while order(&self.nodes[after as usize]) <= order(&self.nodes[index as usize]) {
+            (before, after) = (after, self.nodes[after as usize].next);
+        }
+        self.nodes[index as usize].next = after;
         match before {
-            NONE => self.buckets[bucket] = index,
+            NONE => self.buckets[place].first = index,
             before => self.nodes[before as usize].next = index,
         }
-        self.occupied[bucket / 64] |= 1 << (bucket % 64);
-        self.words |= 1 << (bucket / 64);
     }
 
     // The first bucket with events, going round from the present one. There is one.
@@ -171,6 +204,17 @@ impl<E: Copy> Wheel<E> {
         let later = self.words & (!0 << word) & !(1 << word);
         let word = if later != 0 { later } else { self.words }.trailing_zeros() as usize;
         word * 64 + self.occupied[word].trailing_zeros() as usize
+    }
+
+    // Twice as many places for events.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let (first, event) = (self.nodes.len() as u32, self.nodes[0].event);
+        for next in (1..=first).map(|more| if more < first { first + more } else { NONE }) {
+            self.nodes.push(Node { at: 0, rank: 0, next, event });
+        }
+        self.free = first;
     }
 
     #[cold]
@@ -196,7 +240,7 @@ mod tests {
         fn events_come_out_by_time_then_rank_then_age(
             steps in prop::collection::vec((0_u64..12_000_000, 0_u32..3, 0_u64..9_000_000), 1..200)
         ) {
-            let mut wheel = Wheel::new();
+            let mut wheel = Wheel::new(0);
             let mut model: Vec<(u64, u32, usize)> = Vec::new();
             let mut now = 0;
             for (number, (delay, rank, pause)) in steps.into_iter().enumerate() {
@@ -204,6 +248,7 @@ mod tests {
                 let at = now + if number % 3 == 0 { delay % 2_000 } else { delay };
                 wheel.push(at, rank, number);
                 model.push((at, rank, number));
+                prop_assert_eq!(wheel.earliest(), model.iter().min().unwrap().0);
                 let limit = now + if number % 5 == 0 { pause } else { 0 };
                 while let Some((at, event)) = wheel.pop_before(limit) {
                     let first = *model.iter().min().unwrap();

@@ -1,5 +1,7 @@
 //! Which line of a set makes room.
 
+use super::order::Order;
+use crate::bytes::{ONES, maybe_zero, spread, zero};
 use crate::machine::Replacement;
 
 /// A set out of so many inserts by one fixed rule of DRRIP, and another by the other.
@@ -11,34 +13,59 @@ const BIMODAL: u32 = 32;
 /// Predicted to be used last, in two bits.
 const DISTANT: u8 = 3;
 
-/// What is known of the ways of all sets.
+/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps beside its hashes: the
+/// [`Order`] of LRU, or the bits of a tree, node n's children being 2n and 2n + 1.
 pub struct Policy {
-    kind: Replacement,
-    /// A byte a way: its place in the order of use for LRU, the prediction for DRRIP.
+    kind: Kind,
+    /// A byte a way: its place in the order of use where there are more ways than an [`Order`] has, the prediction for
+    /// DRRIP.
     ages: Vec<u8>,
-    /// The bits of a set's tree, node n's children being 2n and 2n + 1.
-    trees: Vec<u32>,
+    /// The bits of a tree on the way to each leaf, and those of them that then point elsewhere.
+    paths: Vec<(u32, u32)>,
     /// Above the middle, the bimodal rule loses fewer lines.
     duel: u32,
     inserted: u32,
     ways: u32,
+    /// A bit for each way.
+    all: u32,
     /// Places of a set, as a power of two.
     shift: u32,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Order,
+    Ages,
+    TreePlru,
+    Drrip,
+}
+
 impl Policy {
-    pub fn new(kind: Replacement, sets: u32, ways: u32, shift: u32) -> Self {
+    pub fn new(replacement: Replacement, sets: u32, ways: u32, shift: u32) -> Self {
         let stride = 1 << shift;
+        let kind = match replacement {
+            Replacement::Lru if ways <= Order::MOST => Kind::Order,
+            Replacement::Lru => Kind::Ages,
+            Replacement::TreePlru => Kind::TreePlru,
+            Replacement::Drrip => Kind::Drrip,
+        };
         let ages = match kind {
-            Replacement::Lru => {
+            Kind::Order | Kind::TreePlru => Vec::new(),
+            Kind::Ages => {
                 let set = (0..stride).map(|way| if way < ways { way as u8 } else { PADDING });
                 set.collect::<Vec<_>>().repeat(sets as usize)
             }
-            Replacement::Drrip => vec![DISTANT; (sets * stride) as usize],
-            Replacement::TreePlru => Vec::new(),
+            Kind::Drrip => vec![DISTANT; (sets * stride) as usize],
         };
-        let trees = if kind == Replacement::TreePlru { vec![0; sets as usize] } else { Vec::new() };
-        Self { kind, ages, trees, duel: DUEL / 2, inserted: 0, ways, shift }
+        let levels = ways.next_power_of_two().trailing_zeros();
+        let paths = (0..ways).map(|way| path(levels, way)).collect();
+        let all = !0 >> (32 - ways);
+        Self { kind, ages, paths, duel: DUEL / 2, inserted: 0, ways, all, shift }
+    }
+
+    /// What a set's number is at first.
+    pub fn word(&self) -> u64 {
+        if self.kind == Kind::Order { Order::new().0 } else { 0 }
     }
 
     #[inline]
@@ -49,65 +76,85 @@ impl Policy {
 
     /// A way was used.
     #[inline]
-    pub fn used(&mut self, set: u32, way: u32) {
+    pub fn used(&mut self, word: &mut u64, set: u32, way: u32) {
         match self.kind {
-            Replacement::Lru => self.youngest(set, way),
-            Replacement::TreePlru => self.point_away(set, way),
-            Replacement::Drrip => self.set(set)[way as usize] = 0,
-        }
-    }
-
-    /// A way got a new line.
-    #[inline]
-    pub fn filled(&mut self, set: u32, way: u32) {
-        match self.kind {
-            Replacement::Lru => self.youngest(set, way),
-            Replacement::TreePlru => self.point_away(set, way),
-            Replacement::Drrip => self.predict(set, way),
+            Kind::Order => *word = Order(*word).youngest(way).0,
+            Kind::Ages => self.youngest(set, way),
+            Kind::TreePlru => self.point_away(word, way),
+            Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = 0,
         }
     }
 
     /// A way lost its line.
     #[inline]
-    pub fn emptied(&mut self, set: u32, way: u32) {
+    pub fn emptied(&mut self, word: &mut u64, set: u32, way: u32) {
         match self.kind {
-            Replacement::Lru => self.oldest(set, way),
-            Replacement::TreePlru => {}
-            Replacement::Drrip => self.set(set)[way as usize] = DISTANT,
+            Kind::Order => *word = Order(*word).oldest(way, self.ways).0,
+            Kind::Ages => self.oldest(set, way),
+            Kind::TreePlru => {}
+            Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = DISTANT,
         }
     }
 
-    /// The way of a mask that makes room: an empty one if there is one.
+    /// The way of a mask that makes room, an empty one if there is one, gets a new line.
     #[inline]
-    pub fn victim(&mut self, set: u32, mask: u32, empty: impl Fn(u32) -> bool) -> u32 {
-        let all = !0 >> (32 - self.ways);
-        let mask = mask & all;
-        debug_assert!(mask != 0, "no way to insert into");
-        if self.kind == Replacement::Lru && mask == all {
+    pub fn replace(&mut self, word: &mut u64, set: u32, mask: u32, empty: impl FnOnce() -> u32) -> u32 {
+        if self.kind == Kind::Order && mask & self.all == self.all {
             // Empty ways are the oldest.
+            let (order, way) = Order(*word).replace_last(self.ways);
+            *word = order.0;
+            return way;
+        }
+        let way = self.victim(*word, set, mask & self.all, empty());
+        match self.kind {
+            Kind::Order => *word = Order(*word).youngest(way).0,
+            Kind::Ages => self.youngest(set, way),
+            Kind::TreePlru => self.point_away(word, way),
+            Kind::Drrip => self.predict(set, way),
+        }
+        way
+    }
+
+    fn victim(&mut self, word: u64, set: u32, mask: u32, empty: u32) -> u32 {
+        debug_assert!(mask != 0, "no way to insert into");
+        if self.kind == Kind::Ages && mask == self.all {
             let last = (self.ways - 1) as u8;
             return find_age(self.set(set), last);
         }
-        let ways = (0..self.ways).filter(|way| mask & (1 << way) != 0);
-        if let Some(way) = ways.clone().find(|way| empty(*way)) {
-            return way;
+        let empty = empty & mask;
+        if empty != 0 {
+            return empty.trailing_zeros();
         }
         match self.kind {
-            Replacement::Lru => {
+            Kind::Order => Order(word).last_of(self.ways, mask),
+            Kind::Ages => {
                 let ages = self.set(set);
+                let ways = (0..ages.len() as u32).filter(|way| mask >> way & 1 != 0);
                 ways.max_by_key(|way| ages[*way as usize]).unwrap_or_default()
             }
-            Replacement::TreePlru => self.follow(set, mask),
-            Replacement::Drrip => {
-                let ages = self.set(set);
-                let oldest = ways.clone().map(|way| ages[way as usize]).max().unwrap_or_default();
-                ways.clone().for_each(|way| ages[way as usize] += DISTANT - oldest);
-                ways.clone().find(|way| ages[*way as usize] == DISTANT).unwrap_or_default()
+            Kind::TreePlru => self.follow(word as u32, mask),
+            Kind::Drrip => self.age(set, mask),
+        }
+    }
+
+    // All ways of a mask grow older until one of them is distant: the first such.
+    #[inline]
+    fn age(&mut self, set: u32, mask: u32) -> u32 {
+        let groups = self.set(set).as_chunks_mut::<8>().0;
+        loop {
+            for (group, ages) in groups.iter().enumerate() {
+                let distant = zero(u64::from_le_bytes(*ages) ^ (ONES * u64::from(DISTANT)));
+                let distant = distant & mask >> (8 * group);
+                if distant != 0 {
+                    return 8 * group as u32 + distant.trailing_zeros();
+                }
+            }
+            for (group, ages) in groups.iter_mut().enumerate() {
+                *ages = (u64::from_le_bytes(*ages) + spread(mask >> (8 * group))).to_le_bytes();
             }
         }
     }
 
-    #[inline]
     fn youngest(&mut self, set: u32, way: u32) {
         let ages = self.set(set);
         let old = ages[way as usize];
@@ -122,7 +169,6 @@ impl Policy {
         ages[way as usize] = 0;
     }
 
-    #[inline]
     fn oldest(&mut self, set: u32, way: u32) {
         let last = (self.ways - 1) as u8;
         let ages = self.set(set);
@@ -143,21 +189,14 @@ impl Policy {
     }
 
     #[inline]
-    fn point_away(&mut self, set: u32, way: u32) {
-        let levels = self.levels();
-        let tree = &mut self.trees[set as usize];
-        let mut node = 1;
-        for level in (0..levels).rev() {
-            let right = way >> level & 1;
-            *tree = *tree & !(1 << node) | (1 - right) << node;
-            node = 2 * node + right;
-        }
+    fn point_away(&self, tree: &mut u64, way: u32) {
+        let (path, away) = self.paths[way as usize];
+        *tree = *tree & !u64::from(path) | u64::from(away);
     }
 
     // Where the bits point, except into a half that the mask has nothing of.
     #[inline]
-    fn follow(&self, set: u32, mask: u32) -> u32 {
-        let tree = self.trees[set as usize];
+    fn follow(&self, tree: u32, mask: u32) -> u32 {
         let (mut node, mut first) = (1, 0);
         for level in (0..self.levels()).rev() {
             let half = 1 << level;
@@ -170,6 +209,12 @@ impl Policy {
             node = 2 * node + right;
         }
         first
+    }
+
+    /// Whether it matters what is looked for in vain.
+    #[inline]
+    pub fn duels(&self) -> bool {
+        self.kind == Kind::Drrip
     }
 
     /// A line of a set was looked for in vain. That speaks against the rule that the set tries out. What is inserted says
@@ -192,23 +237,31 @@ impl Policy {
             _ => self.duel > DUEL / 2,
         };
         let near = !bimodal || self.inserted.is_multiple_of(BIMODAL);
-        self.set(set)[way as usize] = if near { DISTANT - 1 } else { DISTANT };
+        self.ages[((set << self.shift) + way) as usize] = if near { DISTANT - 1 } else { DISTANT };
     }
 }
 
 /// The age of what only pads a set: older than everything, and never counted up.
 const PADDING: u8 = 255;
 
-// The first byte with a value, eight at a time.
-#[inline]
+// The nodes of a tree on the way to a leaf, and of these those whose bit then points away from it.
+fn path(levels: u32, way: u32) -> (u32, u32) {
+    let (mut node, mut path, mut away) = (1, 0, 0);
+    for level in (0..levels).rev() {
+        let right = way >> level & 1;
+        path |= 1 << node;
+        away |= (1 - right) << node;
+        node = 2 * node + right;
+    }
+    (path, away)
+}
+
+// The first way with an age.
 fn find_age(ages: &[u8], age: u8) -> u32 {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
     for (group, eight) in ages.as_chunks::<8>().0.iter().enumerate() {
-        let differing = u64::from_le_bytes(*eight) ^ (LOW * u64::from(age));
-        let zero = differing.wrapping_sub(LOW) & !differing & HIGH;
-        if zero != 0 {
-            return group as u32 * 8 + zero.trailing_zeros() / 8;
+        let equal = maybe_zero(u64::from_le_bytes(*eight) ^ (ONES * u64::from(age)));
+        if equal != 0 {
+            return group as u32 * 8 + equal.trailing_zeros() / 8;
         }
     }
     unreachable!("ages are an order of all ways")

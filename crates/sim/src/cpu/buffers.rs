@@ -1,6 +1,8 @@
 //! Line fill buffers: misses, flushes and write-combining buffers that are under way.
 
+use crate::bytes::{ONES, hash, maybe_zero};
 use crate::cache::Slot;
+use crate::hierarchy::each;
 use crate::units::NEVER;
 
 /// The most that a core has.
@@ -13,15 +15,24 @@ pub struct Buffers {
     count: usize,
     /// Those that are known to be free, a bit each. Others may have become free since.
     idle: u32,
+    /// Those that are write-combining buffers and collect, a bit each.
+    combining: u32,
     /// Nothing that is not idle is free before this.
     soonest: u64,
-    /// From when on each is free; [`NEVER`] while memory has not said.
-    free: [u64; MOST],
+    /// A hash of the line that each waits for, never zero, or zero where there is none.
+    hashes: [u8; MOST],
+    all: [Buffer; MOST],
+}
+
+#[derive(Clone, Copy)]
+struct Buffer {
+    /// From when on it is free; [`NEVER`] while memory has not said.
+    free: u64,
+    what: Use,
     /// The line that a miss waits for.
-    lines: [u32; MOST],
-    uses: [Use; MOST],
-    /// How often each was taken, to tell one use from the next.
-    taken: [u32; MOST],
+    line: u32,
+    /// How often it was taken, to tell one use from the next.
+    taken: u32,
 }
 
 /// What a buffer is for.
@@ -39,7 +50,7 @@ pub enum Use {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     pub buffer: u8,
-    use_of_it: u32,
+    pub(super) use_of_it: u32,
 }
 
 impl Buffers {
@@ -47,11 +58,10 @@ impl Buffers {
         Self {
             count: count as usize,
             idle: !0 >> (MOST as u32 - count),
+            combining: 0,
             soonest: NEVER,
-            free: [0; MOST],
-            lines: [NOTHING; MOST],
-            uses: [Use::Miss(0, false); MOST],
-            taken: [0; MOST],
+            hashes: [0; MOST],
+            all: [Buffer { free: 0, what: Use::Miss(0, false), line: NOTHING, taken: 0 }; MOST],
         }
     }
 
@@ -70,65 +80,64 @@ impl Buffers {
         if at < self.soonest {
             return false;
         }
-        self.soonest = NEVER;
-        for (buffer, free) in self.free[..self.count].iter().enumerate() {
-            if *free <= at {
-                self.idle |= 1 << buffer;
+        let (mut idle, mut soonest) = (self.idle, NEVER);
+        for (number, buffer) in self.all[..self.count].iter().enumerate() {
+            if buffer.free <= at {
+                idle |= 1 << number;
             } else {
-                self.soonest = self.soonest.min(*free);
+                soonest = soonest.min(buffer.free);
             }
         }
-        self.idle != 0
+        (self.idle, self.soonest) = (idle, soonest);
+        idle != 0
     }
 
     /// Takes a free buffer for a miss of a line.
     #[inline]
     pub fn take_for_miss(&mut self, buffer: usize, line: u32, slot: Slot, own: bool, until: u64) -> Ticket {
-        self.lines[buffer] = line;
-        self.take(buffer, Use::Miss(slot, own), until)
+        self.hashes[buffer] = hash(line);
+        self.take(buffer, Use::Miss(slot, own), line, until)
     }
 
     /// Takes a free buffer for something that is no miss.
     #[inline]
     pub fn take_for(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
-        self.lines[buffer] = NOTHING;
-        self.take(buffer, what, until)
+        self.hashes[buffer] = 0;
+        self.combining |= u32::from(matches!(what, Use::Combining(..))) << buffer;
+        self.take(buffer, what, NOTHING, until)
     }
 
-    fn take(&mut self, buffer: usize, what: Use, until: u64) -> Ticket {
-        self.uses[buffer] = what;
-        self.free[buffer] = until;
+    #[inline]
+    fn take(&mut self, number: usize, what: Use, line: u32, until: u64) -> Ticket {
         self.soonest = self.soonest.min(until);
-        self.idle &= !(1 << buffer);
-        self.taken[buffer] = self.taken[buffer].wrapping_add(1);
-        Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] }
+        self.idle &= !(1 << number);
+        let buffer = &mut self.all[number];
+        let taken = buffer.taken.wrapping_add(1);
+        *buffer = Buffer { free: until, what, line, taken };
+        Ticket { buffer: number as u8, use_of_it: taken }
     }
 
     /// When a use ends: [`NEVER`] while memory has not said.
     #[inline]
     pub fn end(&self, ticket: Ticket) -> u64 {
-        let buffer = usize::from(ticket.buffer);
-        if self.taken[buffer] == ticket.use_of_it { self.free[buffer] } else { 0 }
+        let buffer = &self.all[usize::from(ticket.buffer)];
+        if buffer.taken == ticket.use_of_it { buffer.free } else { 0 }
     }
 
     /// The miss of a line that is under way.
     #[inline]
     pub fn find_miss(&self, line: u32, at: u64) -> Option<Ticket> {
-        for (group, lines) in
-            self.lines[..self.count.next_multiple_of(8)].as_chunks::<8>().0.iter().enumerate()
-        {
-            // A byte a buffer: compiled to vector instructions.
-            let mut equal = [0_u8; 8];
-            for (equal, of) in equal.iter_mut().zip(lines) {
-                *equal = u8::from(*of == line);
-            }
-            let mut equal = u64::from_le_bytes(equal);
-            while equal != 0 {
-                let buffer = group * 8 + equal.trailing_zeros() as usize / 8;
-                if self.free[buffer] > at {
-                    return Some(Ticket { buffer: buffer as u8, use_of_it: self.taken[buffer] });
+        let hash = u64::from(hash(line)) * ONES;
+        let groups = self.hashes.as_chunks::<8>().0.iter().zip((0..self.count).step_by(8));
+        for (hashes, first) in groups {
+            let mut likely = maybe_zero(u64::from_le_bytes(*hashes) ^ hash);
+            while likely != 0 {
+                let number = first + likely.trailing_zeros() as usize / 8;
+                let buffer = &self.all[number];
+                if buffer.line == line && buffer.free > at {
+                    return Some(Ticket { buffer: number as u8, use_of_it: buffer.taken });
                 }
-                equal &= equal - 1;
+                likely &= likely - 1;
             }
         }
         None
@@ -137,45 +146,53 @@ impl Buffers {
     /// Memory says when a use ends; what for, and of which line if it is a miss.
     #[inline]
     pub fn answered(&mut self, buffer: u8, at: u64) -> (Use, u32) {
-        let buffer = usize::from(buffer);
-        self.free[buffer] = at;
         self.soonest = self.soonest.min(at);
-        (self.uses[buffer], self.lines[buffer])
+        let buffer = &mut self.all[usize::from(buffer)];
+        buffer.free = at;
+        (buffer.what, buffer.line)
+    }
+
+    // Those that collect, with what they are for.
+    #[inline]
+    fn collecting(&self) -> impl Iterator<Item = (usize, Use)> {
+        each(self.combining.into()).map(|buffer| (buffer, self.all[buffer].what))
     }
 
     /// The write-combining buffer of a thread that collects a line, and how many bytes it has.
     #[inline]
     pub fn find_combining(&self, thread: u8, line: u32) -> Option<(usize, u8)> {
-        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
-            Use::Combining(by, to, bytes) if *by == thread && *to == line => Some((buffer, *bytes)),
+        self.collecting().find_map(|(buffer, what)| match what {
+            Use::Combining(by, to, bytes) if by == thread && to == line => Some((buffer, bytes)),
             _ => None,
         })
     }
 
     /// Any write-combining buffer of a thread that still collects; with its line and bytes.
+    #[inline]
     pub fn any_combining(&self, thread: u8) -> Option<(usize, u32, u8)> {
-        self.uses[..self.count].iter().enumerate().find_map(|(buffer, what)| match what {
-            Use::Combining(by, line, bytes) if *by == thread => Some((buffer, *line, *bytes)),
+        self.collecting().find_map(|(buffer, what)| match what {
+            Use::Combining(by, line, bytes) if by == thread => Some((buffer, line, bytes)),
             _ => None,
         })
     }
 
     /// The first buffer, its thread, line and bytes, if all of them collect, so that none would ever become free.
+    #[inline]
     pub fn all_combining(&self) -> Option<(usize, u8, u32, u8)> {
-        let uses = &self.uses[..self.count];
-        match uses[0] {
-            Use::Combining(thread, line, bytes)
-                if uses.iter().all(|what| matches!(what, Use::Combining(..))) =>
-            {
+        match self.all[0].what {
+            Use::Combining(thread, line, bytes) if self.combining.count_ones() as usize == self.count => {
                 Some((0, thread, line, bytes))
             }
             _ => None,
         }
     }
 
-    /// Changes what a buffer that is taken is for.
+    /// Changes what a buffer that collects is for.
     #[inline]
     pub fn becomes(&mut self, buffer: usize, what: Use) {
-        self.uses[buffer] = what;
+        self.all[buffer].what = what;
+        if !matches!(what, Use::Combining(..)) {
+            self.combining &= !(1 << buffer);
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! A core: what its threads share, and who of them goes on.
 
+use std::sync::Arc;
+
 use super::buffers::{Buffers, Use};
-use super::thread::{Activity, Costs, Thread, Wait};
+use super::thread::{Activity, Costs, Thread, Waits};
 use crate::hierarchy::Hierarchy;
 use crate::machine::Core as Description;
 use crate::units::NEVER;
@@ -17,7 +19,7 @@ pub struct Core {
     pub(super) ports: u64,
     /// Who took them last: siblings that want them at once take turns.
     pub(super) last: usize,
-    pub(super) costs: Costs,
+    pub(super) costs: Arc<Costs>,
     pub(super) clflush_ordered: bool,
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
@@ -36,7 +38,7 @@ enum Doing {
 }
 
 impl Core {
-    pub fn new(number: usize, description: &Description, threads: Vec<Thread>) -> Self {
+    pub fn new(number: usize, description: &Description, costs: Arc<Costs>, threads: Vec<Thread>) -> Self {
         let mut core = Self {
             number,
             threads,
@@ -44,7 +46,7 @@ impl Core {
             buffers: Buffers::new(description.fill_buffers),
             ports: 0,
             last: 0,
-            costs: Costs::of(description),
+            costs,
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
             rfo_window: description.rfo_window,
@@ -111,25 +113,29 @@ impl Core {
         }
     }
 
-    /// Memory says when the use of a buffer ends, which is not yet.
-    pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) {
+    /// Memory says when the use of a buffer ends, which is not yet. Whether anything waited for it.
+    #[inline]
+    pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) -> bool {
         let (what, line) = self.buffers.answered(buffer, at);
+        let mut waited = false;
         match what {
             Use::Miss(slot, _) => outside.filled(self.number, slot, line, at),
             Use::Outgoing(thread) => {
                 let thread = &mut self.threads[usize::from(thread)];
                 thread.outgoing -= 1;
                 thread.accepted = thread.accepted.max(at);
-                if thread.head.wait == Wait::Acceptance && thread.outgoing == 0 {
+                if thread.outgoing == 0 && thread.head.waits == Waits::ACCEPTANCE {
                     thread.head = Activity::at(thread.accepted);
+                    waited = true;
                 }
             }
             Use::Combining(..) => debug_assert!(false, "nobody was asked about this buffer"),
         }
         for thread in &mut self.threads {
-            thread.front.answered(buffer, at);
-            thread.head.answered(buffer, at);
-            thread.ahead.answered(buffer, at);
+            waited |= thread.front.answered(buffer, at);
+            waited |= thread.head.answered(buffer, at);
+            waited |= thread.ahead.answered(buffer, at);
         }
+        waited
     }
 }

@@ -2,7 +2,7 @@
 
 use super::buffers::Ticket;
 use super::core::Core;
-use super::thread::{Activity, Entry, Loaded, Wait, What};
+use super::thread::{Activity, Entry, Loaded, Waits, What};
 use crate::hierarchy::{Hierarchy, Source, Want};
 use crate::program::Op;
 use crate::time::Ps;
@@ -27,28 +27,38 @@ impl Core {
             (thread.front, thread.held) = (Activity::at(self.ports), Some(op));
             return;
         }
-        let costs = self.costs;
+        let costs = &self.costs;
+        let (what, line, cost) = match op {
+            Op::Store(line) => (What::Store, line.number(), costs.store),
+            Op::StoreWhole(line) => (What::Whole, line.number(), costs.store),
+            Op::NtStore { line, bytes } => (What::NtStore(bytes), line.number(), costs.nt_store),
+            Op::Flush { kind, line } => (What::Flush(kind), line.number(), costs.flush),
+            Op::Sfence => (What::Sfence, 0, costs.issue_fence),
+            Op::Mfence => (What::Mfence, 0, costs.issue_fence),
+            Op::Locked(line) => (What::Locked, line.number(), costs.store),
+            Op::Units(units) => (What::Units, units, INSTANT),
+            Op::Load { .. } | Op::Lfence | Op::Compute(_) | Op::Rest(_) | Op::End => {
+                return self.keep_out_of_store_buffer(who, outside, op, at);
+            }
+        };
+        if thread.store_buffer.len() >= thread.limits.store_buffer {
+            (thread.front, thread.held) = (Activity::until(Waits::ROOM), Some(op));
+            return;
+        }
+        self.put(who, outside, (what, line), cost, at);
+    }
+
+    // What does not go through the store buffer.
+    fn keep_out_of_store_buffer(&mut self, who: usize, outside: &mut Hierarchy, op: Op, at: u64) {
         let waits = match op {
             Op::Load { line, dependent } => self.load(who, outside, line.number(), dependent, at),
-            Op::Store(line) => self.put(who, outside, What::Store, line.number(), costs.store, at),
-            Op::StoreWhole(line) => self.put(who, outside, What::Whole, line.number(), costs.store, at),
-            Op::NtStore { line, bytes } => {
-                self.put(who, outside, What::NtStore(bytes), line.number(), costs.nt_store, at)
-            }
-            Op::Flush { kind, line } => {
-                self.put(who, outside, What::Flush(kind), line.number(), costs.flush, at)
-            }
-            Op::Sfence => self.put(who, outside, What::Sfence, 0, costs.issue_fence, at),
-            Op::Mfence => self.put(who, outside, What::Mfence, 0, costs.issue_fence, at),
-            Op::Locked(line) => self.put(who, outside, What::Locked, line.number(), costs.store, at),
-            Op::Units(units) => self.put(who, outside, What::Units(units), 0, INSTANT, at),
             Op::Lfence => self.await_loads(who, at),
             Op::Compute(span) => self.compute(who, span.0, at),
             Op::Rest(span) => {
                 self.threads[who].front = Activity::at(at + span.0.max(INSTANT));
                 None
             }
-            Op::End => {
+            _ => {
                 self.threads[who].ended = true;
                 self.threads[who].front = Activity::IDLE;
                 self.divide();
@@ -100,9 +110,9 @@ impl Core {
         if let Some(slot) = found {
             private.l1.touch(slot);
             outside.counters[self.number].l1_hits += 1;
-            if private.ready[slot as usize] > at {
+            if private.first[slot as usize].ready > at {
                 waits_for = self.buffers.find_miss(line, at);
-                there = there.max(private.ready[slot as usize]);
+                there = there.max(private.first[slot as usize].ready);
             }
         } else {
             waits_for = self.buffers.find_miss(line, at);
@@ -155,7 +165,7 @@ impl Core {
         if let Some((buffer, thread, line, bytes)) = self.buffers.all_combining() {
             self.close(outside, buffer, thread, (line, bytes), at);
         }
-        Activity { at: soonest, wait: Wait::AnyBuffer }
+        Activity { at: soonest, waits: Waits::ANY_BUFFER }
     }
 
     fn await_loads(&mut self, who: usize, at: u64) -> Option<Activity> {
@@ -187,43 +197,32 @@ impl Core {
         None
     }
 
-    // Into the store buffer, if there is room.
-    fn put(
-        &mut self,
-        who: usize,
-        outside: &mut Hierarchy,
-        what: What,
-        line: u32,
-        cost: u64,
-        at: u64,
-    ) -> Option<Activity> {
+    // Into the store buffer, which has room.
+    #[inline(always)]
+    fn put(&mut self, who: usize, outside: &mut Hierarchy, (what, line): (What, u32), cost: u64, at: u64) {
         let thread = &mut self.threads[who];
-        if thread.store_buffer.len() >= thread.limits.store_buffer {
-            return Some(Activity::until(Wait::Room));
-        }
         if thread.store_buffer.is_empty() {
             thread.head = Activity::at(thread.head_free.max(at));
         }
-        thread.store_buffer.push_back(Entry { what, line, slot: 0, ticket: None, written: false });
-        if let What::Units(_) = what {
-            thread.front = Activity::at(at + cost);
-        } else {
-            self.issue(who, cost, at);
+        thread.store_buffer.push_back(Entry::new(what, line));
+        let done = at + cost;
+        if what != What::Units {
+            (self.ports, self.last) = (done, who);
+            thread.taken += 1;
         }
-        let thread = &mut self.threads[who];
+        thread.front = Activity::at(done);
         if matches!(what, What::Mfence | What::Locked) {
-            thread.front = Activity::until(Wait::Head);
+            thread.front = Activity::until(Waits::HEAD);
         } else if thread.store_buffer.len() >= thread.limits.store_buffer {
             // What comes next is asked for early, to see whether it has to wait.
-            let next = thread.program.next(Ps(thread.front.at));
+            let next = thread.program.next(Ps(done));
             thread.held = Some(next);
             if !matches!(next, Op::Load { .. } | Op::Lfence | Op::Compute(_) | Op::End) {
-                thread.front = Activity::until(Wait::Room);
+                thread.front = Activity::until(Waits::ROOM);
             }
         }
         if thread.fetched + 1 == thread.store_buffer.len() {
             self.fetch_ahead(who, outside, at);
         }
-        None
     }
 }

@@ -4,7 +4,7 @@ use ringfence_persist::Flush;
 
 use super::buffers::{Ticket, Use};
 use super::core::Core;
-use super::thread::{Activity, Entry, Wait, What};
+use super::thread::{Activity, Entry, Waits, What};
 use crate::cache::Slot;
 use crate::hierarchy::{Departure, Hierarchy, Source, Want};
 use crate::program::{Line, Op};
@@ -30,7 +30,8 @@ impl Core {
                 let Some((slot, ticket)) = self.own(who, outside, &entry, at, true) else { return };
                 let thread = &mut self.threads[who];
                 let entry = &mut thread.store_buffer[thread.fetched];
-                (entry.slot, entry.ticket) = (slot, ticket);
+                entry.slot = slot;
+                entry.wait_for(ticket);
             }
             let thread = &mut self.threads[who];
             thread.fetched += 1;
@@ -54,7 +55,7 @@ impl Core {
         if let Some(slot) = private.l1.find(line) {
             private.l1.touch(slot);
             outside.counters[self.number].l1_hits += 1;
-            let there = private.ready[slot as usize] <= at;
+            let there = private.first[slot as usize].ready <= at;
             return Some((slot, if there { None } else { self.buffers.find_miss(line, at) }));
         }
         let buffer = match self.buffers.find_free(at) {
@@ -83,33 +84,37 @@ impl Core {
             return;
         };
         let line = entry.line;
-        match entry.what {
+        let left = match entry.what {
+            What::Store | What::Whole if self.next_store > at => {
+                self.threads[who].head = Activity::at(self.next_store);
+                None
+            }
             What::Store | What::Whole => {
-                if self.next_store > at {
-                    self.threads[who].head = Activity::at(self.next_store);
-                } else if let Some(done) = self.write(who, outside, at) {
-                    self.pop(who, outside, done - at + self.costs.commit, at);
-                }
+                self.write(who, outside, at).map(|done| done - at + self.costs.commit)
             }
             What::Flush(kind) => self.flush(who, outside, (kind, line), at),
             What::NtStore(bytes) => self.nt_store(who, outside, (line, bytes), at),
-            What::Units(units) => {
+            What::Units => {
                 let thread = &mut self.threads[who];
-                thread.units += u64::from(units);
+                thread.units += u64::from(line);
                 thread.counted = at;
-                self.pop(who, outside, 0, at);
+                Some(0)
             }
             what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),
+        };
+        if let Some(cost) = left {
+            self.pop(who, outside, cost, at);
         }
     }
 
     // The head leaves, and the next one may do so after a time.
+    #[inline(always)]
     fn pop(&mut self, who: usize, outside: &mut Hierarchy, cost: u64, at: u64) {
         let thread = &mut self.threads[who];
         let Some(left) = thread.store_buffer.pop_front() else { return };
         thread.head_free = at + cost;
         thread.head = if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
-        if thread.front.wait == Wait::Room {
+        if thread.front.waits == Waits::ROOM {
             thread.front = Activity::at(at);
         }
         let (writes, fence) = (left.writes(), left.is_fence());
@@ -130,7 +135,7 @@ impl Core {
         let thread = &mut self.threads[who];
         let known = thread.fetched > 0;
         let entry = thread.store_buffer[0];
-        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket);
+        let (line, mut slot, mut ticket) = (entry.line, entry.slot, entry.ticket());
         if let Some(ticket) = ticket {
             let end = self.buffers.end(ticket);
             if end > at {
@@ -143,10 +148,10 @@ impl Core {
         }
         let lost = ticket.is_some();
         let private = &outside.cores[self.number];
-        let mut ready = private.ready[slot as usize];
+        let mut ready = private.first[slot as usize].ready;
         if !(known && private.l1.holds(slot, line) && ready <= at) {
             (slot, ticket) = self.own(who, outside, &entry, at, false)?;
-            ready = outside.cores[self.number].ready[slot as usize];
+            ready = outside.cores[self.number].first[slot as usize].ready;
         }
         let there = ready <= at;
         let mut done = at;
@@ -167,7 +172,8 @@ impl Core {
             (thread.fetched, thread.stores_fetched) = (1, 1);
         }
         let entry = &mut thread.store_buffer[0];
-        (entry.slot, entry.ticket, entry.written) = (slot, ticket, lost);
+        (entry.slot, entry.written) = (slot, lost);
+        entry.wait_for(ticket);
         thread.head = match ticket {
             Some(ticket) => Activity::end(ticket.buffer, self.buffers.end(ticket)),
             None => Activity::at(ready),
@@ -175,21 +181,27 @@ impl Core {
         None
     }
 
-    fn flush(&mut self, who: usize, outside: &mut Hierarchy, (kind, line): (Flush, u32), at: u64) {
+    fn flush(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (kind, line): (Flush, u32),
+        at: u64,
+    ) -> Option<u64> {
         let ordered = kind == Flush::Clflush && self.clflush_ordered;
-        if self.threads[who].store_buffer[0].ticket.is_some() {
+        if self.threads[who].store_buffer[0].ticket().is_some() {
             // An ordered one that was sent before, and is complete.
-            return self.pop(who, outside, self.costs.commit, at);
+            return Some(self.costs.commit);
         }
         if self.next_flush > at {
             self.threads[who].head = Activity::at(self.next_flush);
-            return;
+            return None;
         }
         let buffer = match self.buffers.find_free(at) {
             Ok(buffer) => buffer,
             Err(soonest) => {
                 self.threads[who].head = self.await_buffer(outside, soonest, at);
-                return;
+                return None;
             }
         };
         let thread = &mut self.threads[who];
@@ -208,14 +220,20 @@ impl Core {
         };
         let ticket = self.buffers.take_for(buffer, Use::Outgoing(who as u8), until);
         if ordered {
-            thread.store_buffer[0].ticket = Some(ticket);
+            thread.store_buffer[0].wait_for(Some(ticket));
             thread.head = Activity::end(ticket.buffer, until);
-        } else {
-            self.pop(who, outside, self.costs.commit, at);
+            return None;
         }
+        Some(self.costs.commit)
     }
 
-    fn nt_store(&mut self, who: usize, outside: &mut Hierarchy, (line, bytes): (u32, u8), at: u64) {
+    fn nt_store(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (line, bytes): (u32, u8),
+        at: u64,
+    ) -> Option<u64> {
         let owner = who as u8;
         let (buffer, so_far) = match self.buffers.find_combining(owner, line) {
             Some(found) => found,
@@ -226,7 +244,7 @@ impl Core {
                 }
                 Err(soonest) => {
                     self.threads[who].head = self.await_buffer(outside, soonest, at);
-                    return;
+                    return None;
                 }
             },
         };
@@ -237,7 +255,7 @@ impl Core {
         if u64::from(bytes) >= LINE {
             self.close(outside, buffer, owner, (line, bytes), at);
         }
-        self.pop(who, outside, self.costs.commit, at);
+        Some(self.costs.commit)
     }
 
     /// A write-combining buffer leaves.
@@ -257,22 +275,22 @@ impl Core {
     }
 
     // A fence, or a locked instruction, which is one: waits for acceptance of what is outgoing.
-    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) {
+    fn fence(&mut self, who: usize, outside: &mut Hierarchy, what: What, at: u64) -> Option<u64> {
         while let Some((buffer, line, bytes)) = self.buffers.any_combining(who as u8) {
             self.close(outside, buffer, who as u8, (line, bytes), at);
         }
         let thread = &mut self.threads[who];
         if thread.outgoing > 0 {
-            thread.head = Activity::until(Wait::Acceptance);
-            return;
+            thread.head = Activity::until(Waits::ACCEPTANCE);
+            return None;
         }
         if thread.accepted > at {
             thread.head = Activity::at(thread.accepted);
-            return;
+            return None;
         }
         let mut cost = self.costs.fence;
         if what == What::Locked {
-            let Some(done) = self.write(who, outside, at) else { return };
+            let done = self.write(who, outside, at)?;
             cost = done - at + self.costs.locked;
         }
         let thread = &mut self.threads[who];
@@ -282,6 +300,6 @@ impl Core {
             thread.front = Activity::at(at + cost);
             thread.held = Some(Op::Lfence);
         }
-        self.pop(who, outside, cost, at);
+        Some(cost)
     }
 }

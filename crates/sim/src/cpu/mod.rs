@@ -14,4 +14,4 @@ mod head;
 mod thread;
 
 pub use core::Core;
-pub use thread::{Limits, Thread};
+pub use thread::{Costs, Limits, Thread};

@@ -60,24 +60,23 @@ pub struct Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     pub at: u64,
-    pub wait: Wait,
+    pub waits: Waits,
 }
 
-/// What something waits for.
+/// What something waits for: nothing but its time, the end of some buffers' use, a bit each, or one of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Nothing but its time.
-    No,
-    /// The end of a buffer's use.
-    For(u8),
+pub struct Waits(u64);
+
+impl Waits {
+    const NO: Waits = Waits(0);
     /// Any buffer that ends.
-    AnyBuffer,
+    pub const ANY_BUFFER: Waits = Waits((1 << 32) - 1);
     /// Acceptance of everything outgoing.
-    Acceptance,
+    pub const ACCEPTANCE: Waits = Waits(1 << 32);
     /// Room in the store buffer.
-    Room,
+    pub const ROOM: Waits = Waits(1 << 33);
     /// The head, which has a fence to let through.
-    Head,
+    pub const HEAD: Waits = Waits(1 << 34);
 }
 
 /// When the data of the last load is there.
@@ -87,17 +86,19 @@ pub enum Loaded {
     Ticket(Ticket),
 }
 
-/// An entry of the store buffer.
+/// An entry of the store buffer, in 16 bytes: the store buffers of many cores are much of what a run touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub what: What,
+    /// It was written when it came back, before its turn could come.
+    pub written: bool,
+    /// The buffer that it waits for, if any.
+    buffer: u8,
+    use_of_it: u32,
+    /// The line, or how many units.
     pub line: u32,
     /// The place in the first level that the line was found in or fetched to.
     pub slot: Slot,
-    /// The buffer that it waits for.
-    pub ticket: Option<Ticket>,
-    /// It was written when it came back, before its turn could come.
-    pub written: bool,
 }
 
 /// What waits to leave.
@@ -111,44 +112,64 @@ pub enum What {
     Flush(Flush),
     Sfence,
     Mfence,
-    Units(u32),
+    Units,
 }
 
 impl Activity {
-    pub const IDLE: Activity = Activity { at: NEVER, wait: Wait::No };
+    pub const IDLE: Activity = Activity { at: NEVER, waits: Waits::NO };
 
     #[inline]
     pub fn at(at: u64) -> Self {
-        Self { at, wait: Wait::No }
+        Self { at, waits: Waits::NO }
     }
 
     /// Waits for something at a time that is not known.
     #[inline]
-    pub fn until(wait: Wait) -> Self {
-        Self { at: NEVER, wait }
+    pub fn until(waits: Waits) -> Self {
+        Self { at: NEVER, waits }
     }
 
     /// Waits for the end of a use that is known, or not.
     #[inline]
     pub fn end(buffer: u8, at: u64) -> Self {
-        Self { at, wait: Wait::For(buffer) }
+        Self { at, waits: Waits(1 << buffer) }
     }
 
-    /// A buffer's use ends.
+    /// A buffer's use ends; whether this was waited for.
     #[inline]
-    pub fn answered(&mut self, buffer: u8, at: u64) {
-        let meant = match self.wait {
-            Wait::For(other) => other == buffer,
-            Wait::AnyBuffer => true,
-            _ => false,
-        };
+    pub fn answered(&mut self, buffer: u8, at: u64) -> bool {
+        let meant = self.waits.0 >> buffer & 1 != 0;
         if meant {
             self.at = self.at.min(at);
         }
+        meant
     }
 }
 
 impl Entry {
+    const NO_BUFFER: u8 = u8::MAX;
+
+    #[inline]
+    pub fn new(what: What, line: u32) -> Self {
+        Self { what, written: false, buffer: Self::NO_BUFFER, use_of_it: 0, line, slot: 0 }
+    }
+
+    /// The use of a buffer that it waits for.
+    #[inline]
+    pub fn ticket(&self) -> Option<Ticket> {
+        let ticket = Ticket { buffer: self.buffer, use_of_it: self.use_of_it };
+        (self.buffer != Self::NO_BUFFER).then_some(ticket)
+    }
+
+    /// From now on it waits for this.
+    #[inline]
+    pub fn wait_for(&mut self, ticket: Option<Ticket>) {
+        (self.buffer, self.use_of_it) = match ticket {
+            Some(ticket) => (ticket.buffer, ticket.use_of_it),
+            None => (Self::NO_BUFFER, 0),
+        };
+    }
+
     /// Whether reads for ownership may have to wait for it.
     #[inline]
     pub fn is_fence(&self) -> bool {

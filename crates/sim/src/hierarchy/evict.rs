@@ -1,34 +1,38 @@
 //! Lines that make room for others.
 
 use super::state::{Hierarchy, each};
-use crate::cache::ALL_WAYS;
+use crate::cache::{ALL_WAYS, Slot};
 use crate::event::Request;
 use crate::machine::Inclusion;
 
 impl Hierarchy {
-    /// Puts a line into a core's second level. What it replaces leaves the first level too.
-    pub(super) fn fill_second(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) {
+    /// Puts a line into a core's second level; where. What it replaces leaves the first level too.
+    pub(super) fn fill_second(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) -> Slot {
         let private = &mut self.cores[core];
-        let (_, evicted) = private.l2.insert(line, dirty, ALL_WAYS);
-        let Some(evicted) = evicted else { return };
+        let (slot, evicted) = private.l2.insert(line, dirty, ALL_WAYS);
+        let Some(evicted) = evicted else { return slot };
         let mut dirty = evicted.dirty;
         if let Some(slot) = private.l1.find(evicted.line) {
             dirty |= private.l1.remove(slot);
         }
-        let llc = private.place.llc;
-        let last = &mut self.llcs[llc];
-        if self.inclusion != Inclusion::Victim && !dirty {
-            return;
+        let victim = self.inclusion == Inclusion::Victim;
+        if !victim && !dirty {
+            return slot;
         }
-        match last.cache.find(evicted.line) {
-            Some(slot) => {
+        let last = &mut self.llcs[private.place.llc];
+        // What only this core ever had came out of the last level, if it was there.
+        let alone = victim && self.pages.cores(evicted.line) == 1 << core;
+        let below = if alone { None } else { last.cache.find(evicted.line) };
+        match below {
+            Some(below) => {
                 if dirty {
-                    last.cache.dirty(slot);
+                    last.cache.dirty(below);
                 }
-                last.cache.touch(slot);
+                last.cache.touch(below);
             }
             None => self.fill_last(core, class, evicted.line, dirty, at),
         }
+        slot
     }
 
     /// Puts a line that is not there into a core's last-level cache. What it replaces leaves, if that must contain what

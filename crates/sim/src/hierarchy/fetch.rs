@@ -1,6 +1,6 @@
 //! A line that the first level does not have.
 
-use super::state::{Hierarchy, each};
+use super::state::{First, Hierarchy, each};
 use crate::cache::{ALL_WAYS, Slot};
 use crate::event::{Event, Request};
 use crate::machine::Inclusion;
@@ -51,14 +51,14 @@ impl Hierarchy {
             if let Some(until) = self.cores[core].streamer.comes(line, buffer, at) {
                 ready = ready.max(until);
             }
+            let place = self.fill_first(core, line, First { ready, second: slot });
             self.run_ahead(core, class, (line, want), at);
-            let slot = self.fill_first(core, line, ready);
-            return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, slot);
+            return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, place);
         }
         let passed = self.throttle(core, class, at);
         let (ready, dirty) = self.bring(core, class, (line, want), (others, buffer), passed);
-        self.fill_second(core, class, line, dirty, passed);
-        let slot = self.fill_first(core, line, ready.unwrap_or(NEVER));
+        let second = self.fill_second(core, class, line, dirty, passed);
+        let slot = self.fill_first(core, line, First { ready: ready.unwrap_or(NEVER), second });
         self.run_ahead(core, class, (line, want), at);
         (ready.map_or(Source::Memory, Source::Cache), slot)
     }
@@ -146,7 +146,7 @@ impl Hierarchy {
         let (mut ready, mut dirty) = (None, false);
         for other in each(others) {
             let private = &mut self.cores[other];
-            let there = private.l1.find(line).map_or(0, |slot| private.ready[slot as usize]);
+            let there = private.l1.find(line).map_or(0, |slot| private.first[slot as usize].ready);
             let found = if own { private.take(line) } else { private.clean(line) };
             let Some(was) = found else { continue };
             dirty |= was;
@@ -187,14 +187,12 @@ impl Hierarchy {
         (ready, dirty)
     }
 
-    fn fill_first(&mut self, core: usize, line: u32, ready: u64) -> Slot {
+    fn fill_first(&mut self, core: usize, line: u32, known: First) -> Slot {
         let private = &mut self.cores[core];
         let (slot, evicted) = private.l1.insert(line, false, ALL_WAYS);
-        private.ready[slot as usize] = ready;
-        if let Some(evicted) = evicted.filter(|evicted| evicted.dirty)
-            && let Some(slot) = private.l2.find(evicted.line)
-        {
-            private.l2.dirty(slot);
+        let old = std::mem::replace(&mut private.first[slot as usize], known);
+        if evicted.is_some_and(|evicted| evicted.dirty) {
+            private.l2.dirty(old.second);
         }
         slot
     }

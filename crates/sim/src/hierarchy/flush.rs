@@ -17,6 +17,7 @@ pub enum Departure {
 
 impl Hierarchy {
     /// A core flushes a line, for a fill buffer that waits.
+    #[inline]
     pub fn flush(
         &mut self,
         core: usize,

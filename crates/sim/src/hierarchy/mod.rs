@@ -13,4 +13,4 @@ mod under_way;
 pub use fetch::{Source, Want};
 pub use flush::Departure;
 pub use prefetch::Streamer;
-pub use state::{Hierarchy, Place};
+pub use state::{Hierarchy, Place, each};

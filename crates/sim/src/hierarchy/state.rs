@@ -25,8 +25,9 @@ pub struct Hierarchy {
     pub under_way: UnderWay,
     pub inclusion: Inclusion,
     pub clwb: AfterClwb,
-    /// The socket of each node.
-    pub sockets: Vec<u32>,
+    nodes: usize,
+    /// What the way takes from each core to each node.
+    ways: Vec<u64>,
 }
 
 /// Where a core is.
@@ -41,13 +42,22 @@ pub struct Place {
 /// A core's own caches.
 pub struct Private {
     pub l1: Cache,
-    /// When the line in each place of the first level is there.
-    pub ready: Vec<u64>,
+    /// What is known of the line in each place of the first level.
+    pub first: Vec<First>,
     pub l2: Cache,
     pub streamer: Streamer,
     pub place: Place,
     /// From when on the throttle lets another request pass.
     pub throttled: u64,
+}
+
+/// What is known of a line in the first level.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct First {
+    /// When it is there.
+    pub ready: u64,
+    /// Its place in the second level, which has it as long as the first does.
+    pub second: Slot,
 }
 
 /// A last-level cache.
@@ -93,7 +103,8 @@ impl Hierarchy {
             let l1 = Cache::new(machine.l1.size_kib, machine.l1.ways, machine.l1.replacement);
             let l2 = Cache::new(machine.l2.size_kib, machine.l2.ways, machine.l2.replacement);
             let streamer = Streamer::new(machine.prefetcher.as_ref());
-            Private { ready: vec![0; l1.slots()], l1, l2, streamer, place: *place, throttled: 0 }
+            let first = vec![First::default(); l1.slots()];
+            Private { first, l1, l2, streamer, place: *place, throttled: 0 }
         };
         let shared = |llc: usize| {
             let cache = Cache::new(machine.llc.size_kib, machine.llc.ways, machine.llc.replacement);
@@ -105,9 +116,14 @@ impl Hierarchy {
                 cores: below.map(|(core, _)| 1 << core).sum(),
             }
         };
+        let remote = ps(uncore.remote_ns);
+        let ways = |place: &Place| {
+            let socket = place.socket;
+            machine.nodes.iter().map(move |node| if node.socket == socket { 0 } else { remote })
+        };
         Self {
             pages: Pages::default(),
-            log: Log { wheel: Wheel::new(), records: None },
+            log: Log { wheel: Wheel::new(Event::Core(0)), records: None },
             cores: places.iter().map(private).collect(),
             llcs: (0..count).map(shared).collect(),
             classes: vec![Class { ways: ALL_WAYS, gap: 0 }; classes],
@@ -120,21 +136,27 @@ impl Hierarchy {
                 from_memory: ps(uncore.from_memory_ns),
                 flush: ps(uncore.flush_ns),
                 nt: ps(uncore.nt_ns),
-                remote: ps(uncore.remote_ns),
+                remote,
                 core_to_core: ps(uncore.core_to_core_ns),
             },
             under_way: UnderWay::default(),
             inclusion: machine.llc.inclusion,
             clwb: machine.core.clwb,
-            sockets: machine.nodes.iter().map(|node| node.socket).collect(),
+            nodes: machine.nodes.len(),
+            ways: places.iter().flat_map(ways).collect(),
         }
     }
 
-    /// What the way between a core and a line's memory takes because they are on different sockets.
+    /// What the way between a core and a node takes because they are on different sockets.
+    #[inline]
+    pub fn way(&self, core: usize, node: usize) -> u64 {
+        self.ways[core * self.nodes + node]
+    }
+
+    /// The same for a line's memory.
     #[inline]
     pub fn distance(&self, core: usize, line: u32) -> u64 {
-        let far = self.sockets[self.pages.node(line)] != self.cores[core].place.socket;
-        if far { self.times.remote } else { 0 }
+        self.way(core, self.pages.node(line))
     }
 
     /// When a request that is made at a time may pass the throttle between the second and the last level.
@@ -170,7 +192,7 @@ impl Hierarchy {
     pub fn filled(&mut self, core: usize, slot: Slot, line: u32, at: u64) {
         let private = &mut self.cores[core];
         if private.l1.holds(slot, line) {
-            private.ready[slot as usize] = at;
+            private.first[slot as usize].ready = at;
         }
     }
 }
@@ -179,23 +201,23 @@ impl Private {
     /// Takes a line out of both levels; whether it was there, and dirty.
     #[inline]
     pub fn take(&mut self, line: u32) -> Option<bool> {
-        let slot = self.l2.find(line)?;
-        let mut dirty = self.l2.remove(slot);
-        if let Some(slot) = self.l1.find(line) {
-            dirty |= self.l1.remove(slot);
-        }
-        Some(dirty)
+        let Some(slot) = self.l1.find(line) else {
+            let second = self.l2.find(line)?;
+            return Some(self.l2.remove(second));
+        };
+        let dirty = self.l1.remove(slot);
+        Some(self.l2.remove(self.first[slot as usize].second) || dirty)
     }
 
     /// Makes a line clean in both levels; whether it was there, and dirty.
     #[inline]
     pub fn clean(&mut self, line: u32) -> Option<bool> {
-        let slot = self.l2.find(line)?;
-        let mut dirty = self.l2.clean(slot);
-        if let Some(slot) = self.l1.find(line) {
-            dirty |= self.l1.clean(slot);
-        }
-        Some(dirty)
+        let Some(slot) = self.l1.find(line) else {
+            let second = self.l2.find(line)?;
+            return Some(self.l2.clean(second));
+        };
+        let dirty = self.l1.clean(slot);
+        Some(self.l2.clean(self.first[slot as usize].second) || dirty)
     }
 }
 
@@ -209,6 +231,7 @@ impl Shared {
 }
 
 /// The numbers of the bits that are set.
+#[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = bits.trailing_zeros();

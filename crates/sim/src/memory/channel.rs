@@ -109,7 +109,7 @@ impl Channel {
             waiting: Waiting::new(slices),
             let_in: VecDeque::with_capacity(lines),
             alarm_set: NEVER,
-            promised: VecDeque::with_capacity(1024),
+            promised: VecDeque::with_capacity(64),
             device,
             counters: ChannelCounters::default(),
         }
@@ -182,6 +182,7 @@ impl Channel {
         }
     }
 
+    #[inline(always)]
     pub fn read(&mut self, line: u32, at: u64) -> u64 {
         self.advance(at);
         if self.queue.len() >= self.high {
@@ -202,6 +203,7 @@ impl Channel {
             }
     }
 
+    #[inline(always)]
     pub fn write(&mut self, line: u32, at: u64, write: Request) -> bool {
         self.advance(at);
         let room = self.waiting.is_empty() && (write.probe || self.queue.len() < self.lines);
@@ -212,6 +214,11 @@ impl Channel {
             self.waiting.push(line, write);
         }
         room
+    }
+
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.let_in.is_empty()
     }
 
     #[inline]

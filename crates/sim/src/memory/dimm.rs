@@ -7,7 +7,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::blocks::Blocks;
 use crate::counters::ChannelCounters;
 use crate::machine::{BlockVictim, Optane};
-use crate::units::{BLOCK, ps, transfer};
+use crate::units::{BLOCK, NEVER, ps, transfer};
 
 /// Lines of a block.
 const LINES: u32 = 4;
@@ -51,8 +51,8 @@ pub struct Dimm {
 #[derive(Debug, Clone, Copy, Default)]
 struct Combined {
     lines: u8,
-    /// Its other lines, too, are here from a time on.
-    known: Option<u64>,
+    /// Its other lines, too, are here from this time on, or never.
+    known: u64,
     age: u64,
     whole_at: u64,
 }
@@ -131,13 +131,13 @@ impl Dimm {
                 return;
             }
             // It went to the media meanwhile, and this line begins it anew.
-            let new = Combined { lines: bit, known: None, age: self.age, whole_at: 0 };
+            let new = Combined { lines: bit, known: NEVER, age: self.age, whole_at: 0 };
             let old = std::mem::replace(found, new);
             self.ready = self.media_write(block, old, at).max(at);
             return;
         }
         // A block that was read moves from one buffer to the other.
-        let known = self.reads.remove(block).map(|read| read.ready);
+        let known = self.reads.remove(block).map_or(NEVER, |read| read.ready);
         let new = Combined { lines: bit, known, age: self.age, whole_at: 0 };
         let (victim, lot) = (self.victim, &mut self.lot);
         let replaced = self.writes.insert(block, new, |states| choose(states, victim, lot));
@@ -165,11 +165,12 @@ impl Dimm {
     }
 
     /// A line is asked for; when its data is there.
+    #[inline(always)]
     pub fn read(&mut self, line: u32, at: u64) -> u64 {
         let block = line / LINES;
         if let Some(found) = self.writes.find(block) {
-            let here = if found.lines & 1 << (line % LINES) != 0 { Some(0) } else { found.known };
-            if let Some(ready) = here {
+            let ready = if found.lines & 1 << (line % LINES) != 0 { 0 } else { found.known };
+            if ready != NEVER {
                 self.reads_hit += 1;
                 return (at + self.buffer_latency).max(ready);
             }

@@ -77,6 +77,12 @@ impl Memory {
         self.channels[channel].advance(at);
     }
 
+    /// Whether no write waits on a channel, and none is to be told that it was accepted.
+    #[inline]
+    pub fn is_settled(&self, channel: usize) -> bool {
+        self.channels[channel].is_settled()
+    }
+
     /// When a channel with writes that wait for acceptance can next make room, unless that was asked before.
     #[inline]
     pub fn alarm(&mut self, channel: usize, now: u64) -> Option<u64> {

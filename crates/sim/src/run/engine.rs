@@ -54,18 +54,18 @@ impl Run {
     pub fn until(&mut self, moment: Ps) {
         while let Some((at, event)) = self.outside.log.wheel.pop_before(moment.0) {
             match event {
-                Event::Core(core) => self.run_core(core.into(), at),
+                Event::Core(core) => self.run_core(core.into(), at, moment.0),
                 Event::Read(request) => {
                     let node = self.outside.pages.node(request.line);
                     let (channel, there) = self.memory.read(node, request.line, at);
-                    self.answer(request, there);
+                    self.answer(request, node, there);
                     self.settle(channel, at);
                 }
                 Event::Write(request) => {
                     let node = self.outside.pages.node(request.line);
                     let (channel, accepted) = self.memory.write(node, at, request);
                     if accepted {
-                        self.accept(request, at);
+                        self.accept(request, node, at);
                     }
                     self.settle(channel, at);
                 }
@@ -78,14 +78,22 @@ impl Run {
         self.now = self.now.max(moment.0);
     }
 
-    fn run_core(&mut self, core: usize, at: u64) {
+    fn run_core(&mut self, number: usize, mut at: u64, until: u64) {
+        let core = &mut self.cores[number];
         // An event from before something else came up earlier.
-        if self.cores[core].scheduled != at {
+        if core.scheduled != at {
             return;
         }
-        self.cores[core].scheduled = NEVER;
-        self.cores[core].run(&mut self.outside, at + self.ahead);
-        self.schedule(core);
+        loop {
+            core.run(&mut self.outside, at + self.ahead);
+            at = core.next();
+            // What comes before everything else need not wait its turn.
+            if at >= until || at >= self.outside.log.wheel.earliest() {
+                break;
+            }
+        }
+        core.scheduled = NEVER;
+        self.schedule(number);
     }
 
     // A core's next event, unless there is one that is as early.
@@ -100,37 +108,47 @@ impl Run {
     }
 
     // Memory tells a core.
-    #[inline]
-    fn answer(&mut self, request: Request, at: u64) {
+    #[inline(always)]
+    fn answer(&mut self, request: Request, node: usize, at: u64) {
         if request.buffer == Request::NOBODY {
             return;
         }
         let core = usize::from(request.core);
-        let there = at + self.outside.times.from_memory + self.outside.distance(core, request.line);
+        let there = at + self.outside.times.from_memory + self.outside.way(core, node);
+        let mut earlier = false;
         if Streamer::is_for(request.buffer) {
             for buffer in self.outside.cores[core].streamer.answered(request.buffer, there) {
-                self.cores[core].answered(&mut self.outside, buffer as u8, there);
+                earlier |= self.cores[core].answered(&mut self.outside, buffer as u8, there);
             }
         } else {
-            self.cores[core].answered(&mut self.outside, request.buffer, there);
+            earlier = self.cores[core].answered(&mut self.outside, request.buffer, there);
         }
-        self.schedule(core);
+        if earlier {
+            self.schedule(core);
+        }
     }
 
-    #[inline]
-    fn accept(&mut self, request: Request, at: u64) {
+    #[inline(always)]
+    fn accept(&mut self, request: Request, node: usize, at: u64) {
         if !request.probe {
             self.outside.under_way.remove(request.line);
             self.outside.log.record(Record::Accepted { line: Line(request.line), at: Ps(at) });
         }
-        self.answer(request, at);
+        self.answer(request, node, at);
     }
 
     // Tells whose writes were let in, and sees to it that the rest are.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, channel: usize, at: u64) {
+        if !self.memory.is_settled(channel) {
+            self.let_in(channel, at);
+        }
+    }
+
+    fn let_in(&mut self, channel: usize, at: u64) {
         while let Some(accepted) = self.memory.accepted(channel) {
-            self.accept(accepted.write, accepted.at.max(at));
+            let node = self.outside.pages.node(accepted.write.line);
+            self.accept(accepted.write, node, accepted.at.max(at));
         }
         if let Some(alarm) = self.memory.alarm(channel, at) {
             self.outside.log.wheel.push(alarm, AFTER_CORES + channel as u32, Event::Channel(channel as u16));
