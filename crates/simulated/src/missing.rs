@@ -1,7 +1,7 @@
 //! What of an experiment can be simulated, and on which memory.
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
-use ringfence_experiment::task::{Instruction, Target, Task, Write};
+use ringfence_experiment::task::{Instruction, Memory, Target, Task, Write};
 use ringfence_experiment::{Arm, Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -73,7 +73,10 @@ fn not_simulated(task: &Task) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Idle(_) => None,
-        Task::Ring(_) | Task::Record(_) | Task::Read(_) | Task::Mcf(_) => {
+        Task::Read(read) => {
+            matches!(read.memory, Memory::Locked(_)).then(|| "pseudo-locked regions are not simulated".into())
+        }
+        Task::Ring(_) | Task::Record(_) | Task::Mcf(_) => {
             Some(format!("workload {} is not simulated", task.name()))
         }
         Task::Command(_) => Some("programs are not simulated".into()),

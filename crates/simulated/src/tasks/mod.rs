@@ -3,6 +3,7 @@
 mod alu;
 mod chase;
 mod place;
+mod read;
 mod stream;
 mod write;
 
@@ -22,9 +23,10 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
         task::Task::Write(task) => Some(Box::new(write::Writer::new(task, place)?)),
         task::Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, place)?)),
         task::Task::Stream(task) => Some(Box::new(stream::Streamer::new(task, place)?)),
+        task::Task::Read(task) => Some(Box::new(read::Reader::new(task, place)?)),
         task::Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task, place))),
         // Plans do not run them: see `missing`.
-        task::Task::Ring(_) | task::Task::Record(_) | task::Task::Read(_) | task::Task::Mcf(_) => None,
+        task::Task::Ring(_) | task::Task::Record(_) | task::Task::Mcf(_) => None,
         task::Task::Command(_) | task::Task::Idle(_) => None,
     })
 }

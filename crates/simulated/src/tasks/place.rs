@@ -12,6 +12,8 @@ use crate::file::Description;
 #[derive(Default)]
 pub struct Regions {
     written: Vec<(Target, Bytes, Region)>,
+    // By whom.
+    read: Vec<(CpuId, Bytes, Region)>,
 }
 
 /// What building takes.
@@ -36,6 +38,17 @@ impl Place<'_> {
         }
         let region = self.region(target, bytes)?;
         self.regions.written.push((target.clone(), bytes, region));
+        Ok(region)
+    }
+
+    // Readers that differ in nothing that concerns their memory share it, so that its place is not a difference between them.
+    pub(super) fn read(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
+        let same = |known: &&(CpuId, Bytes, Region)| (known.0, known.1) == (self.cpu, bytes);
+        if let Some((.., region)) = self.regions.read.iter().find(same) {
+            return Ok(*region);
+        }
+        let region = self.region(target, bytes)?;
+        self.regions.read.push((self.cpu, bytes, region));
         Ok(region)
     }
 
