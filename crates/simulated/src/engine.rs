@@ -103,7 +103,7 @@ impl<'a> SimulatedEngine<'a> {
     }
 
     // Everybody's tasks on the machine, paused.
-    fn begin(&self, trial: u32) -> Result<Trial, ringfence_sim::SetupError> {
+    fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
         let mut setup = Setup::new(&self.description.parts, seed)?;
         let mut regions = Regions::default();

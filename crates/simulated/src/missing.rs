@@ -72,13 +72,11 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
 fn not_simulated(task: &Task) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Idle(_) => None,
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) => None,
         Task::Read(read) => {
             matches!(read.memory, Memory::Locked(_)).then(|| "pseudo-locked regions are not simulated".into())
         }
-        Task::Ring(_) | Task::Record(_) | Task::Mcf(_) => {
-            Some(format!("workload {} is not simulated", task.name()))
-        }
+        Task::Ring(_) | Task::Record(_) => Some(format!("workload {} is not simulated", task.name())),
         Task::Command(_) => Some("programs are not simulated".into()),
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{ALONE, BESIDE, experiment, machine, near, ns, run};
+use support::{ALONE, BESIDE, experiment, machine, near, ns, run, slowdown};
 
 fn alone(machine: &ringfence_simulated::Description, task: &str) -> f64 {
     ns(&run(machine, &experiment(&[&format!("name = 'victim'\n{task}")], ALONE)), 0)
@@ -55,4 +55,29 @@ fn sleep_gives_a_neighbour_time_to_evict_what_was_read() {
     };
     let (here, there) = (slowdown(1), slowdown(2));
     assert!(here > 1.5 && there < 1.2, "{here} and {there}");
+}
+
+const MCF: &str = "task = { workload = 'mcf', footprint = '1MiB' }\ncpus = '0'";
+
+#[test]
+fn the_network_simplex_is_slower_the_farther_its_lines_are() {
+    let goldmont = machine("goldmont-j3455", &[]);
+    let ours = format!("size_kib = {}", goldmont.parts.llc.size_kib);
+    let smaller = machine("goldmont-j3455", &[(&*ours, "size_kib = 256")]);
+    let (fits, misses) = (alone(&goldmont, MCF), alone(&smaller, MCF));
+    assert!(misses > 1.3 * fits, "{misses} and {fits} ns an arc");
+    let stream = |cpu: u32| format!("task = {{ workload = 'stream', size = '6MiB' }}\ncpus = '{cpu}'");
+    let (here, there) = (slowdown(&goldmont, MCF, &stream(1)), slowdown(&goldmont, MCF, &stream(2)));
+    assert!(here > 1.2 && here > 1.1 * there, "{here} and {there}");
+}
+
+#[test]
+fn equal_seeds_solve_alike_and_trials_begin_elsewhere() {
+    let laptop = machine("laptop", &[]);
+    let mut wanted = experiment(&[&format!("name = 'victim'\n{MCF}")], ALONE);
+    let one = run(&laptop, &wanted);
+    assert_eq!(one, run(&laptop, &wanted));
+    assert!(one.len() == 2 && one[0].units != one[1].units, "{one:?}");
+    wanted.seed += 1;
+    assert_ne!(one, run(&laptop, &wanted));
 }

@@ -2,22 +2,24 @@
 
 mod alu;
 mod chase;
+mod error;
+mod mcf;
 mod place;
 mod read;
 mod stream;
 mod write;
 
 use ringfence_experiment::task;
-use ringfence_sim::SetupError;
 
 use crate::actor::Task;
 
+pub use error::SetupError;
 pub use place::{Place, Regions};
 
 /// A task as operations; `None` for one that does nothing.
 ///
 /// # Errors
-/// Where its memory does not fit into the described machine.
+/// Where its memory does not fit into the described machine, or the workload refuses what is asked for.
 pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task>>, SetupError> {
     Ok(match task {
         task::Task::Write(task) => Some(Box::new(write::Writer::new(task, place)?)),
@@ -25,8 +27,9 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
         task::Task::Stream(task) => Some(Box::new(stream::Streamer::new(task, place)?)),
         task::Task::Read(task) => Some(Box::new(read::Reader::new(task, place)?)),
         task::Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task, place))),
+        task::Task::Mcf(task) => Some(Box::new(mcf::Simplex::new(task, place)?)),
         // Plans do not run them: see `missing`.
-        task::Task::Ring(_) | task::Task::Record(_) | task::Task::Mcf(_) => None,
+        task::Task::Ring(_) | task::Task::Record(_) => None,
         task::Task::Command(_) | task::Task::Idle(_) => None,
     })
 }
