@@ -137,7 +137,10 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
         found.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
     };
     for (task, said) in [
-        ("task = { workload = 'ring' }", "workload ring is not simulated"),
+        (
+            "task = { workload = 'ring', target = 'tmpfs:/dev/shm' }",
+            "the described machine has no tmpfs:/dev/shm",
+        ),
         (
             "task = { workload = 'read', memory = 'locked:/dev/pseudo_lock/a', interval = '0ms' }",
             "pseudo-locked regions are not simulated",

@@ -81,3 +81,90 @@ fn equal_seeds_solve_alike_and_trials_begin_elsewhere() {
     wanted.seed += 1;
     assert_ne!(one, run(&laptop, &wanted));
 }
+
+// A machine on which a value is another one: the first line that begins with the key.
+fn with(name: &str, key: &str, value: &str) -> ringfence_simulated::Description {
+    let as_it_is = machine(name, &[]);
+    let line = as_it_is.text.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap();
+    machine(name, &[(&format!("\n{line}\n"), &format!("\n{key} = {value}\n"))])
+}
+
+const XEON: &str = "cascade-lake-optane";
+
+fn small(machine: &ringfence_simulated::Description, task: &str) -> f64 {
+    alone(machine, &format!("task = {{ {task}, size = '256KiB' }}\ncpus = '0'"))
+}
+
+#[test]
+fn each_fence_of_a_ring_or_record_costs_what_a_fence_costs() {
+    let fence_ns = machine(XEON, &[]).parts.core.fence_ns;
+    for (task, fences) in [
+        ("workload = 'record', method = 'same-line'", 1.0),
+        ("workload = 'record', method = 'checksum'", 1.0),
+        ("workload = 'record', method = 'slots'", 1.0),
+        ("workload = 'record', method = 'flag'", 2.0),
+        ("workload = 'ring', variant = 'ringfence'", 1.0),
+        ("workload = 'ring', variant = 'repaired'", 2.0),
+        // It has none: its flushes are ordered.
+        ("workload = 'ring', variant = 'naive'", 0.0),
+    ] {
+        let dearer = with(XEON, "fence_ns", &format!("{}", fence_ns + 200.0));
+        let more = small(&dearer, task) - small(&machine(XEON, &[]), task);
+        assert!((more - 200.0 * fences).abs() < 5.0, "{task}: {more} for {fences} fences");
+    }
+}
+
+#[test]
+fn non_temporal_stores_read_no_line_that_they_write() {
+    // No line of a store behind a fence is fetched before the fence is passed.
+    let ours = with(XEON, "rfo_past_fences", "0");
+    let read = match ours.parts.nodes[0].device {
+        ringfence_sim::machine::Device::Dram { latency_ns } => latency_ns,
+        ringfence_sim::machine::Device::Optane(_) => unreachable!("the first node is ordinary memory"),
+    };
+    let (now, slower) = (format!("latency_ns = {read}"), format!("latency_ns = {}", read + 300.0));
+    let slower = ringfence_simulated::Description::parse(&ours.text.replace(&now, &slower)).unwrap();
+    let slow = |method: &str| {
+        let task = format!("workload = 'record', method = '{method}'");
+        small(&slower, &task) - small(&ours, &task)
+    };
+    // The line of the flag is read. Stores of payloads ask for their lines first, which then are there in time.
+    let (flag, same_line) = (slow("flag"), slow("same-line"));
+    assert!((flag - 300.0).abs() < 30.0 && same_line.abs() < 5.0, "{flag} and {same_line}");
+    let (checksum, slots) = (slow("checksum"), slow("slots"));
+    assert!(checksum.abs() < 5.0 && slots.abs() < 5.0, "{checksum} and {slots}");
+}
+
+#[test]
+fn a_position_that_is_flushed_is_read_again_unless_its_line_stays() {
+    // The processor's own clwb drops the line.
+    let saved = |variant: &str| {
+        let task = format!("workload = 'ring', variant = '{variant}'");
+        small(&machine(XEON, &[]), &task) - small(&with(XEON, "clwb", "\"kept\""), &task)
+    };
+    // The slides' rings look up the position where they keep it, ours keeps it at hand, and clflush drops lines anywhere.
+    let (optimised, ours, naive) = (saved("optimised"), saved("ringfence"), saved("naive"));
+    assert!(optimised > 50.0, "{optimised}");
+    assert!(ours.abs() < 5.0 && naive.abs() < 5.0, "{ours} and {naive}");
+}
+
+#[test]
+fn entries_of_a_batch_share_a_fence() {
+    let dearer = with(XEON, "fence_ns", "402.1");
+    let batch = |batch: u32| {
+        let task = format!("workload = 'ring', batch = {batch}");
+        small(&dearer, &task) - small(&machine(XEON, &[]), &task)
+    };
+    let (one, four) = (batch(1), batch(4));
+    assert!((one - 400.0).abs() < 10.0, "{one}");
+    assert!(four < 110.0, "{four}");
+}
+
+#[test]
+fn entries_that_are_read_back_from_slower_memory_take_longer() {
+    let cost = |target: &str| {
+        small(&machine(XEON, &[]), &format!("workload = 'ring', entry = '4KiB', target = '{target}'"))
+    };
+    let (dram, optane) = (cost("dram"), cost("dax:/mnt/pmem0"));
+    assert!(optane > 1.05 * dram, "{optane} and {dram}");
+}

@@ -4,8 +4,11 @@ mod alu;
 mod chase;
 mod error;
 mod mcf;
+mod memory;
 mod place;
 mod read;
+mod record;
+mod ring;
 mod stream;
 mod write;
 
@@ -28,8 +31,9 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
         task::Task::Read(task) => Some(Box::new(read::Reader::new(task, place)?)),
         task::Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task, place))),
         task::Task::Mcf(task) => Some(Box::new(mcf::Simplex::new(task, place)?)),
-        // Plans do not run them: see `missing`.
-        task::Task::Ring(_) | task::Task::Record(_) => None,
+        task::Task::Ring(task) => Some(Box::new(ring::Rings::new(task, place)?)),
+        task::Task::Record(task) => Some(Box::new(record::Records::new(task, place)?)),
+        // Plans do not run programs: see `missing`.
         task::Task::Command(_) | task::Task::Idle(_) => None,
     })
 }
