@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ringfence_experiment::histogram::{BUCKETS, bucket_of};
 use ringfence_sim::{Op, Program, Ps};
@@ -14,6 +15,14 @@ pub trait Task: Send {
 
     /// Units in which caches could settle: a round over what it touches, or as much as they hold. 0 where it needs none.
     fn round(&self, alone: bool) -> u64;
+
+    /// Called before the first portion after a pause.
+    fn resumed(&mut self) {}
+
+    /// The shortest window that is sure to hold some of its work, where it does not work all the time.
+    fn least_window(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// What a CPU's tasks count besides units.
@@ -58,6 +67,8 @@ impl Tally {
 pub struct Shared {
     /// Which task runs next.
     pub order: AtomicUsize,
+    /// How often a task went on after a pause.
+    pub resumed: AtomicUsize,
     /// What was counted.
     pub tally: Tally,
 }
@@ -68,11 +79,13 @@ pub struct Actor {
     tasks: Vec<Box<dyn Task>>,
     ops: Vec<Op>,
     next: usize,
+    // Of `Shared::resumed`.
+    resumed: usize,
 }
 
 impl Actor {
     pub fn new(shared: Arc<Shared>, tasks: Vec<Box<dyn Task>>) -> Self {
-        Self { shared, tasks, ops: Vec::new(), next: 0 }
+        Self { shared, tasks, ops: Vec::new(), next: 0, resumed: 0 }
     }
 }
 
@@ -85,6 +98,11 @@ impl Program for Actor {
         }
         self.ops.clear();
         let task = &mut self.tasks[self.shared.order.load(Ordering::Relaxed)];
+        let resumed = self.shared.resumed.load(Ordering::Relaxed);
+        if resumed != self.resumed {
+            self.resumed = resumed;
+            task.resumed();
+        }
         task.portion(now, &self.shared.tally, &mut self.ops);
         self.next = 1;
         self.ops[0]

@@ -17,17 +17,16 @@ use ringfence_sim::{Ps, Run, Setup, Thread};
 
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
+use crate::spans::{SETTLE_LIMIT, SHARE};
 use crate::tasks::{self, Place, Regions};
 
-// A window is this part of what the plan asks for, but not shorter or longer than this.
-const SHARE: u32 = 20;
+// A window is not shorter or longer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(5);
-// How long is waited for caches to settle, at most, and for a task to count anything.
-const SETTLE_LIMIT: Duration = Duration::from_millis(40);
 // They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
 const STEADY: f64 = 0.02;
 const ROUND: Duration = Duration::from_millis(10);
+// How long is waited for a task to count anything.
 const STALL_LIMIT: Duration = Duration::from_millis(200);
 // How much is simulated between two looks.
 const LOOK: Duration = Duration::from_micros(50);
@@ -56,6 +55,8 @@ struct Seat {
     thread: Thread,
     shared: Arc<Shared>,
     holders: Vec<Holder>,
+    // Of the holders, who runs.
+    running: Option<usize>,
 }
 
 struct Holder {
@@ -64,6 +65,7 @@ struct Holder {
     variant: usize,
     // Units of a round over what caches have to settle to, beside others and alone.
     round: [u64; 2],
+    least_window: Duration,
 }
 
 // Who runs in a window: a seat, and its holder.
@@ -101,7 +103,7 @@ impl<'a> SimulatedEngine<'a> {
     }
 
     // Everybody's tasks on the machine, paused.
-    fn begin(&self, trial: u32) -> Result<Trial, ringfence_sim::SetupError> {
+    fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
         let mut setup = Setup::new(&self.description.parts, seed)?;
         let mut regions = Regions::default();
@@ -118,7 +120,8 @@ impl<'a> SimulatedEngine<'a> {
                     let mut place = Place { description, setup: &mut setup, regions, cpu, seed };
                     if let Some(task) = tasks::build(&what.task, &mut place)? {
                         let round = [false, true].map(|alone| task.round(alone));
-                        holders.push(Holder { role, instance, variant, round });
+                        let least_window = task.least_window();
+                        holders.push(Holder { role, instance, variant, round, least_window });
                         programs.push(task);
                     }
                 }
@@ -129,7 +132,7 @@ impl<'a> SimulatedEngine<'a> {
             let shared = Arc::new(Shared::default());
             let actor = Actor::new(shared.clone(), programs);
             let thread = setup.program(self.description.thread(cpu), 0, actor)?;
-            seats.push(Seat { cpu, thread, shared, holders });
+            seats.push(Seat { cpu, thread, shared, holders, running: None });
         }
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
@@ -163,14 +166,19 @@ impl Trial {
     // Lets exactly these run.
     fn switch(&mut self, active: &[Active]) -> Running {
         let mut running = Running::new();
-        for (place, seat) in self.seats.iter().enumerate() {
+        for (place, seat) in self.seats.iter_mut().enumerate() {
             let is_active = |holder: &Holder| {
                 active.iter().any(|active| {
                     (active.role, active.variant) == (holder.role, holder.variant)
                         && holder.instance < active.count
                 })
             };
-            match seat.holders.iter().position(is_active) {
+            let now = seat.holders.iter().position(is_active);
+            if now.is_some() && now != seat.running {
+                seat.shared.resumed.fetch_add(1, Ordering::Relaxed);
+            }
+            seat.running = now;
+            match now {
                 Some(holder) => {
                     seat.shared.order.store(holder, Ordering::Relaxed);
                     self.run.resume(seat.thread);
@@ -303,6 +311,8 @@ impl Engine for SimulatedEngine<'_> {
             return Err(EngineError::Failed("no trial has begun".into()));
         };
         let running = trial.switch(active);
+        let least = running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
+        let window = window.max(least.max().unwrap_or_default());
         trial.settle(&running, settle, self.stop)?;
         let begun = trial.points(&running, latencies);
         trial.simulate(window, self.stop)?;

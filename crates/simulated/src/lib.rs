@@ -13,6 +13,7 @@ mod examined;
 mod file;
 mod missing;
 pub mod shipped;
+mod spans;
 mod tasks;
 
 pub use engine::SimulatedEngine;

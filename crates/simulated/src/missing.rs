@@ -1,7 +1,7 @@
 //! What of an experiment can be simulated, and on which memory.
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
-use ringfence_experiment::task::{Instruction, Target, Task, Write};
+use ringfence_experiment::task::{Instruction, Memory, Target, Task, Write};
 use ringfence_experiment::{Arm, Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -72,9 +72,10 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
 fn not_simulated(task: &Task) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Idle(_) => None,
-        Task::Ring(_) | Task::Record(_) | Task::Read(_) | Task::Mcf(_) => {
-            Some(format!("workload {} is not simulated", task.name()))
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) => None,
+        Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
+        Task::Read(read) => {
+            matches!(read.memory, Memory::Locked(_)).then(|| "pseudo-locked regions are not simulated".into())
         }
         Task::Command(_) => Some("programs are not simulated".into()),
     }
@@ -90,6 +91,8 @@ fn write_not_simulated(write: &Write) -> Option<String> {
 fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<String> {
     let target = match task {
         Task::Write(write) => &write.target,
+        Task::Ring(ring) => &ring.target,
+        Task::Record(record) => &record.target,
         _ => &Target::Dram,
     };
     description.node(target, cpu).is_none().then(|| format!("the described machine has no {target}"))

@@ -4,7 +4,7 @@ mod alu;
 mod chase;
 pub mod lines;
 pub mod mcf;
-mod pricer;
+pub mod pricer;
 pub mod read;
 pub mod record;
 pub mod ring;

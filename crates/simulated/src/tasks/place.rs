@@ -3,15 +3,18 @@
 use ringfence_experiment::task::Target;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
-use ringfence_persist::LINE;
+use ringfence_persist::{Flush, LINE};
 use ringfence_sim::{Region, Setup, SetupError};
 
-use crate::file::Description;
+use super::memory::How;
+use crate::file::{Description, Vendor};
 
 /// Memory that writers to equal targets share, as they do on a machine.
 #[derive(Default)]
 pub struct Regions {
     written: Vec<(Target, Bytes, Region)>,
+    // By whom.
+    read: Vec<(CpuId, Bytes, Region)>,
 }
 
 /// What building takes.
@@ -36,6 +39,27 @@ impl Place<'_> {
         }
         let region = self.region(target, bytes)?;
         self.regions.written.push((target.clone(), bytes, region));
+        Ok(region)
+    }
+
+    // As the library chooses for a processor (`ringfence_persist::Methods::of_processor`).
+    pub(super) fn how(&self) -> How {
+        let processor = &self.description.processor;
+        let has = |flush: &Flush| processor.flush.iter().any(|known| known == flush);
+        let flush = Flush::GENTLEST_FIRST.into_iter().find(has).unwrap_or(Flush::Clflush);
+        // AMD's processors before `clflushopt` (AMD APM volume 3, "CLFLUSH").
+        let strong_fences = processor.vendor == Vendor::Amd && !has(&Flush::Clflushopt);
+        How { flush, strong_fences: strong_fences && flush == Flush::Clflush, asks: true }
+    }
+
+    // Readers that differ in nothing that concerns their memory share it, so that its place is not a difference between them.
+    pub(super) fn read(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
+        let same = |known: &&(CpuId, Bytes, Region)| (known.0, known.1) == (self.cpu, bytes);
+        if let Some((.., region)) = self.regions.read.iter().find(same) {
+            return Ok(*region);
+        }
+        let region = self.region(target, bytes)?;
+        self.regions.read.push((self.cpu, bytes, region));
         Ok(region)
     }
 

@@ -26,6 +26,7 @@ mod generate;
 mod instance;
 mod pricing;
 mod simplex;
+mod tracer;
 mod tree;
 mod verify;
 
@@ -33,4 +34,5 @@ pub use dimacs::DimacsError;
 pub use generate::{RandomShape, random, timetable, trips_for_footprint};
 pub use instance::{Arc, Instance};
 pub use simplex::{Progress, Solver, State, TooLarge};
+pub use tracer::{Access, Place, Tracer, Untraced};
 pub use verify::{Violation, verify};

@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 
+use super::tracer::{Access, Place, Tracer};
 use super::tree::Node;
 
 /// An arc's place relative to the basis, as the sign that makes a violation of its reduced
@@ -44,6 +45,19 @@ impl NetArc {
     #[inline]
     fn violation(&self, nodes: &[Node]) -> i64 {
         -self.bound * self.reduced_cost(nodes)
+    }
+}
+
+/// Tells of what pricing an arc touches: its cost, bound and ends, and a potential at each; and whether what comes out is
+/// what mostly does.
+#[inline(always)]
+pub(super) fn touch_priced(tracer: &mut impl Tracer, number: u32, arc: &NetArc, surprise: bool) {
+    tracer.touch(Place::Arc(number), Access::Load, 4);
+    // Where a branch has to wait for it, the arc is there before its nodes are asked for.
+    tracer.touch(Place::Node(arc.tail), if surprise { Access::Follow } else { Access::Load }, 1);
+    tracer.touch(Place::Node(arc.head), Access::Load, 1);
+    if surprise {
+        tracer.surprise();
     }
 }
 
@@ -106,12 +120,19 @@ impl Pricing {
     }
 
     /// Prices up to `most` arcs, not beyond the group's end; says how many.
-    pub(super) fn price(&mut self, arcs: &[NetArc], nodes: &[Node], most: u64) -> (u64, Verdict) {
+    pub(super) fn price(
+        &mut self,
+        arcs: &[NetArc],
+        nodes: &[Node],
+        most: u64,
+        tracer: &mut impl Tracer,
+    ) -> (u64, Verdict) {
         let left = self.arcs.saturating_sub(self.cursor).div_ceil(self.groups);
         let count = left.min(usize::try_from(most).unwrap_or(usize::MAX));
         let group = (self.cursor..self.arcs).step_by(self.groups).take(count);
         for i in group {
             let violation = arcs[i].violation(nodes);
+            touch_priced(tracer, i as u32, &arcs[i], violation > 0);
             if violation > 0 {
                 self.basket.push(Candidate { violation, arc: i as u32 });
             }
@@ -139,10 +160,12 @@ impl Pricing {
     }
 
     /// After a pivot: prices the basket anew and drops what violates no more. Says how many.
-    pub(super) fn reprice(&mut self, arcs: &[NetArc], nodes: &[Node]) -> u64 {
+    pub(super) fn reprice(&mut self, arcs: &[NetArc], nodes: &[Node], tracer: &mut impl Tracer) -> u64 {
         let count = self.basket.len() as u64;
         self.basket.retain_mut(|candidate| {
-            candidate.violation = arcs[candidate.arc as usize].violation(nodes);
+            let arc = &arcs[candidate.arc as usize];
+            candidate.violation = arc.violation(nodes);
+            touch_priced(tracer, candidate.arc, arc, candidate.violation <= 0);
             candidate.violation > 0
         });
         self.finished = 0;

@@ -1,7 +1,8 @@
 //! The primal network simplex method, in steps that can be counted and paused.
 
 use super::instance::{Arc, Instance};
-use super::pricing::{BASIC, LOWER, NetArc, Pricing, UPPER, Verdict};
+use super::pricing::{BASIC, LOWER, NetArc, Pricing, UPPER, Verdict, touch_priced};
+use super::tracer::{Access, Place, Tracer, Untraced};
 use super::tree::{ARTIFICIAL, Entering, Tree, UNCAPPED};
 
 /// How far a [`Solver`] has come.
@@ -48,12 +49,13 @@ const LIMIT: i64 = 1 << 60;
 ///
 /// The data is an array of arcs and one of nodes, a cache line of 64 bytes for each of both,
 /// after SPEC's `mcf`.
-pub struct Solver {
+pub struct Solver<T = Untraced> {
     arcs: Vec<NetArc>,
     tree: Tree,
     pricing: Pricing,
     state: State,
     pivots: u64,
+    tracer: T,
 }
 
 impl Solver {
@@ -65,6 +67,17 @@ impl Solver {
     /// the flow on them vanishes if it can. A potential, less the root's, is the cost of a path with one artificial
     /// arc, below 2 * `big`, and a reduced cost below 5 * `big`; `big` must not exceed 2^60.
     pub fn new(instance: &Instance) -> Result<Self, TooLarge> {
+        Self::traced(instance, Untraced)
+    }
+}
+
+impl<T: Tracer> Solver<T> {
+    /// As [`Solver::new`], and a tracer is told which memory is touched by [`Solver::run`] and [`Solver::restart`]: arcs,
+    /// and nodes of the tree, the root last. What is left out stays in the first cache, or is touched once a solution.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn traced(instance: &Instance, tracer: T) -> Result<Self, TooLarge> {
         if instance.nodes() >= ARTIFICIAL - 1 || instance.arc_count() >= ARTIFICIAL as usize {
             return Err(TooLarge::Count);
         }
@@ -88,6 +101,7 @@ impl Solver {
             pricing: Pricing::new(instance.arc_count()),
             state: State::Running,
             pivots: 0,
+            tracer,
         })
     }
 
@@ -95,17 +109,20 @@ impl Solver {
     /// done. It prices more by at most what follows a pivot, fewer than 50 arcs.
     ///
     /// How the work is divided into calls does not change its course. Nothing is allocated.
+    // Not inlined into whoever calls it, whose variables would take registers from its loops.
+    #[inline(never)]
     pub fn run(&mut self, max_priced: u64) -> Progress {
         let mut priced = 0;
         while self.state == State::Running && priced < max_priced {
-            let (count, verdict) = self.pricing.price(&self.arcs, self.tree.nodes(), max_priced - priced);
+            let (arcs, nodes) = (&self.arcs, self.tree.nodes());
+            let (count, verdict) = self.pricing.price(arcs, nodes, max_priced - priced, &mut self.tracer);
             priced += count;
             match verdict {
                 Verdict::Undecided => {}
                 Verdict::Optimal => self.state = self.outcome(),
                 Verdict::Enter(arc) => {
                     self.pivot(arc);
-                    priced += self.pricing.reprice(&self.arcs, self.tree.nodes());
+                    priced += self.pricing.reprice(&self.arcs, self.tree.nodes(), &mut self.tracer);
                 }
             }
         }
@@ -114,11 +131,19 @@ impl Solver {
 
     /// Goes back to the initial basis, in the memory it has: one pass over all of it.
     pub fn restart(&mut self) {
-        self.arcs.iter_mut().for_each(|arc| arc.bound = LOWER);
-        self.tree.reset();
+        for (number, arc) in self.arcs.iter_mut().enumerate() {
+            self.tracer.touch(Place::Arc(number as u32), Access::Store, 1);
+            arc.bound = LOWER;
+        }
+        self.tree.reset(&mut self.tracer);
         self.pricing.reset();
         self.state = State::Running;
         self.pivots = 0;
+    }
+
+    /// Who is told of the memory that is touched.
+    pub fn tracer(&mut self) -> &mut T {
+        &mut self.tracer
     }
 
     /// The number of pivots since the initial basis.
@@ -168,24 +193,28 @@ impl Solver {
 
     fn pivot(&mut self, entering: u32) {
         let arc = &self.arcs[entering as usize];
+        touch_priced(&mut self.tracer, entering, arc, false);
         let grows = arc.bound == LOWER;
         let (first, second) = if grows { (arc.tail, arc.head) } else { (arc.head, arc.tail) };
         let (capacity, saving) = (arc.capacity, arc.reduced_cost(self.tree.nodes()));
-        let cycle = self.tree.cycle(first, second, capacity);
+        let cycle = self.tree.cycle(first, second, capacity, &mut self.tracer);
         // More than all flows together: nothing on the cycle has a capacity.
         if cycle.amount > LIMIT {
             self.state = State::Unbounded;
             return;
         }
         self.pivots += 1;
-        self.tree.augment(first, second, cycle);
+        self.tree.augment(first, second, cycle, &mut self.tracer);
+        self.tracer.touch(Place::Arc(entering), Access::Store, 1);
         let Some((cut, on_first)) = cycle.leaving else {
             self.arcs[entering as usize].bound = if grows { UPPER } else { LOWER };
             return;
         };
+        self.tracer.touch(Place::Node(cut), Access::Load, 3);
         let leaving = &self.tree.nodes()[cut as usize];
         debug_assert!(leaving.flow == 0 || leaving.flow == leaving.capacity);
         if leaving.arc != ARTIFICIAL {
+            self.tracer.touch(Place::Arc(leaving.arc), Access::Store, 1);
             self.arcs[leaving.arc as usize].bound = if leaving.flow == 0 { LOWER } else { UPPER };
         }
         self.arcs[entering as usize].bound = BASIC;
@@ -195,7 +224,8 @@ impl Solver {
         let up = on_first == grows;
         let flow = if grows { cycle.amount } else { capacity - cycle.amount };
         let arc = Entering { arc: entering, flow, capacity, up };
-        self.tree.rehang(cut, inside, outside, cycle.join, arc, if up { -saving } else { saving });
+        let shift = if up { -saving } else { saving };
+        self.tree.rehang((cut, inside, outside, cycle.join), arc, shift, &mut self.tracer);
     }
 }
 
@@ -218,7 +248,7 @@ mod tests {
     }
 
     /// Runs to the end in calls of at most `chunk` arcs.
-    fn finish(solver: &mut Solver, chunk: u64) -> (u64, State) {
+    fn finish<T: Tracer>(solver: &mut Solver<T>, chunk: u64) -> (u64, State) {
         let mut priced = 0;
         loop {
             let progress = solver.run(chunk);
@@ -272,6 +302,59 @@ mod tests {
         solver.restart();
         assert_eq!(finish(&mut solver, 256), (priced, state));
         assert_eq!(solver.footprint_bytes(), room, "the basket has not grown");
+    }
+
+    #[derive(Default)]
+    struct Counts {
+        arcs: u64,
+        nodes: u64,
+        steps: u64,
+        stores: u64,
+        surprises: u64,
+        beyond: bool,
+        size: (u32, u32),
+    }
+
+    impl Tracer for Counts {
+        fn surprise(&mut self) {
+            self.surprises += 1;
+        }
+
+        fn touch(&mut self, place: Place, access: Access, fields: u32) {
+            assert!(fields > 0);
+            let within = match place {
+                Place::Arc(number) => number < self.size.0,
+                Place::Node(number) => number < self.size.1,
+            };
+            self.beyond |= !within;
+            match (place, access) {
+                (Place::Arc(_), Access::Load) => self.arcs += 1,
+                (Place::Node(_), Access::Load) => self.nodes += 1,
+                (_, Access::Follow) => self.steps += 1,
+                (_, Access::Store) => self.stores += 1,
+            }
+        }
+    }
+
+    #[test]
+    fn a_traced_solution_takes_the_same_course_and_tells_of_every_arc() {
+        let instance = timetable(300, 3);
+        let size = (instance.arc_count() as u32, instance.nodes() + 1);
+        let mut plain = Solver::new(&instance).unwrap();
+        let mut traced = Solver::traced(&instance, Counts { size, ..Counts::default() }).unwrap();
+        let course = finish(&mut plain, 256);
+        assert_eq!(course, finish(&mut traced, 256));
+        assert_eq!((plain.cost(), plain.pivots()), (traced.cost(), traced.pivots()));
+        let pivots = traced.pivots();
+        let Counts { arcs, nodes, steps, stores, surprises, beyond, .. } = *traced.tracer();
+        assert!(!beyond);
+        // The entering arc is looked at once more.
+        assert_eq!(arcs, course.0 + pivots);
+        // A node is followed where a branch waits for it.
+        assert!(nodes + steps >= 2 * arcs && steps > pivots && stores > pivots, "{nodes}, {steps}, {stores}");
+        assert!((pivots..arcs / 2).contains(&surprises), "{surprises} of {arcs}");
+        traced.restart();
+        assert_eq!(traced.tracer().stores - stores, u64::from(size.0 + size.1 - 1));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! takes one cache line of 64 bytes instead of 104 bytes. The root is one node more than the
 //! instance has, linked to the others by artificial arcs which no array holds.
 
+use super::tracer::{Access, Place, Tracer, Untraced};
+
 /// Stands for no node.
 pub(super) const NONE: u32 = u32::MAX;
 /// Stands for the artificial arc between a node and the root.
@@ -86,16 +88,17 @@ impl Tree {
         let mut nodes = vec![blank; supply.len() + 1];
         nodes.iter_mut().zip(supply).for_each(|(node, supply)| node.supply = *supply);
         let mut tree = Self { nodes, big };
-        tree.reset();
+        tree.reset(&mut Untraced);
         tree
     }
 
     /// Goes back to the initial tree.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, tracer: &mut impl Tracer) {
         let root = self.nodes.len() as u32 - 1;
         let big = self.big;
         for (i, node) in (0..root).zip(&mut self.nodes) {
             // Without supply the arc leads up, so that the tree is strongly feasible.
+            tracer.touch(Place::Node(i), Access::Store, 11);
             let up = node.supply >= 0;
             *node = Node {
                 potential: if up { -big } else { big },
@@ -136,9 +139,12 @@ impl Tree {
     /// Finds the cycle closed by an arc that can take `room` more flow from `first` to
     /// `second`, and what blocks it: of all that do, the last one met when going around from
     /// the join in the direction of the flow.
-    pub(super) fn cycle(&self, first: u32, second: u32, room: i64) -> Cycle {
+    pub(super) fn cycle(&self, first: u32, second: u32, room: i64, tracer: &mut impl Tracer) -> Cycle {
         let (mut a, mut b) = (first, second);
         let (mut down, mut up) = ((i64::MAX, NONE), (i64::MAX, NONE));
+        tracer.touch(Place::Node(first), Access::Load, 4);
+        tracer.touch(Place::Node(second), Access::Load, 4);
+        let mut side = None;
         while a != b {
             let (x, y) = (self.at(a), self.at(b));
             // The smaller subtree holds not the other node, so its root is not the join.
@@ -148,12 +154,16 @@ impl Tree {
                     down = (room, a);
                 }
                 a = x.parent;
+                touch_side(tracer, &mut side, true);
+                tracer.touch(Place::Node(a), Access::Follow, 4);
             } else {
                 let room = if y.up { y.capacity - y.flow } else { y.flow };
                 if room <= up.0 {
                     up = (room, b);
                 }
                 b = y.parent;
+                touch_side(tracer, &mut side, false);
+                tracer.touch(Place::Node(b), Access::Follow, 4);
             }
         }
         let (mut amount, mut leaving) = (room, None);
@@ -167,13 +177,14 @@ impl Tree {
     }
 
     /// Sends flow around the cycle, except over the entering arc.
-    pub(super) fn augment(&mut self, first: u32, second: u32, cycle: Cycle) {
+    pub(super) fn augment(&mut self, first: u32, second: u32, cycle: Cycle, tracer: &mut impl Tracer) {
         if cycle.amount == 0 {
             return;
         }
         for (start, sign) in [(first, -cycle.amount), (second, cycle.amount)] {
             let mut at = start;
             while at != cycle.join {
+                touch_changed(tracer, at);
                 let node = self.at_mut(at);
                 node.flow += if node.up { sign } else { -sign };
                 at = node.parent;
@@ -185,22 +196,22 @@ impl Tree {
     /// `inside`; potentials in it rise by `shift` against the others.
     pub(super) fn rehang(
         &mut self,
-        cut: u32,
-        inside: u32,
-        outside: u32,
-        join: u32,
+        (cut, inside, outside, join): (u32, u32, u32, u32),
         entering: Entering,
         shift: i64,
+        tracer: &mut impl Tracer,
     ) {
         let size = self.at(cut).size;
         let mut at = self.at(cut).parent;
         while at != join {
+            touch_changed(tracer, at);
             let node = self.at_mut(at);
             node.size -= size;
             at = node.parent;
         }
         at = outside;
         while at != join {
+            touch_changed(tracer, at);
             let node = self.at_mut(at);
             node.size += size;
             at = node.parent;
@@ -209,8 +220,10 @@ impl Tree {
         // arc between them.
         let (mut at, mut parent, mut arc, mut lost) = (inside, outside, entering, 0);
         loop {
-            self.detach(at);
-            self.attach(at, parent);
+            self.detach(at, tracer);
+            self.attach(at, parent, tracer);
+            tracer.touch(Place::Node(at), Access::Load, 6);
+            tracer.touch(Place::Node(at), Access::Store, 6);
             let node = self.at_mut(at);
             let old = Entering { arc: node.arc, flow: node.flow, capacity: node.capacity, up: !node.up };
             (node.arc, node.flow, node.capacity, node.up) = (arc.arc, arc.flow, arc.capacity, arc.up);
@@ -224,29 +237,36 @@ impl Tree {
         // Only differences count, so the smaller part moves; sums of shifts may then wrap.
         let root = self.nodes.len() as u32 - 1;
         if size as usize <= self.nodes.len() / 2 {
-            self.shift(inside, NONE, shift);
+            self.shift(inside, NONE, shift, tracer);
         } else {
-            self.shift(root, inside, shift.wrapping_neg());
+            self.shift(root, inside, shift.wrapping_neg(), tracer);
         }
     }
 
     /// Takes a node from its parent's children.
-    fn detach(&mut self, node: u32) {
+    fn detach(&mut self, node: u32, tracer: &mut impl Tracer) {
+        tracer.touch(Place::Node(node), Access::Follow, 3);
         let Node { parent, next, previous, .. } = *self.at(node);
+        let holder = if previous == NONE { parent } else { previous };
+        tracer.touch(Place::Node(holder), Access::Store, 1);
         if previous == NONE {
             self.at_mut(parent).child = next;
         } else {
             self.at_mut(previous).next = next;
         }
         if next != NONE {
+            tracer.touch(Place::Node(next), Access::Store, 1);
             self.at_mut(next).previous = previous;
         }
     }
 
     /// Adds a node to a parent's children. The link up is left to the caller.
-    fn attach(&mut self, node: u32, parent: u32) {
+    fn attach(&mut self, node: u32, parent: u32, tracer: &mut impl Tracer) {
+        tracer.touch(Place::Node(parent), Access::Load, 1);
+        tracer.touch(Place::Node(parent), Access::Store, 1);
         let next = std::mem::replace(&mut self.at_mut(parent).child, node);
         if next != NONE {
+            tracer.touch(Place::Node(next), Access::Store, 1);
             self.at_mut(next).previous = node;
         }
         let node = self.at_mut(node);
@@ -254,10 +274,11 @@ impl Tree {
     }
 
     /// Adds to the potentials of the subtree of `top`, except in that of `except`.
-    fn shift(&mut self, top: u32, except: u32, shift: i64) {
+    fn shift(&mut self, top: u32, except: u32, shift: i64, tracer: &mut impl Tracer) {
         let mut at = top;
         loop {
             if at != except {
+                touch_changed(tracer, at);
                 let node = self.at_mut(at);
                 node.potential = node.potential.wrapping_add(shift);
                 if node.child != NONE {
@@ -269,6 +290,7 @@ impl Tree {
                 if at == top {
                     return;
                 }
+                tracer.touch(Place::Node(at), Access::Follow, 1);
                 let node = self.at(at);
                 if node.next != NONE {
                     at = node.next;
@@ -278,6 +300,21 @@ impl Tree {
             }
         }
     }
+}
+
+/// Tells of a step of the search for a cycle that is not from the same end as the one before.
+#[inline(always)]
+fn touch_side(tracer: &mut impl Tracer, last: &mut Option<bool>, now: bool) {
+    if last.replace(now).is_some_and(|last| last != now) {
+        tracer.surprise();
+    }
+}
+
+/// Tells of a step up or down the tree that changes a node: the next step's address comes out of it.
+#[inline(always)]
+fn touch_changed(tracer: &mut impl Tracer, node: u32) {
+    tracer.touch(Place::Node(node), Access::Follow, 3);
+    tracer.touch(Place::Node(node), Access::Store, 1);
 }
 
 #[cfg(test)]

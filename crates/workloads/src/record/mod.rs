@@ -10,8 +10,8 @@ use super::write::Regions;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 
 /// Writes records.
-pub struct Recorder {
-    memory: Mapped,
+pub struct Recorder<M = Mapped> {
+    memory: M,
     kind: Kind,
     payload: Vec<u8>,
     // A record, and how many there is room for.
@@ -38,9 +38,20 @@ impl Recorder {
             .map_err(|_| SetupError::Other(format!("size = {} cannot be mapped", task.size)))?;
         let request = Request { medium: task.target.medium(), len, pages: Pages::Base };
         let memory = Mapped::with_methods(Region::map(&request)?, Methods::of_processor());
+        Self::over(task, seed, memory)
+    }
+}
+
+impl<M: Memory> Recorder<M> {
+    /// In memory that nobody else uses, of at least the task's size.
+    ///
+    /// # Errors
+    /// Where the task makes no sense.
+    pub fn over(task: &task::Record, seed: u64, memory: M) -> Result<Self, SetupError> {
+        task.check().map_err(SetupError::Other)?;
         let payload = task.payload.0 as usize;
         let room = method::room(task.method, payload);
-        let count = len / room;
+        let count = task.size.0 as usize / room;
         let kind = match (task.method, payload) {
             (RecordMethod::Slots, 56) => Kind::Short(slots(&memory, seed, room, count)),
             (RecordMethod::Slots, _) => Kind::Long(slots(&memory, seed, room, count)),
@@ -51,7 +62,7 @@ impl Recorder {
     }
 }
 
-fn slots<const N: usize>(memory: &Mapped, seed: u64, room: usize, count: usize) -> Vec<Record<N>> {
+fn slots<const N: usize>(memory: &impl Memory, seed: u64, room: usize, count: usize) -> Vec<Record<N>> {
     let create = |number: usize| {
         let at = number * room;
         Record::create(memory, [at, at + room / 2], seed, &[0; N])
@@ -59,7 +70,7 @@ fn slots<const N: usize>(memory: &Mapped, seed: u64, room: usize, count: usize) 
     (0..count).map(create).collect()
 }
 
-impl Workload for Recorder {
+impl<M: Memory> Workload for Recorder<M> {
     fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
         for _ in 0..amount {
             let number = self.next;
@@ -85,7 +96,7 @@ impl Workload for Recorder {
 }
 
 #[inline]
-fn replace<const N: usize>(record: &mut Record<N>, memory: &Mapped, payload: &[u8]) {
+fn replace<const N: usize>(record: &mut Record<N>, memory: &impl Memory, payload: &[u8]) {
     record.write(memory, payload.try_into().expect("the payload is the record's"));
 }
 

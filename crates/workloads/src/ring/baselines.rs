@@ -12,12 +12,12 @@
 //! where the slides mask).
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringfence_persist::Region;
 use ringfence_persist::isa::{self, Flush, LINE, Width};
+use ringfence_persist::{Memory, Region, checksum};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,23 +58,19 @@ const CURSOR: usize = 256;
 const FREED: usize = 512;
 
 #[derive(Clone)]
-struct Ring {
-    region: Arc<Region>,
+struct Ring<M> {
+    memory: M,
     kind: Kind,
     entry: usize,
     stride: usize,
     slots: u64,
-    flush: Flush,
-    width: Width,
-    // Both sides stay on one thread, but for `Producer::to_send`.
-    one_thread: PhantomData<*const ()>,
 }
 
 /// The side that pushes.
-pub struct Producer(Ring);
+pub struct Producer<M>(Ring<M>);
 
 /// The side that pushes, on its way to another thread.
-pub struct Sent(Producer);
+pub struct Sent(Producer<Bare>);
 
 // SAFETY: made of those kinds alone that order an entry before its position and a position before the entry that
 // takes its place (`Producer::to_send`); positions are atomic, and nothing else is shared.
@@ -82,62 +78,54 @@ unsafe impl Send for Sent {}
 
 impl Sent {
     /// On the thread that is to push.
-    pub fn here(self) -> Producer {
+    pub fn here(self) -> Producer<Bare> {
         self.0
     }
 }
 
 /// The side that reads.
-pub struct Consumer {
-    ring: Ring,
+pub struct Consumer<M> {
+    ring: Ring<M>,
     read: u64,
     // Slots read since the last time that they were given back.
     held: u64,
+    // An entry, where memory lends no bytes.
+    copy: Vec<u8>,
 }
 
 /// An entry where it lies.
-pub struct Entry<'a> {
-    consumer: &'a mut Consumer,
-    at: *mut u8,
+pub struct Entry<'a, M: Memory> {
+    consumer: &'a mut Consumer<M>,
+    at: usize,
 }
 
-/// Makes an empty ring in a region, over whatever is there: entries of `entry` bytes in `size` bytes
+/// Makes an empty ring in memory, over whatever is there: entries of `entry` bytes in `size` bytes
 /// behind a head of [`HEAD`]. Both sides are for this thread, but see [`Producer::to_send`].
 ///
 /// # Panics
-/// If the region is too small, an entry has no bytes, or fewer than two fit.
-pub fn create(region: Region, kind: Kind, entry: usize, size: usize) -> (Producer, Consumer) {
+/// If there is not so much memory, an entry has no bytes, or fewer than two fit.
+pub fn create<M: Memory + Clone>(
+    memory: M,
+    kind: Kind,
+    entry: usize,
+    size: usize,
+) -> (Producer<M>, Consumer<M>) {
     let length = if kind == Kind::Naive { 8 } else { 0 };
     let stride = (length + entry).next_multiple_of(LINE);
     let slots = (size / stride) as u64;
-    assert!(entry > 0 && slots >= 2 && HEAD + size <= region.len(), "no ring of {entry} in {size} bytes");
-    let best = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
-    let (flush, width) = (best.unwrap_or(Flush::Clflush), Width::widest());
-    let ring =
-        Ring { region: Arc::new(region), kind, entry, stride, slots, flush, width, one_thread: PhantomData };
+    assert!(entry > 0 && slots >= 2 && HEAD + size <= memory.len(), "no ring of {entry} in {size} bytes");
+    let ring = Ring { memory, kind, entry, stride, slots };
     for at in [WRITE, READ, CURSOR, FREED] {
-        ring.word(at).store(0, Ordering::Relaxed);
+        ring.memory.store_u64(at, 0);
         ring.persist(at);
     }
-    (Producer(ring.clone()), Consumer { ring, read: 0, held: 0 })
+    (Producer(ring.clone()), Consumer { ring, read: 0, held: 0, copy: Vec::new() })
 }
 
-impl Ring {
+impl<M: Memory> Ring<M> {
     #[inline]
-    fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: every offset comes from a constant or a slot, both inside the region (`create`).
-        unsafe { self.region.base().add(offset) }
-    }
-
-    #[inline]
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: one of the constants above: mapped, aligned, used as an atomic number alone.
-        unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
-    }
-
-    #[inline]
-    fn slot(&self, index: u64) -> *mut u8 {
-        self.at(HEAD + index as usize * self.stride)
+    fn slot(&self, index: u64) -> usize {
+        HEAD + index as usize * self.stride
     }
 
     #[inline]
@@ -148,28 +136,34 @@ impl Ring {
     // The slides' `pmem_persist` of a position.
     #[inline]
     fn persist(&self, offset: usize) {
-        let line = self.at(offset);
-        // SAFETY: mapped, and the instruction was looked for in `create`.
-        unsafe { self.flush.function()(line) }
-        isa::sfence();
+        self.memory.flush(offset..offset + 8);
+        self.memory.sfence();
     }
 
+    // A copy by non-temporal stores, in whole lines, without a fence.
     #[inline]
-    fn clflush(&self, from: *const u8, len: usize) {
-        for line in 0..len.div_ceil(LINE) {
-            // SAFETY: lines of a slot or of a position; every x86-64 processor has the instruction.
-            unsafe { isa::clflush(from.add(line * LINE)) }
+    fn stream(&self, to: usize, bytes: &[u8]) {
+        let (lines, rest) = bytes.split_at(bytes.len() & !(LINE - 1));
+        if !lines.is_empty() {
+            self.memory.store_nt(to, lines);
+        }
+        if !rest.is_empty() {
+            let mut line = [0; LINE];
+            line[..rest.len()].copy_from_slice(rest);
+            self.memory.store_nt(to + lines.len(), &line);
         }
     }
 }
 
-impl Producer {
+impl Producer<Bare> {
     /// To push on another thread than the consumer's. `None` with [`Kind::Optimised`], where what is read there may
     /// still be the entry of a lap ago, and change.
     pub fn to_send(self) -> Option<Sent> {
         (self.0.kind != Kind::Optimised).then_some(Sent(self))
     }
+}
 
+impl<M: Memory> Producer<M> {
     /// Pushes an entry; false where the ring is full. What is durable on return the [`Kind`] says.
     ///
     /// # Panics
@@ -186,75 +180,74 @@ impl Producer {
 
     fn naive(&mut self, payload: &[u8]) -> bool {
         let ring = &self.0;
-        let write = ring.word(WRITE).load(Ordering::Relaxed);
-        let read = ring.word(READ).load(Ordering::Acquire);
-        ring.clflush(ring.at(WRITE), LINE);
+        let write = ring.memory.load_u64(WRITE);
+        let read = ring.memory.load_u64(READ);
+        ring.memory.flush(WRITE..WRITE + 8);
         let next = ring.after(write);
         if next == read {
             return false;
         }
         let slot = ring.slot(write);
-        // SAFETY: a slot has room for the length and the bytes, and it is the producer's while it lies
-        // outside what the consumer may read.
-        unsafe {
-            slot.cast::<u64>().write(payload.len() as u64);
-            std::ptr::copy_nonoverlapping(payload.as_ptr(), slot.add(8), payload.len());
-        }
-        ring.clflush(slot, 8 + payload.len());
-        ring.word(WRITE).store(next, Ordering::Release);
-        ring.clflush(ring.at(WRITE), LINE);
+        ring.memory.store_u64(slot, payload.len() as u64);
+        ring.memory.store(slot + 8, payload);
+        ring.memory.flush(slot..slot + 8 + payload.len());
+        ring.memory.store_u64(WRITE, next);
+        ring.memory.flush(WRITE..WRITE + 8);
         true
     }
 
     fn optimised(&mut self, payload: &[u8]) -> bool {
         let ring = &self.0;
-        let write = ring.word(WRITE).load(Ordering::Relaxed);
-        let read = ring.word(READ).load(Ordering::Acquire);
+        let write = ring.memory.load_u64(WRITE);
+        let read = ring.memory.load_u64(READ);
         ring.persist(WRITE);
         let next = ring.after(write);
         if next == read {
             return false;
         }
-        // SAFETY: as in `naive`; a slot is whole lines, and the width exists.
-        unsafe { stream(ring.slot(write), payload, ring.width) };
+        ring.stream(ring.slot(write), payload);
         // Here a fence is missing: see `Kind::Optimised`.
-        ring.word(WRITE).store(next, Ordering::Release);
+        ring.memory.store_u64(WRITE, next);
         ring.persist(WRITE);
         true
     }
 
     fn repaired(&mut self, payload: &[u8]) -> bool {
         let ring = &self.0;
-        let write = ring.word(WRITE).load(Ordering::Relaxed);
+        let write = ring.memory.load_u64(WRITE);
         let next = ring.after(write);
-        if next == ring.word(FREED).load(Ordering::Acquire) {
+        if next == ring.memory.load_u64(FREED) {
             return false;
         }
-        // SAFETY: as in `optimised`.
-        unsafe { stream(ring.slot(write), payload, ring.width) };
-        isa::sfence();
-        ring.word(WRITE).store(next, Ordering::Release);
+        ring.stream(ring.slot(write), payload);
+        ring.memory.sfence();
+        ring.memory.store_u64(WRITE, next);
         ring.persist(WRITE);
         true
     }
 }
 
-impl Consumer {
+impl<M: Memory> Consumer<M> {
     /// Whether there is an entry to read.
     #[inline]
     pub fn has_entry(&self) -> bool {
-        self.ring.word(WRITE).load(Ordering::Acquire) != self.read
+        self.ring.memory.load_u64(WRITE) != self.read
     }
 
     /// The next entry, if there is one.
     #[inline]
-    pub fn try_read(&mut self) -> Option<Entry<'_>> {
+    pub fn try_read(&mut self) -> Option<Entry<'_, M>> {
+        if !self.has_entry() {
+            return None;
+        }
         let length = if self.ring.kind == Kind::Naive { 8 } else { 0 };
-        self.has_entry().then(|| {
-            // SAFETY: the payload begins inside the slot.
-            let at = unsafe { self.ring.slot(self.read).add(length) };
-            Entry { consumer: self, at }
-        })
+        let (at, len) = (self.ring.slot(self.read) + length, self.ring.entry);
+        // SAFETY: only to learn whether bytes are lent; they are not looked at.
+        if unsafe { self.ring.memory.bytes(at..at + len) }.is_none() {
+            self.copy.resize(len, 0);
+            self.ring.memory.load(at, &mut self.copy);
+        }
+        Some(Entry { consumer: self, at })
     }
 
     // Gives the space of the entry that was read last back.
@@ -264,19 +257,19 @@ impl Consumer {
         self.read = ring.after(self.read);
         if ring.kind != Kind::Repaired {
             // Made durable by the producer, before it writes there again.
-            return ring.word(READ).store(self.read, Ordering::Release);
+            return ring.memory.store_u64(READ, self.read);
         }
         self.held += 1;
         if self.held >= ring.slots.div_ceil(4) {
-            ring.word(CURSOR).store(self.read, Ordering::Relaxed);
+            ring.memory.store_u64(CURSOR, self.read);
             ring.persist(CURSOR);
-            ring.word(FREED).store(self.read, Ordering::Release);
+            ring.memory.store_u64(FREED, self.read);
             self.held = 0;
         }
     }
 }
 
-impl Entry<'_> {
+impl<M: Memory> Entry<'_, M> {
     /// Gives its space back.
     #[inline]
     pub fn pop(self) {
@@ -286,39 +279,133 @@ impl Entry<'_> {
     /// Changes a byte.
     #[cfg(test)]
     pub fn spoil(&mut self, at: usize) {
-        assert!(at < self.consumer.ring.entry);
-        // SAFETY: inside the entry, which is the consumer's until it is popped.
-        unsafe { self.at.add(at).write(!self.at.add(at).read()) };
+        let changed = !self[at];
+        self.consumer.ring.memory.store(self.at + at, &[changed]);
     }
 }
 
-impl Deref for Entry<'_> {
+impl<M: Memory> Deref for Entry<'_, M> {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        let (ring, copy) = (&self.consumer.ring, &self.consumer.copy);
         // SAFETY: as many bytes as entries have, behind the position that was read. The producer leaves them alone
         // until they are popped, which takes this, and is on this thread or orders them before the position
         // (`Producer::to_send`).
-        unsafe { std::slice::from_raw_parts(self.at, self.consumer.ring.entry) }
+        unsafe { ring.memory.bytes(self.at..self.at + ring.entry) }.unwrap_or(copy)
     }
 }
 
-// A copy by non-temporal stores, in whole lines, without a fence.
-//
-// Safety: `to` is aligned to a line and mapped for the bytes in whole lines; the width exists.
-#[inline]
-unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
-    let lines = bytes.len() / LINE;
-    // SAFETY: line by line over both; no float is in a register between the statements.
-    unsafe {
-        let from = bytes.as_ptr();
-        width.stream(to, from, lines);
-        let rest = &bytes[lines * LINE..];
-        if !rest.is_empty() {
-            let mut line = [0; LINE];
-            line[..rest.len()].copy_from_slice(rest);
-            isa::stream_sse2(to.add(lines * LINE), line.as_ptr());
-        }
+/// A region as the slides' rings write to it: by the instructions that their `libpmem` takes, without a hint, and
+/// whatever the region is. What does not fill a line is not for its non-temporal stores. Nobody but a ring can have one, since
+/// whoever did could store to what it lends.
+#[derive(Clone)]
+pub struct Bare {
+    region: Arc<Region>,
+    flush: Flush,
+    width: Width,
+    // Loads and stores are not atomic, and everybody who has it may store.
+    one_thread: PhantomData<*const ()>,
+}
+
+impl Bare {
+    /// For a ring of this kind: the best flush instruction and the widest registers of the processor, `clflush` for the
+    /// first of them.
+    pub(super) fn new(region: Region, kind: Kind) -> Self {
+        let best = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
+        let flush = best.filter(|_| kind != Kind::Naive).unwrap_or(Flush::Clflush);
+        Self { region: Arc::new(region), flush, width: Width::widest(), one_thread: PhantomData }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
+        let all = self.region.len();
+        assert!(at <= all && len <= all - at, "{len} bytes at {at} of {all} are mapped");
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { self.region.base().add(at) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "{at} is not a multiple of 8");
+        // SAFETY: mapped, aligned (the base is page-aligned), and any bytes are a number.
+        unsafe { AtomicU64::from_ptr(self.at(at, 8).cast()) }
+    }
+}
+
+impl Memory for Bare {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.region.len()
+    }
+
+    #[inline(always)]
+    fn load(&self, at: usize, into: &mut [u8]) {
+        let from = self.at(at, into.len());
+        // SAFETY: mapped for that length, and a caller's buffer is never part of the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    #[inline(always)]
+    fn load_u64(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn store(&self, at: usize, bytes: &[u8]) {
+        let to = self.at(at, bytes.len());
+        // SAFETY: as in `load`.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    #[inline(always)]
+    fn store_u64(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn store_nt(&self, at: usize, bytes: &[u8]) {
+        let whole = at.is_multiple_of(LINE) && bytes.len().is_multiple_of(LINE);
+        assert!(whole, "{} bytes at {at} are no lines", bytes.len());
+        let to = self.at(at, bytes.len());
+        // SAFETY: mapped for that length and aligned to a line; the width exists (`new`).
+        unsafe { self.width.stream(to, bytes.as_ptr(), bytes.len() / LINE) }
+    }
+
+    #[inline(always)]
+    fn flush(&self, range: Range<usize>) {
+        let start = self.at(range.start, range.len());
+        let lines = (range.start % LINE + range.len()).div_ceil(LINE);
+        // SAFETY: every line overlaps the range, which is mapped; the processor has the instruction (`new`).
+        unsafe { self.flush.each((0..lines).map(|line| start.wrapping_add(line * LINE).cast_const())) }
+    }
+
+    #[inline(always)]
+    fn sfence(&self) {
+        isa::sfence();
+    }
+
+    #[inline(always)]
+    fn mfence(&self) {
+        isa::mfence();
+    }
+
+    #[inline(always)]
+    fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
+        self.word(at).compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
+    }
+
+    fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
+        self.verify_with("XXH3", pieces, &|bytes| checksum::of(bytes, seed) == sum)
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        let start = self.at(range.start, range.len());
+        // SAFETY: mapped for that length; nobody stores there meanwhile, by the caller's promise.
+        Some(unsafe { std::slice::from_raw_parts(start, range.len()) })
     }
 }

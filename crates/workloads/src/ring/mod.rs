@@ -11,10 +11,10 @@
 pub mod baselines;
 
 use ringfence_experiment::task::{Ring, RingVariant};
-use ringfence_persist::ring::{self, Options};
-use ringfence_persist::{LINE, Mapped, Methods, Pages, Region, Request};
+use ringfence_persist::ring::{self, Options, Shape};
+use ringfence_persist::{LINE, Mapped, Memory, Methods, Pages, Region, Request};
 
-use self::baselines::Kind;
+use self::baselines::{Bare, Kind};
 use super::write::Regions;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 
@@ -22,9 +22,9 @@ use crate::workload::{Latencies, SetupError, Work, Workload};
 // through msync before anything is measured.
 const WAITING: u64 = 4096;
 
-/// A ring and both its sides.
-pub struct Ringer {
-    sides: Sides,
+/// A ring and both its sides: ours in one memory, or the slides' in another.
+pub struct Ringer<M: Memory = Mapped, B: Memory = Bare> {
+    sides: Sides<M, B>,
     payload: Payload,
     batch: u64,
     pushed: u64,
@@ -32,9 +32,24 @@ pub struct Ringer {
     failure: Option<String>,
 }
 
-enum Sides {
-    Ours { producer: Box<ring::Producer<Mapped>>, consumer: Box<ring::Consumer<Mapped>> },
-    Theirs { producer: baselines::Producer, consumer: baselines::Consumer },
+enum Sides<M: Memory, B: Memory> {
+    Ours { producer: Box<ring::Producer<M>>, consumer: Box<ring::Consumer<M>> },
+    Theirs { producer: baselines::Producer<B>, consumer: baselines::Consumer<B> },
+}
+
+/// Bytes of memory that a task's ring takes; `None` where they cannot be counted.
+pub fn bytes(task: &Ring) -> Option<usize> {
+    usize::try_from(task.size.0).ok()?.checked_add(HEAD)
+}
+
+/// Which of the slides' rings a task means; `None` for ours.
+pub fn kind(task: &Ring) -> Option<Kind> {
+    match task.variant {
+        RingVariant::Ringfence => None,
+        RingVariant::Naive => Some(Kind::Naive),
+        RingVariant::Optimised => Some(Kind::Optimised),
+        RingVariant::Repaired => Some(Kind::Repaired),
+    }
 }
 
 impl Ringer {
@@ -45,25 +60,38 @@ impl Ringer {
     pub fn new(task: &Ring, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
         regions.reserve(&task.target)?;
-        let size = usize::try_from(task.size.0).ok().and_then(|size| Some((size, size.checked_add(HEAD)?)));
-        let Some((size, len)) = size else {
+        let Some(len) = bytes(task) else {
             return Err(SetupError::Other(format!("size = {} cannot be mapped", task.size)));
         };
         let request = Request { medium: task.target.medium(), len, pages: Pages::Base };
         let region = Region::map(&request)?;
-        let kind = match task.variant {
-            RingVariant::Ringfence => None,
-            RingVariant::Naive => Some(Kind::Naive),
-            RingVariant::Optimised => Some(Kind::Optimised),
-            RingVariant::Repaired => Some(Kind::Repaired),
+        let sides = match kind(task) {
+            None => ours(region, len - HEAD).map_err(|error| failed(task, &error))?,
+            Some(kind) => theirs(Bare::new(region, kind), kind, task),
         };
-        let sides = match kind {
-            None => ours(region, size).map_err(|error| failed(task, &error))?,
-            Some(kind) => {
-                let (producer, consumer) = baselines::create(region, kind, task.entry.0 as usize, size);
-                Sides::Theirs { producer, consumer }
-            }
+        Self::filled(task, sides)
+    }
+}
+
+impl<M: Memory + Clone> Ringer<M, M> {
+    /// The ring of a task in memory that nobody else uses, of at least [`bytes`]. Of our ring, entries from so many bytes
+    /// on are written past the caches.
+    ///
+    /// # Errors
+    /// Where the task makes no sense.
+    pub fn over(task: &Ring, memory: M, nt_threshold: usize) -> Result<Self, SetupError> {
+        task.check().map_err(SetupError::Other)?;
+        let sides = match kind(task) {
+            None => over(memory, task, nt_threshold).map_err(|error| failed(task, &error))?,
+            Some(kind) => theirs(memory, kind, task),
         };
+        Self::filled(task, sides)
+    }
+}
+
+impl<M: Memory, B: Memory> Ringer<M, B> {
+    // With what waits in it.
+    fn filled(task: &Ring, sides: Sides<M, B>) -> Result<Self, SetupError> {
         let (payload, batch) = (Payload::new(task.entry.0 as usize), u64::from(task.batch));
         let mut ringer = Self { sides, payload, batch, pushed: 0, read: 0, failure: None };
         let waiting = WAITING.min(task.size.0 / task.slot() / 4);
@@ -120,7 +148,7 @@ impl Ringer {
 
 const HEAD: usize = if ring::layout::HEAD > baselines::HEAD { ring::layout::HEAD } else { baselines::HEAD };
 
-fn ours(region: Region, size: usize) -> Result<Sides, Fault> {
+fn ours<B: Memory>(region: Region, size: usize) -> Result<Sides<Mapped, B>, Fault> {
     let capacity = Some(size - size % LINE);
     // Of the processor, whatever the environment says: an experiment's file is all there is to know of it.
     let ring = ringfence_persist::Ring::create_with(
@@ -130,6 +158,21 @@ fn ours(region: Region, size: usize) -> Result<Sides, Fault> {
     )?;
     let (producer, consumer) = (Box::new(ring.producer()?), Box::new(ring.consumer()?));
     Ok(Sides::Ours { producer, consumer })
+}
+
+// As `ours`, without the locks that keep other processes away from a file. Nobody holds such a ring across a crash, so that its
+// checksums need no number of their own.
+fn over<M: Memory + Clone>(memory: M, task: &Ring, nt_threshold: usize) -> Result<Sides<M, M>, Fault> {
+    let size = task.size.0 as usize;
+    ring::format(&memory, &Shape::new(size - size % LINE, LINE, 0)?)?;
+    ring::recover(&memory)?;
+    let producer = ring::Producer::attach(memory.clone())?.with_nt_threshold(nt_threshold);
+    Ok(Sides::Ours { producer: Box::new(producer), consumer: Box::new(ring::Consumer::attach(memory)?) })
+}
+
+fn theirs<M: Memory, B: Memory + Clone>(memory: B, kind: Kind, task: &Ring) -> Sides<M, B> {
+    let (producer, consumer) = baselines::create(memory, kind, task.entry.0 as usize, task.size.0 as usize);
+    Sides::Theirs { producer, consumer }
 }
 
 fn failed(task: &Ring, error: &Fault) -> SetupError {
@@ -149,7 +192,7 @@ enum Fault {
     Changed(u64),
 }
 
-impl Workload for Ringer {
+impl<M: Memory, B: Memory> Workload for Ringer<M, B> {
     fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
         let before = self.read;
         for _ in 0..amount {

@@ -69,7 +69,7 @@ fn a_ring_that_loses_or_changes_an_entry_is_found_out() {
     for kind in KINDS {
         let mut ringer = ringer(&Ring { size: Bytes::kib(4), ..Ring::default() });
         let region = Region::map(&Request::dram(3 * 4096)).unwrap();
-        let (producer, consumer) = baselines::create(region, kind, 64, 4096);
+        let (producer, consumer) = baselines::create(Bare::new(region, kind), kind, 64, 4096);
         ringer.sides = Sides::Theirs { producer, consumer };
         (ringer.pushed, ringer.read) = (0, 0);
         ringer.push(3).unwrap();
@@ -119,7 +119,7 @@ fn every_byte_counts_in_the_sum() {
 fn the_slides_rings_hand_numbers_over_between_threads() {
     for kind in [Kind::Naive, Kind::Repaired] {
         let region = Region::map(&Request::dram(1 << 16)).unwrap();
-        let (producer, mut consumer) = baselines::create(region, kind, 200, 8192);
+        let (producer, mut consumer) = baselines::create(Bare::new(region, kind), kind, 200, 8192);
         let producer = producer.to_send().expect("it is in order between threads");
         let pushing = std::thread::spawn(move || {
             let mut producer = producer.here();
@@ -144,7 +144,8 @@ fn the_slides_rings_hand_numbers_over_between_threads() {
         pushing.join().unwrap();
     }
     let region = Region::map(&Request::dram(1 << 16)).unwrap();
-    let (producer, _consumer) = baselines::create(region, Kind::Optimised, 200, 8192);
+    let (producer, _consumer) =
+        baselines::create(Bare::new(region, Kind::Optimised), Kind::Optimised, 200, 8192);
     assert!(producer.to_send().is_none(), "it hands entries over before they are written");
 }
 
