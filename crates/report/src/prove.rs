@@ -11,6 +11,7 @@ use ringfence_studies::prove::{
     started_in_group,
 };
 
+use crate::experiment::SIMULATED;
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
 use crate::sentence::too_long;
 use crate::style::{Paint, Style};
@@ -23,6 +24,9 @@ const NARROWEST_SETTING: usize = 14;
 /// Renders an answer; the verdict comes last, where the eye rests.
 pub fn prove(proof: &Proof, style: &Style) -> String {
     let mut out = String::new();
+    if proof.simulated {
+        heading(&mut out, SIMULATED, style);
+    }
     let question = &proof.record.question;
     let on = |cpus: &[u32]| {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
@@ -53,6 +57,9 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     }
     if !proof.tried.is_empty() {
         out.push('\n');
+        if proof.simulated {
+            heading(&mut out, SIMULATED, style);
+        }
         out.push_str(&table(proof, style));
     }
     for (lever, why) in &proof.record.refused {
@@ -220,6 +227,7 @@ pub(crate) fn word(verdict: Verdict) -> (&'static str, &'static str) {
         Verdict::Missed => ("NOT MET", ""),
         Verdict::Undecided => ("UNDECIDED", ""),
         Verdict::NothingHappened => ("NO VERDICT", "nothing happened"),
+        Verdict::SimulatedOnly => ("SIMULATED ONLY", "within the budget on a described machine"),
     }
 }
 
@@ -329,7 +337,12 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     let share = proof.record.question.budget.0;
     let budget = percent(share);
     let mut said = Conclusion::default();
-    said.answer = match (proof.verdict, proof.confirmations.last()) {
+    let verdict = match (proof.verdict, proof.confirmations.is_empty()) {
+        (Verdict::SimulatedOnly, true) => Verdict::NothingNeeded,
+        (Verdict::SimulatedOnly, false) => Verdict::Met,
+        (other, _) => other,
+    };
+    said.answer = match (verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(
             "Nothing is needed: beside the unchanged aggressor the victim's slowdown is {}, within the budget of {budget}.",
             slowdown_estimate(&proof.beside)
@@ -348,8 +361,10 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 ));
             }
             said.besides.push(price(&tried.price));
-            said.keep = Some(clean(&tried.candidate.keep));
-            said.commands.clone_from(&tried.candidate.commands);
+            if !proof.simulated {
+                said.keep = Some(clean(&tried.candidate.keep));
+                said.commands.clone_from(&tried.candidate.commands);
+            }
             said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
             if confirmation.beside.as_ref().is_ok_and(|beside| beside.high <= 1.0 + share) {
                 said.notes.push(format!(
@@ -381,10 +396,14 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 closest(proof, "; at first the closest was")
             )
         }
-        (Verdict::Met | Verdict::Undecided, _) => {
-            said.besides.push(
-                "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell.".into(),
-            );
+        (Verdict::Met | Verdict::Undecided | Verdict::SimulatedOnly, _) => {
+            let more = match proof.simulated {
+                true => "More trials (--trials) would tell.",
+                false => {
+                    "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell."
+                }
+            };
+            said.besides.push(more.into());
             let with = |lever: Option<&Candidate>| {
                 lever.map_or("Beside the unchanged aggressor".to_string(), |lever| {
                     format!("With '{}'", clean(&lever.arm.name))
@@ -412,6 +431,11 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             }
         }
     };
+    if proof.simulated {
+        said.besides.push(
+            "All of this was simulated: it says what to measure on such a machine, and is no proof.".into(),
+        );
+    }
     said
 }
 

@@ -86,7 +86,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
         ],
     ),
     ("study", &["engine", "analysis", "workloads", "dataset", "experiment", "machine", "simulated", "sysfs"]),
-    ("simulated", &["engine", "experiment", "machine", "persist", "sim", "workloads"]),
+    ("simulated", &["engine", "experiment", "machine", "resctrl", "persist", "sim", "workloads"]),
     ("sim", &["persist"]),
     ("engine", &["analysis", "workloads", "dataset", "experiment", "machine", "resctrl", "changes", "sysfs"]),
     ("analysis", &["experiment"]),

@@ -149,3 +149,101 @@ fn an_experiment_is_saved_with_its_machine() {
     let again = ringfence_in(folder.path(), &["run", "write.toml", "--machine", "laptop", "--quiet"]);
     assert!(again.said().contains(MARK));
 }
+
+// A machine whose last level a stream fills at once, by LRU, with or without classes of service.
+fn planted(folder: &Folder, name: &str, processor: &str) {
+    let mut text = ringfence_in(folder.path(), &["machine", "laptop", "--file"]).ok().to_owned();
+    for (value, instead) in [
+        ("bandwidth_control = false\n", processor),
+        ("size_kib = 1280\nways = 20", "size_kib = 80\nways = 20"),
+        (
+            "size_kib = 12288\nways = 12\nlatency_ns = 11.0\nreplacement = \"drrip\"",
+            "size_kib = 768\nways = 12\nlatency_ns = 11.0\nreplacement = \"lru\"",
+        ),
+    ] {
+        assert!(text.contains(value), "{value}");
+        text = text.replacen(value, instead, 1);
+    }
+    // One source for all of it.
+    let lines = text.lines().filter(|line| !line.starts_with("\"processor"));
+    let text: Vec<&str> = lines.collect();
+    let text = text.join("\n").replacen("[sources]", "[sources]\n\"processor\" = \"planted\"", 1);
+    fs::write(folder.path().join(name), text).unwrap();
+}
+
+const PROVE: [&str; 12] = [
+    "prove",
+    "--quiet",
+    "--budget",
+    "5%",
+    "--trials",
+    "6",
+    "--rounds",
+    "1",
+    "--victim",
+    "chase footprint=384KiB",
+    "--aggressor",
+    "stream size=16MiB",
+];
+
+#[test]
+fn the_planted_lever_is_found_and_nothing_is_said_to_be_met() {
+    let folder = Folder::new();
+    planted(&folder, "classes.toml", "classes = 4\nbandwidth_control = false\n");
+    let on = ["--machine", "classes.toml", "--levers", "cat,mba,quota", "--json", "--out", "proof"];
+    let found = ringfence_in(folder.path(), &[&PROVE[..], &on].concat());
+    assert_eq!(found.code(), Some(6), "{}{}", found.stdout, found.stderr);
+    let json = found.json_of_any();
+    let proof = &json["proof"];
+    assert_eq!((&proof["verdict"], &proof["simulated"]), (&"simulated_only".into(), &true.into()));
+    let chosen = &proof["confirmations"][0]["tried"]["candidate"];
+    assert_eq!(chosen["lever"], "cat", "{chosen}");
+    assert!(
+        chosen.get("commands").is_none() && chosen["keep"].as_str().unwrap().contains("it was simulated")
+    );
+    let refused = proof["record"]["refused"].to_string();
+    assert!(refused.contains("shares out no memory bandwidth"), "{refused}");
+    assert!(refused.contains("scheduling is not"), "{refused}");
+    // The same again, from the folder.
+    let shown = ringfence_in(folder.path(), &["show", "proof"]).said();
+    assert!(shown.contains(MARK) && shown.contains("Verdict: SIMULATED ONLY"), "{shown}");
+    assert!(!shown.contains("keep it") && !shown.contains("MET"), "{shown}");
+    ringfence_in(folder.path(), &["report", "proof"]).ok();
+    let page = fs::read_to_string(folder.path().join("proof/report.html")).unwrap();
+    assert!(page.contains("<main class=\"simulated\">") && page.contains("SIMULATED ONLY"));
+    refused_resume(&folder);
+}
+
+fn refused_resume(folder: &Folder) {
+    let resumed = ringfence_in(folder.path(), &["prove", "--resume", "proof", "--quiet"]);
+    refused(&resumed, "it was simulated");
+}
+
+#[test]
+fn a_lever_that_the_machine_lacks_is_not_offered_and_what_needs_none_is_not_met_either() {
+    let folder = Folder::new();
+    planted(&folder, "plain.toml", "bandwidth_control = false\n");
+    let on = ["--machine", "plain.toml", "--levers", "cat,cat+mba"];
+    let missed = ringfence_in(folder.path(), &[&PROVE[..], &on].concat());
+    assert_eq!(missed.code(), Some(3), "{}{}", missed.stdout, missed.stderr);
+    let text = joined(&missed.stdout);
+    assert!(text.contains("not offered: cat, because the described processor shows no RDT"), "{text}");
+    let alu = [&PROVE[..8], &["--victim", "alu", "--aggressor", "alu", "--machine", "plain.toml"]].concat();
+    let needless = ringfence_in(folder.path(), &alu);
+    assert_eq!(needless.code(), Some(6), "{}{}", needless.stdout, needless.stderr);
+    assert!(needless.stdout.contains("Nothing is needed") && !needless.stdout.contains("MET"));
+}
+
+#[test]
+fn a_proof_on_a_described_machine_changes_nothing_here() {
+    let folder = Folder::new();
+    let on = |more: &[&str]| {
+        ringfence_in(folder.path(), &[&PROVE[..], &["--machine", "broadwell-x"], more].concat())
+    };
+    refused(&on(&["--keep"]), "--keep sets what was confirmed on this machine");
+    let program = [&PROVE[..8], &["--victim", "true", "--aggressor", "alu", "--machine", "laptop"]].concat();
+    refused(&ringfence_in(folder.path(), &program), "programs are not simulated");
+    let both = ["prove", "--resume", "proof", "--machine", "laptop"];
+    refused(&ringfence_in(folder.path(), &both), "--machine cannot be combined with --resume");
+    assert!(folder.entries().is_empty(), "{:?}", folder.entries());
+}

@@ -120,6 +120,32 @@ fn a_region_that_was_locked_in_stays_until_it_is_flushed() {
 }
 
 #[test]
+fn a_class_reads_memory_as_often_as_its_limit_lets_it() {
+    for inclusion in [Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive] {
+        let (mut run, _, aggressor) = pair(inclusion, Some((0x0f, 0xf0)));
+        run.limit_reads(1, 100.0).unwrap();
+        run.until(Ps::from_ns(300_000));
+        let before = run.core_counters(aggressor).memory_reads;
+        run.until(Ps::from_ns(1_300_000));
+        let reads = run.core_counters(aggressor).memory_reads - before;
+        assert!((9_990..=10_000).contains(&reads), "{inclusion:?}: {reads}");
+    }
+}
+
+#[test]
+fn a_thread_that_changes_its_class_fills_the_other_ways() {
+    let (mut run, victim, aggressor) = pair(Inclusion::NonInclusive, Some((0x0f, 0xf0)));
+    run.until(Ps::from_ns(300_000));
+    run.set_class(2, 0xf0, 0.0).unwrap();
+    run.assign(aggressor, 2).unwrap();
+    assert_eq!((run.occupancy(aggressor, 1), run.occupancy(aggressor, 2)), (512, 0));
+    run.until(Ps::from_ns(900_000));
+    // Its own took the place of those that it had filled before, and of no others.
+    assert_eq!([0, 1, 2].map(|class| run.occupancy(victim, class)), [384, 0, 512]);
+    assert_eq!(run.assign(victim, 16), Err(SetupError::NoClass { class: 16 }));
+}
+
+#[test]
 fn what_there_is_not_is_refused() {
     let (mut run, ..) = pair(Inclusion::Victim, None);
     assert_eq!(run.set_class(0, 0x100, 0.0), Err(SetupError::EmptyMask { mask: 0x100, ways: 8 }));

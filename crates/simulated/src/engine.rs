@@ -17,6 +17,7 @@ use ringfence_sim::{Ps, Run, Setup, Thread};
 
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
+use crate::isolation::Partitions;
 use crate::spans::{SETTLE_LIMIT, SHARE};
 use crate::tasks::{self, Place, Regions};
 
@@ -37,6 +38,7 @@ pub struct SimulatedEngine<'a> {
     description: Description,
     stop: &'a AtomicBool,
     cpus: Vec<CpuId>,
+    partitions: Option<Partitions>,
     trial: Option<Trial>,
     // Of all trials before.
     before: Ps,
@@ -96,6 +98,7 @@ impl<'a> SimulatedEngine<'a> {
             description: description.clone(),
             stop,
             cpus,
+            partitions: Partitions::of(plan, description),
             trial: None,
             before: Ps::ZERO,
             elapsed: Duration::ZERO,
@@ -294,9 +297,17 @@ impl Engine for SimulatedEngine<'_> {
         Ok(others.iter().map(trip).reduce(f64::max))
     }
 
-    fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
-        // What arms want besides their tasks is in no plan of this engine.
-        Ok(())
+    // Holds at once, and evicts nothing by itself.
+    fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
+        let Some(partitions) = &self.partitions else { return Ok(()) };
+        let Some(trial) = &mut self.trial else {
+            return Err(EngineError::Failed("no trial has begun".into()));
+        };
+        let name = &self.plan.cases[case].arm;
+        let arm = self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
+        partitions
+            .set(arm, &self.description, &mut trial.run)
+            .map_err(|error| EngineError::Failed(error.to_string()))
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
@@ -313,6 +324,14 @@ impl Engine for SimulatedEngine<'_> {
         let running = trial.switch(active);
         let least = running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
         let window = window.max(least.max().unwrap_or_default());
+        if let Some(partitions) = &self.partitions {
+            for (seat, holder) in &running {
+                let seat = &trial.seats[*seat];
+                let (role, llc) = (seat.holders[*holder].role, self.description.llc_and_socket(seat.cpu).0);
+                let assigned = trial.run.assign(seat.thread, partitions.class(role, llc));
+                assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
+            }
+        }
         trial.settle(&running, settle, self.stop)?;
         let begun = trial.points(&running, latencies);
         trial.simulate(window, self.stop)?;

@@ -32,7 +32,7 @@ impl Description {
             tsc: TscEvidence { cpuid_bit: true, clocksource: None },
             topology: self.topology(),
             targets: self.targets(),
-            resctrl: None,
+            resctrl: self.offered(),
             findings: Vec::new(),
             simulated: Some(Simulated {
                 name: self.name.clone(),
@@ -66,6 +66,11 @@ impl Description {
             uncore.to_memory_ns + dram.unwrap_or_default() + uncore.from_memory_ns,
         );
         Scale { clock_ns: 0.0, hit_ns, hit_high_ns: hit_ns, miss_ns, miss_low_ns: miss_ns }
+    }
+
+    /// Last-level caches, over all sockets.
+    pub(crate) fn llcs(&self) -> u32 {
+        self.parts.topology.sockets * self.parts.topology.llcs_per_socket
     }
 
     fn cores(&self) -> u32 {
@@ -142,12 +147,14 @@ impl Description {
         let (l1, l2, llc) = (&self.parts.l1, &self.parts.l2, &self.parts.llc);
         let first =
             cores.clone().map(|core| cache(1, CacheKind::Data, core, (l1.size_kib, l1.ways), siblings(core)));
+        let level = self.last_level();
         let second = cores
             .clone()
+            .filter(|_| level == 3)
             .map(|core| cache(2, CacheKind::Unified, core, (l2.size_kib, l2.ways), siblings(core)));
-        let last = (0..parts.sockets * parts.llcs_per_socket).map(|id| {
+        let last = (0..self.llcs()).map(|id| {
             let below = self.cpus(|cpu| self.llc_and_socket(cpu).0 == id);
-            cache(3, CacheKind::Unified, id, (llc.size_kib, llc.ways), below)
+            cache(level as u8, CacheKind::Unified, id, (llc.size_kib, llc.ways), below)
         });
         Topology {
             possible: all.clone(),

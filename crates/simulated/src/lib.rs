@@ -11,6 +11,7 @@ mod actor;
 mod engine;
 mod examined;
 mod file;
+mod isolation;
 mod missing;
 pub mod shipped;
 mod spans;

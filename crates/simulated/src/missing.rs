@@ -7,6 +7,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 
 use crate::file::Description;
+use crate::isolation;
 
 /// The plan of an experiment for a described machine. What it does not have, and what is not simulated, is not run, with
 /// the reason.
@@ -22,15 +23,22 @@ pub fn plan(
     let reason = |case: usize| {
         let what = &plan.cases[case];
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
-        arm.and_then(isolation).or_else(|| shared_cpu(&plan, &what.active)).or_else(|| {
-            what.active.iter().find_map(|active| {
-                let task = &plan.variants[active.role][active.variant].task;
-                not_simulated(task).or_else(|| {
-                    let cpus = &plan.placed.cpus[active.role];
-                    cpus.iter().take(active.count as usize).find_map(|cpu| no_memory(task, description, *cpu))
+        arm.and_then(|arm| isolation(&plan, arm, description))
+            .or_else(|| shared_cpu(&plan, &what.active))
+            .or_else(|| {
+                what.active.iter().find_map(|active| {
+                    let variant = &plan.variants[active.role][active.variant];
+                    let task = &variant.task;
+                    let quota = variant.quota.is_some_and(|quota| quota.0 < 1.0);
+                    let quota = quota.then(|| "a quota is not simulated, since scheduling is not".to_owned());
+                    quota.or_else(|| not_simulated(task)).or_else(|| {
+                        let cpus = &plan.placed.cpus[active.role];
+                        cpus.iter()
+                            .take(active.count as usize)
+                            .find_map(|cpu| no_memory(task, description, *cpu))
+                    })
                 })
             })
-        })
     };
     let known = |case: &usize| plan.not_run.iter().any(|known| known.case == *case);
     let found: Vec<NotRun> = (0..plan.cases.len())
@@ -41,15 +49,11 @@ pub fn plan(
     Ok(plan)
 }
 
-fn isolation(arm: &Arm) -> Option<String> {
-    let what = if !arm.resctrl.is_empty() {
-        "resctrl"
-    } else if !arm.cpu_weight.is_empty() {
-        "cpu_weight"
-    } else {
-        return None;
-    };
-    Some(format!("{what} is not simulated"))
+fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String> {
+    let weighted = !arm.cpu_weight.is_empty();
+    weighted
+        .then(|| "cpu_weight is not simulated, since scheduling is not".into())
+        .or_else(|| isolation::missing(plan, arm, description))
 }
 
 // A simulated thread has no scheduler.

@@ -96,7 +96,12 @@ fn who_shares_what_is_as_described() {
     for description in shipped::all() {
         let (machine, parts) = (description.machine(), &description.parts.topology);
         let usable = machine.topology.usable();
-        let llcs = machine.topology.caches.iter().filter(|cache| cache.level == 3).count() as u32;
+        let llcs = machine
+            .topology
+            .caches
+            .iter()
+            .filter(|cache| u32::from(cache.level) == description.last_level())
+            .count() as u32;
         assert_eq!(llcs, parts.sockets * parts.llcs_per_socket, "{}", description.name);
         assert_eq!(usable.len() as u32, llcs * parts.cores_per_llc * parts.threads_per_core);
         let remote = !machine.topology.pairs_remote(&usable).is_empty();

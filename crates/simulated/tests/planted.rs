@@ -175,3 +175,147 @@ fn a_run_that_is_stopped_ends_as_one() {
     let (samples, ended) = runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap();
     assert!(samples.is_empty() && ended == Ended::Interrupted);
 }
+
+// A laptop whose last level is small, so that it fills soon, and has classes. By LRU what it holds does not depend on
+// what ran before.
+fn with_classes(processor: &str) -> Description {
+    let sources = "[sources]\n\"processor.classes\" = \"planted\"\n";
+    machine(
+        "laptop",
+        &[
+            ("bandwidth_control = false\n", processor),
+            ("size_kib = 1280\nways = 20", "size_kib = 80\nways = 20"),
+            (
+                "size_kib = 12288\nways = 12\nlatency_ns = 11.0\nreplacement = \"drrip\"",
+                "size_kib = 768\nways = 12\nlatency_ns = 11.0\nreplacement = \"lru\"",
+            ),
+            ("[sources]\n", sources),
+        ],
+    )
+}
+
+const CLASSES: &str = "classes = 4\nbandwidth_control = true\n";
+// Half of the last level, in eight times what the second holds.
+const SMALL: &str = "name = 'victim'\ntask = { workload = 'chase', footprint = '384KiB' }\ncpus = '0'";
+const STREAM: &str = "name = 'other'\ntask = { workload = 'stream', size = '16MiB' }\ncpus = '1'";
+
+// Beside the stream as it is, and with what each table says; after which nothing is set again.
+fn isolated(tables: &[&str]) -> String {
+    let arm = |(number, table): (usize, &&str)| {
+        format!(
+            "[[arm]]\nname = 'set {number}'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ {table} }}\n"
+        )
+    };
+    format!("{ALONE}{BESIDE}{}", tables.iter().enumerate().map(arm).collect::<String>())
+}
+
+fn units(samples: &[Sample], case: u32, role: &str) -> f64 {
+    let of_role = || samples.iter().filter(|sample| sample.case == case && &*sample.role == role);
+    of_role().map(|sample| sample.units).sum::<u64>() as f64
+        / of_role().map(|sample| sample.busy_ns).sum::<u64>() as f64
+}
+
+#[test]
+fn ways_of_its_own_bring_a_victim_back_and_all_ways_do_nothing() {
+    let laptop = with_classes(CLASSES);
+    let arms =
+        isolated(&["victim = 'L3:0=0ff', other = 'L3:0=f00'", "victim = 'L3:0=fff', other = 'L3:0=fff'"]);
+    let samples = run(&laptop, &experiment(&[SMALL, STREAM], &arms));
+    let [alone, beside, apart, all] = [0, 1, 2, 3].map(|case| ns(&samples, case));
+    assert!(beside > 1.5 * alone, "{beside} beside, {alone} alone");
+    // Eight of twelve ways are 512 KiB.
+    assert!(apart - alone < 0.1 * (beside - alone), "{apart} apart, {beside} beside, {alone} alone");
+    near(all, beside, 0.05);
+}
+
+#[test]
+fn full_masks_are_as_no_classes() {
+    let laptop = with_classes(CLASSES);
+    let arms = |table: &str| {
+        let sets = if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
+        format!("{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{sets}")
+    };
+    let figures = |table: &str| run(&laptop, &experiment(&[SMALL, STREAM], &arms(table)));
+    let without = figures("");
+    assert_eq!(without, figures("victim = 'L3:0=fff', '/' = \"L3:0=fff\\nMB:0=100\""));
+}
+
+#[test]
+fn a_limit_slows_whom_it_limits_and_relieves_the_victim() {
+    let intel = with_classes(CLASSES);
+    let samples =
+        run(&intel, &experiment(&[SMALL, STREAM], &isolated(&["other = 'MB:0=45'", "other = 'MB:0=10'"])));
+    let stream = [1, 2, 3].map(|case| units(&samples, case, "other"));
+    // Amounts are rounded up to steps: 45 % are 50 %. A line in so many ns, by what the description says of DRAM.
+    let lines_per_ns = f64::from(intel.parts.core.fill_buffers) / intel.scale().miss_ns;
+    let bytes = |share: f64| share * lines_per_ns * 64.0;
+    let rate = |case: u32| {
+        let of_it = samples.iter().filter(|sample| sample.case == case && &*sample.role == "other");
+        let (bytes, ns) = of_it.fold((0, 0), |(bytes, ns), one| (bytes + one.units, ns + one.length_ns));
+        bytes as f64 / ns as f64
+    };
+    near(rate(3), bytes(0.1), 0.02);
+    assert!(
+        rate(2) <= bytes(0.5) * 1.001 && rate(2) >= 0.9 * bytes(0.5).min(rate(1)),
+        "{} {}",
+        rate(2),
+        rate(1)
+    );
+    assert!(stream[0] >= stream[1] && stream[1] > stream[2], "{stream:?}");
+    let [beside, gentle] = [1, 3].map(|case| ns(&samples, case));
+    assert!(gentle < 0.5 * beside, "{gentle} limited, {beside} beside");
+}
+
+#[test]
+fn amds_limit_is_of_what_a_cache_reads_from_memory() {
+    let epyc = machine("zen3-epyc", &[]);
+    let roles = [
+        "name = 'victim'\ntask = { workload = 'stream', size = '128MiB' }\ncpus = '0'",
+        "name = 'other'\ntask = { workload = 'chase', footprint = '4MiB' }\ncpus = '1'",
+    ];
+    // Eight eighths of a GB/s, as resctrl counts them.
+    let arms = format!(
+        "{ALONE}[[arm]]\nname = 'limited'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ victim = 'MB:0=8', other = 'MB:0=8' }}\n"
+    );
+    let samples = run(&epyc, &experiment(&roles, &arms));
+    let of_case = |role: &str, case: u32| {
+        let of_it = samples.iter().filter(move |sample| sample.case == case && &*sample.role == role);
+        of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns))
+    };
+    let bytes = samples
+        .iter()
+        .filter(|one| one.case == 1 && &*one.role == "victim")
+        .map(|one| one.units)
+        .sum::<u64>();
+    near(bytes as f64 / of_case("victim", 1).1 as f64, f64::from(1 << 30) / 1e9, 0.02);
+    // What the cache answers is not limited: a load takes what the last level takes.
+    let (loads, ns) = of_case("other", 1);
+    assert!((ns as f64 / loads as f64) < 2.0 * epyc.parts.llc.latency_ns, "{loads} in {ns} ns");
+}
+
+#[test]
+fn what_a_machine_does_not_share_out_is_not_run() {
+    let why = |description: &Description, table: &str| {
+        let experiment = experiment(&[SMALL, STREAM], &isolated(&[table]));
+        let plan = plan(&experiment, description, &description.machine()).unwrap();
+        plan.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
+    };
+    let none = machine("laptop", &[]);
+    assert!(why(&none, "victim = 'L3:0=f'").contains("no RDT"), "{}", why(&none, "victim = 'L3:0=f'"));
+    let ways = with_classes("classes = 2\nbandwidth_control = false\n");
+    assert_eq!(why(&ways, "victim = 'L3:0=f'"), "");
+    for (table, part) in [
+        ("victim = 'MB:0=50'", "shares out no MB:0; what there is: L3:0=fff"),
+        ("victim = 'L2:0=f'", "shares out no L2:0"),
+        ("victim = 'L3CODE:0=f'", "shares out no L3CODE:0"),
+        ("victim = 'L3:1=f'", "shares out no L3:1"),
+        ("victim = 'L3:0=1fff'", "has bits beyond fff"),
+        ("victim = 'L3:0=f0f'", "has gaps"),
+        ("victim = 'L3:0=f', other = 'L3:0=ff0'", "takes 3 groups, and the described processor has 2"),
+        ("'/web' = 'L3:0=f'", "no group 'web'"),
+    ] {
+        assert!(why(&ways, table).contains(part), "{table}: {}", why(&ways, table));
+    }
+    let limits = with_classes(CLASSES);
+    assert!(why(&limits, "other = 'MB:0=5'").contains("is not from 10 to 100"));
+}

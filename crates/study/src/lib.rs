@@ -2,7 +2,7 @@
 //! what was measured, to end early and to go on.
 
 mod carry_out;
-mod engines;
+pub mod engines;
 mod error;
 mod folder;
 pub mod measure;

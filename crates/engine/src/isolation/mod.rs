@@ -19,6 +19,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_machine::root::FsRoot;
 
 pub use kind::{Isolation, Kind, Tasks};
+pub use settings::Settings;
 
 use crate::EngineError;
 

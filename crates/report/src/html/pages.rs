@@ -89,7 +89,9 @@ pub fn datasets(digests: &[Digest]) -> Page {
 
 /// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it goes on.
 pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
-    with_datasets("Proof", super::prove::answer(proof, cut_short), super::prove::section(proof), digests)
+    let (answer, section) = (super::prove::answer(proof, cut_short), super::prove::section(proof));
+    let page = with_datasets("Proof", answer, section, digests);
+    Page { simulated: page.simulated || proof.simulated, ..page }
 }
 
 /// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.

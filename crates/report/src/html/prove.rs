@@ -52,7 +52,7 @@ fn badge(verdict: Verdict) -> Badge {
         Verdict::NothingNeeded | Verdict::Met => "good",
         Verdict::Missed => "bad",
         Verdict::Undecided => "caution",
-        Verdict::NothingHappened => "other",
+        Verdict::NothingHappened | Verdict::SimulatedOnly => "other",
     };
     let (word, how) = word(verdict);
     Badge { word, how, color }
@@ -146,12 +146,11 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
     if proof.tried.is_empty() {
         return None;
     }
-    let heads = [
-        ("lever", Align::Left),
-        ("victim", Align::Right),
-        ("cost to the aggressor", Align::Right),
-        ("how to keep it", Align::Left),
-    ];
+    let mut heads =
+        vec![("lever", Align::Left), ("victim", Align::Right), ("cost to the aggressor", Align::Right)];
+    if !proof.simulated {
+        heads.push(("how to keep it", Align::Left));
+    }
     let lines: Vec<Vec<String>> = proof
         .tried
         .iter()
@@ -160,16 +159,15 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
                 Price::Slowdown(price) => numbers::slowdown_estimate(price),
                 Price::Unseen(why) => format!("not seen, because {why}"),
             };
-            vec![
-                tried.candidate.arm.name.clone(),
-                numbers::slowdown_estimate(&tried.victim),
-                price,
-                tried.candidate.keep.clone(),
-            ]
+            let name = tried.candidate.arm.name.clone();
+            let keep = (!proof.simulated).then(|| tried.candidate.keep.clone());
+            [name, numbers::slowdown_estimate(&tried.victim), price].into_iter().chain(keep).collect()
         })
         .collect();
     let many = match proof.verdict {
-        Verdict::Met => "The one that was chosen was measured again, and only that figure is its effect.",
+        Verdict::Met | Verdict::SimulatedOnly => {
+            "The one that was chosen was measured again, and only that figure is its effect."
+        }
         _ => {
             "The best of many tried at once looks better than it is: whoever picks one should measure it again."
         }

@@ -70,6 +70,7 @@ fn proof() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        simulated: false,
         too_long: TooLong::default(),
     }
 }
@@ -122,6 +123,7 @@ fn of_programs() -> Proof {
             met: Some(true),
         }],
         verdict: Verdict::Met,
+        simulated: false,
         too_long: TooLong::default(),
     }
 }
@@ -138,6 +140,25 @@ fn met_with_a_lever() {
     crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
     let perhaps = Proof { beside: interval(1.04, 1.01, 1.07), ..proof };
     crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
+}
+
+// Nothing that was simulated says met, or how a lever is kept.
+#[test]
+fn what_was_simulated_is_never_met_and_keeps_nothing() {
+    let proof = Proof { verdict: Verdict::SimulatedOnly, simulated: true, ..of_programs() };
+    let page = html::page(&html::proof(&proof, None, &[]));
+    let text = ringfence_report::prove(&proof, &ringfence_report::Style::plain(100));
+    assert!(text.starts_with("simulated: nothing here was measured"), "{text}");
+    assert!(text.contains("Verdict: SIMULATED ONLY") && text.contains("is no proof"), "{text}");
+    assert!(!text.contains("keep it:") && !text.contains("MET"), "{text}");
+    assert!(badge(&page).contains("SIMULATED ONLY"), "{}", badge(&page));
+    assert!(page.contains("<main class=\"simulated\">"));
+    for told in [&page, &text] {
+        assert!(!told.contains("systemd-run") && !told.contains("cpu.max"), "{told}");
+    }
+    let nothing = Proof { confirmations: Vec::new(), tried: Vec::new(), ..proof };
+    let text = ringfence_report::prove(&nothing, &ringfence_report::Style::plain(100));
+    assert!(text.contains("Nothing is needed") && text.contains("Verdict: SIMULATED ONLY"), "{text}");
 }
 
 // What one wants first comes first: the verdict, the answer in a sentence, how to keep it; then figures, and what

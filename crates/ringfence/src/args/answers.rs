@@ -105,6 +105,9 @@ pub struct Prove {
     /// 'ringfence resctrl undo' puts back what was there before.
     #[arg(long, help_heading = "Levers")]
     pub keep: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     /// An environment variable to try on the aggressor; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Levers", hide_short_help = true)]
     pub try_env: Vec<String>,

@@ -62,9 +62,12 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
         return Err(incomplete(&files.baseline()));
     }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
-    let cut_short = ringfence_study::cut_short(&datasets)
-        .map(|why| format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)));
-    Ok((Proof::new(&record, &stages), cut_short))
+    let proof = Proof::new(&record, &stages);
+    let cut_short = ringfence_study::cut_short(&datasets).map(|why| match proof.simulated {
+        true => format!("{why}; run it anew: it comes out the same"),
+        false => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
+    });
+    Ok((proof, cut_short))
 }
 
 /// That a part of a folder is gone without which the rest says something else.

@@ -24,7 +24,10 @@ use crate::shared::flags::{check_counts, set, set_budget, set_some};
 use crate::shared::{host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
-    let machine = host::examine()?;
+    if args.on.machine.is_some() {
+        refuse_what_changes_or_goes_on(args)?;
+    }
+    let machine = host::machine(&args.on)?;
     let (question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
@@ -37,11 +40,22 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         prove::check_time(&question, &plan)?;
         crate::shared::folder::check_new(&dir)?;
     }
-    if let Some(precision) = prove::precision(&question, &plan).filter(|_| !args.output.quiet) {
+    if let Some(precision) = prove::precision(&question, &plan, &machine).filter(|_| !args.output.quiet) {
         // Where nobody reads it, nothing is lost.
         let _ = writeln!(std::io::stderr(), "{precision}");
     }
     measure(args, &question, &machine, &dir)
+}
+
+fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
+    let why = if args.keep {
+        "--keep sets what was confirmed on this machine, and --machine measures nothing on it: leave one of them out"
+    } else if args.resume.is_some() {
+        "--machine cannot be combined with --resume: what is simulated comes out the same when it is begun again"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(why.into()))
 }
 
 fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> Result<(), Failure> {
@@ -73,6 +87,9 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
         return Err(error.into());
     }
     match (&done.ended_early, done.findings.verdict) {
+        (Some(why), _) if machine.simulated.is_some() => {
+            Err(Failure::Failed(format!("{why}; what was simulated until then is in {}", dir.display())))
+        }
         (Some(why), _) => {
             Err(Failure::Failed(format!("{why}; continue with: {}", command(&["prove", "--resume"], dir))))
         }

@@ -107,7 +107,7 @@ impl Hierarchy {
         }
         if ready.is_none() {
             self.counters[core].memory_reads += 1;
-            let arrival = at + self.times.to_memory + self.distance(core, line);
+            let arrival = self.limit(llc, class, at) + self.times.to_memory + self.distance(core, line);
             let request = Request { line, core: core as u8, buffer, probe: false };
             self.log.wheel.push(arrival, core as u32, Event::Read(request));
         }

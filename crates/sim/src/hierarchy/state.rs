@@ -67,6 +67,8 @@ pub struct Shared {
     pub owners: Vec<u8>,
     /// Lines by class.
     pub occupancy: Vec<u64>,
+    /// When each class may read from memory again, where its reads are limited.
+    pub limited: Vec<u64>,
     /// The cores below it.
     pub cores: u64,
 }
@@ -78,6 +80,8 @@ pub struct Class {
     pub ways: u32,
     /// The least time between two requests of a core that pass its second level.
     pub gap: u64,
+    /// The least time between two of its reads that a last-level cache passes on to memory.
+    pub read_gap: u64,
 }
 
 /// Times of the description.
@@ -113,6 +117,7 @@ impl Hierarchy {
                 owners: vec![0; cache.slots()],
                 cache,
                 occupancy: vec![0; classes],
+                limited: vec![0; classes],
                 cores: below.map(|(core, _)| 1 << core).sum(),
             }
         };
@@ -126,7 +131,7 @@ impl Hierarchy {
             log: Log { wheel: Wheel::new(Event::Core(0)), records: None },
             cores: places.iter().map(private).collect(),
             llcs: (0..count).map(shared).collect(),
-            classes: vec![Class { ways: ALL_WAYS, gap: 0 }; classes],
+            classes: vec![Class { ways: ALL_WAYS, gap: 0, read_gap: 0 }; classes],
             counters: vec![CoreCounters::default(); places.len()],
             times: Times {
                 l1: ps(machine.l1.latency_ns),
@@ -167,6 +172,19 @@ impl Hierarchy {
             return at;
         }
         let free = &mut self.cores[core].throttled;
+        let start = at.max(*free);
+        *free = start + gap;
+        start
+    }
+
+    /// When a read that leaves a last-level cache at a time may go on to memory.
+    #[inline]
+    pub fn limit(&mut self, llc: usize, class: usize, at: u64) -> u64 {
+        let gap = self.classes[class].read_gap;
+        if gap == 0 {
+            return at;
+        }
+        let free = &mut self.llcs[llc].limited[class];
         let start = at.max(*free);
         *free = start + gap;
         start

@@ -205,6 +205,28 @@ impl Run {
         Ok(())
     }
 
+    /// From now on each last-level cache passes on reads of a class to memory no sooner than so long after the one
+    /// before. 0 takes the limit away.
+    ///
+    /// # Errors
+    /// No such class.
+    pub fn limit_reads(&mut self, class: usize, gap_ns: f64) -> Result<(), SetupError> {
+        let (_, gap) = refusal::class(class, !0, self.ways, gap_ns)?;
+        self.outside.classes[class].read_gap = gap;
+        Ok(())
+    }
+
+    /// From now on a thread is of another class. What it has filled stays counted for the one that it was of.
+    ///
+    /// # Errors
+    /// No such class.
+    pub fn assign(&mut self, thread: Thread, class: usize) -> Result<(), SetupError> {
+        refusal::class(class, !0, self.ways, 0.0)?;
+        let (core, place) = self.threads[thread.0];
+        self.cores[core].threads[place].class = class;
+        Ok(())
+    }
+
     /// Lines of the last-level cache below a thread that a class filled.
     pub fn occupancy(&self, thread: Thread, class: usize) -> u64 {
         let (core, _) = self.threads[thread.0];

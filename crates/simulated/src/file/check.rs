@@ -6,7 +6,7 @@ use ringfence_experiment::task::Target;
 use ringfence_persist::{Flush, Width};
 
 use super::leaves::{Leaf, is_at_or_below};
-use super::{Description, MachineFileError};
+use super::{Description, MachineFileError, PseudoLock};
 
 // Those that a run can tell apart.
 const MOST_CLASSES: u32 = 16;
@@ -77,7 +77,39 @@ impl Description {
         let width = processor.widths.contains(&Width::Sse2);
         must(width, "processor.widths", "processor.widths lacks \"sse2\", which every x86-64 processor has")?;
         let classes = processor.classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
-        must(classes, "processor.classes", format!("processor.classes must be from 1 to {MOST_CLASSES}"))
+        must(classes, "processor.classes", format!("processor.classes must be from 1 to {MOST_CLASSES}"))?;
+        self.isolation()
+    }
+
+    fn isolation(&self) -> Checked {
+        let (processor, ways) = (&self.processor, self.parts.llc.ways);
+        must(
+            processor.last_level.is_none_or(|level| [2, 3].contains(&level)),
+            "processor.last_level",
+            "processor.last_level must be 2 or 3",
+        )?;
+        let bits = processor.mask_bits.is_none_or(|bits| bits > 0 && ways % bits == 0);
+        must(bits, "processor.mask_bits", format!("processor.mask_bits must divide the {ways} ways of llc"))?;
+        let classless = [
+            (processor.mask_bits.is_some(), "mask_bits"),
+            (processor.bandwidth_control, "bandwidth_control"),
+            (processor.pseudo_lock.is_some(), "pseudo_lock"),
+        ];
+        for (given, key) in classless {
+            let path = format!("processor.{key}");
+            let holds = !given || processor.classes.is_some();
+            must(
+                holds,
+                &path,
+                format!("{path} needs processor.classes: without classes nothing is shared out"),
+            )?;
+        }
+        let level = processor.pseudo_lock.map(|lock| if lock == PseudoLock::L2 { 2 } else { 3 });
+        must(
+            level.is_none_or(|level| level == self.last_level()),
+            "processor.pseudo_lock",
+            format!("processor.pseudo_lock must be of the last level, which is level {}", self.last_level()),
+        )
     }
 
     // Whether experiments can name each memory, and every socket has some of its own.

@@ -6,6 +6,7 @@ mod leaves;
 use std::collections::BTreeMap;
 
 use ringfence_persist::{Flush, Width};
+use ringfence_resctrl::Resource;
 use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -46,8 +47,13 @@ pub struct Processor {
     pub widths: Vec<Width>,
     /// One step of a dependent chain of a shift, an exclusive or and a multiplication of 64 bits, in ns.
     pub multiply_ns: f64,
+    /// Which level the last-level cache is; absent: the third. Where it is the second, `[l2]` stands for nothing that the
+    /// machine has.
+    pub last_level: Option<u32>,
     /// Classes of service of cache allocation in the last level; absent where it has none.
     pub classes: Option<u32>,
+    /// Bits of a mask of cache allocation, each for as many ways as any other; absent: one for each way.
+    pub mask_bits: Option<u32>,
     /// Whether it has bandwidth control.
     #[serde(default)]
     pub bandwidth_control: bool,
@@ -167,6 +173,21 @@ impl Description {
         };
         description.check(&leaves)?;
         Ok(description)
+    }
+
+    /// The level of the last-level cache: 2 or 3.
+    pub fn last_level(&self) -> u32 {
+        self.processor.last_level.unwrap_or(3)
+    }
+
+    /// Bits of a mask of cache allocation.
+    pub(crate) fn mask_bits(&self) -> u32 {
+        self.processor.mask_bits.unwrap_or(self.parts.llc.ways)
+    }
+
+    /// What resctrl calls the last-level cache.
+    pub(crate) fn last_level_resource(&self) -> Resource {
+        if self.last_level() == 2 { Resource::L2 } else { Resource::L3 }
     }
 
     /// Its values in the file's order, with their sources.

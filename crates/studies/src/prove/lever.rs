@@ -1,13 +1,17 @@
 //! What a lever is: something that can be done to the aggressor, or to where it runs.
 
+use std::collections::BTreeMap;
+
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind, Role};
+use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::features::Features;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
-use ringfence_resctrl::{Info, Resctrl, State};
+use ringfence_resctrl::{DEFAULT_MOUNT, GroupId, GroupState, Info, Mode, Resctrl, State};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -70,6 +74,25 @@ impl Shared {
         let fs = Resctrl::find(&FsRoot::host()).map_err(|why| why.to_string())?;
         let read = || Ok(Self { place: fs.place(), info: fs.info()?, state: State::read(&fs)? });
         read().map_err(|error: ringfence_resctrl::Error| error.to_string())
+    }
+
+    /// That of a described machine: nobody has changed anything there.
+    ///
+    /// # Errors
+    /// Why there is none, to follow "because".
+    pub fn described(machine: &Machine) -> Result<Self, String> {
+        let Some(offered) = &machine.resctrl else {
+            return Err("the described processor shows no RDT (Intel) or PQoS (AMD)".into());
+        };
+        let default = GroupState {
+            mode: Some(Mode::Shareable),
+            schemata: offered.default.clone(),
+            cpus: CpuSet::new(),
+            threads: Vec::new(),
+        };
+        let groups = BTreeMap::from([(GroupId::default(), default)]);
+        let state = State { groups, ..State::default() };
+        Ok(Self { place: DEFAULT_MOUNT.into(), info: offered.info.clone(), state })
     }
 
     /// Groups that can still be made.

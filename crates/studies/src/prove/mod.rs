@@ -31,7 +31,7 @@ pub use levers::names as lever_names;
 pub use proof::{Confirmation, Proof, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_engine::isolation::resctrl::Kept;
-pub use run::{check_time, plan_of_baseline, precision, run};
+pub use run::{KEEP_NOTHING, check_time, plan_of_baseline, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 
 /// Confirmations at most.

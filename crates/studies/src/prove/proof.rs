@@ -39,6 +39,9 @@ pub enum Verdict {
     Undecided,
     /// The aggressor did nothing, or the victim takes as long whatever is done to it.
     NothingHappened,
+    /// The victim is within the budget, as it is or with the lever that was confirmed, but on a described machine: nothing
+    /// was measured.
+    SimulatedOnly,
 }
 
 /// The answer with everything that it rests on.
@@ -59,6 +62,8 @@ pub struct Proof {
     pub confirmations: Vec<Confirmation>,
     /// What follows.
     pub verdict: Verdict,
+    /// Whether any of it was simulated.
+    pub simulated: bool,
     /// Of all stages, the pairs of windows that are in no figure, since one of them lasted too long.
     pub too_long: TooLong,
 }
@@ -94,6 +99,11 @@ impl Proof {
         } else {
             verdict(side(&beside, budget), sought, &tried, &confirmations, budget)
         };
+        let simulated = stages.iter().any(|stage| is_simulated(stage));
+        let verdict = match verdict {
+            Verdict::NothingNeeded | Verdict::Met if simulated => Verdict::SimulatedOnly,
+            other => other,
+        };
         let placed = |role: usize| {
             let instances = 0..baseline.plan.placed.cpus[role].len() as u32;
             instances
@@ -111,6 +121,7 @@ impl Proof {
             tried,
             confirmations,
             verdict,
+            simulated,
             too_long: stages
                 .iter()
                 .map(|stage| windows::too_long(stage.plan, stage.samples))
@@ -129,6 +140,7 @@ impl Proof {
             tried: Vec::new(),
             confirmations: Vec::new(),
             verdict: Verdict::NothingHappened,
+            simulated: false,
             too_long: TooLong::default(),
         }
     }
@@ -141,7 +153,7 @@ impl Proof {
     /// The candidate that is to be confirmed next, as an index into the record's candidates; `None` where the
     /// matter is settled or attempts are spent.
     pub fn next(&self) -> Option<usize> {
-        if matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
+        if !self.needs_levers()
             || self.confirmations.len() >= super::ATTEMPTS
             || self.confirmations.last().is_some_and(|last| last.met == Some(true))
         {
@@ -179,7 +191,11 @@ impl Proof {
 
     /// Whether a lever must be sought: the baseline has not shown that the budget is met.
     pub fn needs_levers(&self) -> bool {
-        !matches!(self.verdict, Verdict::NothingNeeded | Verdict::NothingHappened)
+        match self.verdict {
+            Verdict::NothingNeeded | Verdict::NothingHappened => false,
+            Verdict::SimulatedOnly => !self.confirmations.is_empty(),
+            Verdict::Met | Verdict::Missed | Verdict::Undecided => true,
+        }
     }
 }
 
@@ -206,6 +222,10 @@ fn verdict(
     } else {
         Verdict::Undecided
     }
+}
+
+fn is_simulated(stage: &Stage) -> bool {
+    stage.samples.iter().any(|sample| sample.simulated == Some(true))
 }
 
 // On which side of the budget an interval lies, if it lies on one.

@@ -16,8 +16,8 @@ use super::proof::Proof;
 use super::time::{self, Given, Precision};
 use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
 use ringfence_study::StudyError;
-use ringfence_study::measure;
 use ringfence_study::{Done, Here, Kept, Planned, Stage, Study};
+use ringfence_study::{engines, measure};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///
@@ -36,6 +36,13 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     }
     let whole = whole_runs(question);
     let experiment = measure::decided(&experiments::baseline(question, whole, Given::default()));
+    if machine.simulated.is_some() {
+        let plan = engines::plan(&experiment, machine)?;
+        return match (0..plan.cases.len()).find_map(|case| plan.refusal(case)) {
+            Some(why) => Err(StudyError::Usage(format!("this cannot be simulated, because {why}"))),
+            None => Ok(plan),
+        };
+    }
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
     let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
     if let Some(why) = refused {
@@ -60,13 +67,13 @@ pub fn check_time(question: &Question, plan: &Plan) -> Result<(), StudyError> {
 
 /// What can be known in the time or the trials of a question, as far as that can be said before a run
 /// has been timed.
-pub fn precision(question: &Question, plan: &Plan) -> Option<Precision> {
+pub fn precision(question: &Question, plan: &Plan, machine: &Machine) -> Option<Precision> {
     let whole = whole_runs(question);
-    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_trial()))?
+    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_trial(), machine))?
 }
 
-fn precision_of(question: &Question, whole: bool, trial: Duration) -> Option<Precision> {
-    let time = question.time.map(|time| time::of_baseline(time.0, trial, can_have_levers(question)));
+fn precision_of(question: &Question, whole: bool, trial: Duration, machine: &Machine) -> Option<Precision> {
+    let time = question.time.map(|time| time::of_baseline(time.0, trial, can_have_levers(question, machine)));
     let experiment = experiments::baseline(question, whole, Given { time, trial });
     Precision::of(question.budget, &experiment.measure, time)
 }
@@ -89,11 +96,14 @@ fn too_short(time: Span, least: Duration) -> StudyError {
 
 // Whether a lever could be offered, if the look asks for one: a guess before the aggressor was measured, which
 // only says how the time is divided.
-fn can_have_levers(question: &Question) -> bool {
+fn can_have_levers(question: &Question, machine: &Machine) -> bool {
     let needs_resctrl = |name: &String| ["cat", "mba", "cat+mba"].contains(&name.as_str());
     question.levers.is_empty()
         || !question.levers.iter().all(needs_resctrl)
-        || isolation::resctrl::missing().is_none()
+        || match machine.simulated {
+            Some(_) => machine.resctrl.is_some(),
+            None => isolation::resctrl::missing().is_none(),
+        }
 }
 
 fn whole_runs(question: &Question) -> bool {
@@ -180,12 +190,13 @@ impl Proving<'_> {
             if time.0 < least {
                 return Err(too_short(time, least));
             }
-            if let Some(precision) = precision_of(question, self.whole, trial) {
+            if let Some(precision) = precision_of(question, self.whole, trial, here.machine) {
                 here.watch.note(&precision.to_string());
             }
         }
         let time = question.time.map(|time| {
-            time::of_baseline(time.0, trial, can_have_levers(question)).saturating_sub(here.elapsed())
+            time::of_baseline(time.0, trial, can_have_levers(question, here.machine))
+                .saturating_sub(here.elapsed())
         });
         let experiment = experiments::baseline(question, self.whole, Given { time, trial });
         Ok(Some(Planned { name: "baseline".into(), dir: self.files.baseline(), experiment }))
@@ -295,9 +306,12 @@ fn candidates(
     let plan = baseline.plan;
     let role = &plan.experiment.roles[1 - plan.metric];
     // A run that was killed may have left groups behind that are nobody's.
-    let resctrl = isolation::resctrl::recover(Duration::from_secs(30))
-        .map_err(|error| error.to_string())
-        .and_then(|()| Shared::here());
+    let resctrl = match machine.simulated {
+        Some(_) => Shared::described(machine),
+        None => isolation::resctrl::recover(Duration::from_secs(30))
+            .map_err(|error| error.to_string())
+            .and_then(|()| Shared::here()),
+    };
     let context = LeverContext {
         features: machine.features.as_ref(),
         topology: &machine.topology,
@@ -321,7 +335,38 @@ fn candidates(
             Err(why) => refused.push((lever.name().to_owned(), why)),
         }
     }
+    if machine.simulated.is_some() {
+        candidates = simulated(question, machine, candidates, &mut refused);
+    }
     (Some(candidates), refused)
+}
+
+/// What stands in place of how a setting is kept, where nobody has measured it.
+pub const KEEP_NOTHING: &str = "not by this: it was simulated; measure it on such a machine";
+
+// Those that can be simulated. What was simulated says how nothing is kept.
+fn simulated(
+    question: &Question,
+    machine: &Machine,
+    candidates: Vec<Candidate>,
+    refused: &mut Vec<(String, String)>,
+) -> Vec<Candidate> {
+    let experiment = experiments::levers(question, false, &candidates, Given::default());
+    let Ok(plan) = engines::plan(&experiment, machine) else { return candidates };
+    let mut kept = Vec::new();
+    for candidate in candidates {
+        let of_it = (0..plan.cases.len()).filter(|case| plan.cases[*case].arm == candidate.arm.name);
+        match of_it.into_iter().find_map(|case| plan.refusal(case)) {
+            Some(why) => {
+                let line = (candidate.lever, why.to_owned());
+                if !refused.contains(&line) {
+                    refused.push(line);
+                }
+            }
+            None => kept.push(Candidate { keep: KEEP_NOTHING.into(), commands: Vec::new(), ..candidate }),
+        }
+    }
+    kept
 }
 
 fn bytes_per_s(baseline: Stage, count: u32) -> Option<f64> {

@@ -49,6 +49,12 @@ pub struct Tuned {
 /// One sentence.
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
+    if let Some(simulated) = &machine.simulated {
+        return Err(StudyError::Usage(format!(
+            "a policy follows from measurements, and {} is simulated: run it on such a machine",
+            simulated.name
+        )));
+    }
     Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref()).map_err(usage)?;
     if let Some(asked) = beside(question, &pmdk()) {
         prove::plan_of_baseline(&asked, machine)?;
