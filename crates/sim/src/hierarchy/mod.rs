@@ -8,9 +8,10 @@ mod fetch;
 mod flush;
 mod prefetch;
 mod state;
+mod streamer;
 mod under_way;
 
 pub use fetch::{Source, Want};
 pub use flush::Departure;
-pub use prefetch::Streamer;
 pub use state::{Hierarchy, Place, each};
+pub use streamer::Streamer;

@@ -1,6 +1,6 @@
 //! What the caches are made of.
 
-use super::prefetch::Streamer;
+use super::streamer::Streamer;
 use super::under_way::UnderWay;
 use crate::cache::{ALL_WAYS, Cache, Slot};
 use crate::counters::CoreCounters;

@@ -6,7 +6,7 @@ use super::refusal::{self, SetupError, Thread};
 use crate::counters::{ChannelCounters, CoreCounters};
 use crate::cpu::Core;
 use crate::event::{Event, Request};
-use crate::hierarchy::{Hierarchy, Streamer};
+use crate::hierarchy::{Hierarchy, Streamer, each};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::program::Line;
@@ -117,7 +117,7 @@ impl Run {
         let there = at + self.outside.times.from_memory + self.outside.way(core, node);
         let mut earlier = false;
         if Streamer::is_for(request.buffer) {
-            for buffer in self.outside.cores[core].streamer.answered(request.buffer, there) {
+            for buffer in each(self.outside.cores[core].streamer.answered(request.buffer, there)) {
                 earlier |= self.cores[core].answered(&mut self.outside, buffer as u8, there);
             }
         } else {
