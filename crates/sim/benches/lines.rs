@@ -1,10 +1,8 @@
-//! How many lines are simulated in a second, and whether a line takes longer with more threads.
+//! How many lines are simulated in a second of a processor, and whether a line takes longer with more threads.
 //!
 //! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows. Behind it may stand a
 //! number of threads and a number of lines, which are then simulated once: to count instructions, take the difference
 //! between two numbers of lines under `valgrind --tool=callgrind`.
-
-use std::time::Instant;
 
 use ringfence_persist::Flush;
 use ringfence_sim::machine::{
@@ -12,6 +10,7 @@ use ringfence_sim::machine::{
     Topology, Uncore, Wear, WriteQueue,
 };
 use ringfence_sim::{HardwareThread, Op, Program, Ps, Setup};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes of each thread's memory: far more than any cache has.
 const BYTES: u64 = 64 << 20;
@@ -28,7 +27,7 @@ fn main() {
     let threads = number().map_or(vec![1, 8, 32], |threads| vec![threads as u32]);
     let (lines, repeats) = number().map_or((lines, repeats), |lines| (lines, 1));
     println!(
-        "Lines simulated: millions a second on one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
+        "Lines simulated: millions in a second of one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
     );
     println!(
         "{:41}  {:>7}  {:>9}  {:>7}  {:>7}  {:>14}",
@@ -67,6 +66,12 @@ impl Work {
     }
 }
 
+/// Seconds that this thread has had of a processor: others may use the machine meanwhile.
+fn seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeats: usize) {
     let once = || {
         let mut setup = Setup::new(&machine(), 1).expect("the description makes sense");
@@ -86,12 +91,12 @@ fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeat
             moment += 10_000;
             run.until(Ps::from_ns(moment));
         }
-        let (before, from, start) = (done(&run), moment, Instant::now());
+        let (before, from, start) = (done(&run), moment, seconds());
         while done(&run) < before + lines {
             moment += 10_000;
             run.until(Ps::from_ns(moment));
         }
-        let time = start.elapsed().as_secs_f64();
+        let time = seconds() - start;
         let simulated = (done(&run) - before) as f64;
         (simulated / time, simulated * 64.0 / (moment - from) as f64)
     };
