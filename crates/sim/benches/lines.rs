@@ -1,10 +1,8 @@
-//! How many lines are simulated in a second, and whether a line takes longer with more threads.
+//! How many lines are simulated in a second of a processor, and whether a line takes longer with more threads.
 //!
 //! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows. Behind it may stand a
 //! number of threads and a number of lines, which are then simulated once: to count instructions, take the difference
 //! between two numbers of lines under `valgrind --tool=callgrind`.
-
-use std::time::Instant;
 
 use ringfence_persist::Flush;
 use ringfence_sim::machine::{
@@ -28,7 +26,7 @@ fn main() {
     let threads = number().map_or(vec![1, 8, 32], |threads| vec![threads as u32]);
     let (lines, repeats) = number().map_or((lines, repeats), |lines| (lines, 1));
     println!(
-        "Lines simulated: millions a second on one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
+        "Lines simulated: millions in a second of one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
     );
     println!(
         "{:41}  {:>7}  {:>9}  {:>7}  {:>7}  {:>14}",
@@ -67,6 +65,13 @@ impl Work {
     }
 }
 
+/// Seconds that this thread has had of a processor, by the kernel's books: others may use the machine meanwhile.
+fn seconds() -> f64 {
+    let books = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that keeps books");
+    let spent = books.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+    spent.expect("the first number is the time on a processor, in ns") / 1e9
+}
+
 fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeats: usize) {
     let once = || {
         let mut setup = Setup::new(&machine(), 1).expect("the description makes sense");
@@ -86,12 +91,12 @@ fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeat
             moment += 10_000;
             run.until(Ps::from_ns(moment));
         }
-        let (before, from, start) = (done(&run), moment, Instant::now());
+        let (before, from, start) = (done(&run), moment, seconds());
         while done(&run) < before + lines {
             moment += 10_000;
             run.until(Ps::from_ns(moment));
         }
-        let time = start.elapsed().as_secs_f64();
+        let time = seconds() - start;
         let simulated = (done(&run) - before) as f64;
         (simulated / time, simulated * 64.0 / (moment - from) as f64)
     };

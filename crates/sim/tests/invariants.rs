@@ -102,6 +102,13 @@ impl Scene {
 
     /// Each task's operations once, or for ever.
     fn start(&self, forever: bool) -> (Run, Vec<Thread>) {
+        let (mut run, all) = self.start_without_masks(forever);
+        run.set_class(0, self.masks[0], 0.0).unwrap();
+        run.set_class(1, self.masks[1], 3.0).unwrap();
+        (run, all)
+    }
+
+    fn start_without_masks(&self, forever: bool) -> (Run, Vec<Thread>) {
         let mut setup = Setup::new(&self.machine(), 7).unwrap();
         let mut all = Vec::new();
         let mut used = BTreeSet::new();
@@ -129,10 +136,7 @@ impl Scene {
             });
             all.push(setup.program(thread, number % 2, program).unwrap());
         }
-        let mut run = setup.start();
-        run.set_class(0, self.masks[0], 0.0).unwrap();
-        run.set_class(1, self.masks[1], 3.0).unwrap();
-        (run, all)
+        (setup.start(), all)
     }
 }
 
@@ -290,6 +294,21 @@ proptest! {
         }
         run.until(Ps(60_000_000));
         prop_assert!(threads.iter().any(|thread| run.units(*thread) > 0));
+    }
+
+    #[test]
+    fn full_masks_are_as_none(scene in scene(6)) {
+        let figures = |masks: bool| {
+            let (mut run, threads) = scene.start_without_masks(true);
+            if masks {
+                (0..2).for_each(|class| run.set_class(class, 0xff, 0.0).unwrap());
+            }
+            run.until(Ps(20_000_000));
+            let units: Vec<u64> = threads.iter().map(|thread| run.units(*thread)).collect();
+            let cores: Vec<_> = threads.iter().map(|thread| run.core_counters(*thread)).collect();
+            (units, cores, run.channel_counters(0), run.channel_counters(1), run.dirty_lines())
+        };
+        prop_assert_eq!(figures(true), figures(false));
     }
 
     // Lines by class are the lines there are.
