@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_engine::runner;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::sample::Sample;
 use ringfence_simulated::{Description, SimulatedEngine, plan};
 use support::{ALONE, BESIDE, Nobody, experiment, machine, near, ns, run, slowdown};
 
