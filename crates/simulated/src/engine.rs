@@ -18,6 +18,7 @@ use ringfence_sim::{Ps, Run, Setup, Thread};
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
 use crate::isolation::Partitions;
+use crate::noise::{Chairs, Host};
 use crate::spans::{SETTLE_LIMIT, SHARE};
 use crate::tasks::{self, Place, Regions};
 
@@ -40,6 +41,8 @@ pub struct SimulatedEngine<'a> {
     cpus: Vec<CpuId>,
     partitions: Option<Partitions>,
     trial: Option<Trial>,
+    // Of a virtual machine.
+    host: Option<Host>,
     // Of all trials before.
     before: Ps,
     elapsed: Duration,
@@ -49,6 +52,8 @@ pub struct SimulatedEngine<'a> {
 struct Trial {
     run: Run,
     seats: Vec<Seat>,
+    // Where CPUs move.
+    chairs: Option<Chairs>,
 }
 
 // A CPU, and which of its tasks is whose.
@@ -100,6 +105,7 @@ impl<'a> SimulatedEngine<'a> {
             cpus,
             partitions: Partitions::of(plan, description),
             trial: None,
+            host: description.noise.map(|_| Host::new(plan.experiment.seed, description.cpu_count())),
             before: Ps::ZERO,
             elapsed: Duration::ZERO,
         }
@@ -109,6 +115,8 @@ impl<'a> SimulatedEngine<'a> {
     fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
         let mut setup = Setup::new(&self.description.parts, seed)?;
+        let every = (0..self.description.cpu_count()).map(|cpu| self.description.thread(cpu));
+        let chairs = self.host.as_ref().map(|_| Chairs::new(&mut setup, every)).transpose()?;
         let mut regions = Regions::default();
         let mut seats = Vec::new();
         for &cpu in &self.cpus {
@@ -134,12 +142,16 @@ impl<'a> SimulatedEngine<'a> {
             }
             let shared = Arc::new(Shared::default());
             let actor = Actor::new(shared.clone(), programs);
-            let thread = setup.program(self.description.thread(cpu), 0, actor)?;
+            let thread = match self.host.as_ref().zip(chairs.as_ref()) {
+                Some((host, chairs)) => chairs.seat(host.place(cpu), Some(actor)),
+                None => setup.program(self.description.thread(cpu), 0, actor)?,
+            };
             seats.push(Seat { cpu, thread, shared, holders, running: None });
         }
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
-        Ok(Trial { run, seats })
+        chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
+        Ok(Trial { run, seats, chairs })
     }
 
     // Roles and instances that are placed on a CPU.
@@ -166,6 +178,20 @@ impl<'a> SimulatedEngine<'a> {
 }
 
 impl Trial {
+    // Everybody gets up, and sits down where the host has moved them.
+    fn reseat(&mut self, host: &Host) {
+        let Some(chairs) = &self.chairs else { return };
+        let stand_up = |seat: &mut Seat| {
+            self.run.pause(seat.thread);
+            chairs.clear(seat.thread)
+        };
+        let actors: Vec<Option<Actor>> = self.seats.iter_mut().map(stand_up).collect();
+        for (seat, actor) in self.seats.iter_mut().zip(actors) {
+            seat.thread = chairs.seat(host.place(seat.cpu), actor);
+            seat.running = None;
+        }
+    }
+
     // Lets exactly these run.
     fn switch(&mut self, active: &[Active]) -> Running {
         let mut running = Running::new();
@@ -293,7 +319,8 @@ impl Engine for SimulatedEngine<'_> {
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
         self.elapsed += self.plan.experiment.measure.probe.0;
         let Some((&home, others)) = cpus.split_first() else { return Ok(None) };
-        let trip = |other: &CpuId| self.description.round_trip_ns(home, *other);
+        let place = |cpu: CpuId| self.host.as_ref().map_or(cpu, |host| host.place(cpu));
+        let trip = |other: &CpuId| self.description.round_trip_ns(place(home), place(*other));
         Ok(others.iter().map(trip).reduce(f64::max))
     }
 
@@ -321,6 +348,12 @@ impl Engine for SimulatedEngine<'_> {
         let Some(trial) = &mut self.trial else {
             return Err(EngineError::Failed("no trial has begun".into()));
         };
+        if let Some(host) = &mut self.host
+            && host.advance(self.elapsed)
+        {
+            trial.reseat(host);
+        }
+        let rate = self.host.as_ref().map_or(1.0, |host| host.rate(self.elapsed));
         let running = trial.switch(active);
         let least = running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
         let window = window.max(least.max().unwrap_or_default());
@@ -348,6 +381,7 @@ impl Engine for SimulatedEngine<'_> {
             running.iter().zip(begun.iter().zip(&ended)).map(|((seat, holder), (begun, ended))| {
                 let (cpu, holder) = (trial.seats[*seat].cpu, &trial.seats[*seat].holders[*holder]);
                 let length = ended.at - begun.at;
+                let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
                 let counts = begun.latencies.iter().zip(&ended.latencies).next();
                 let latencies = counts.map(|(begun, ended)| {
                     Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
@@ -356,8 +390,8 @@ impl Engine for SimulatedEngine<'_> {
                     instance: holder.instance,
                     cpu,
                     start_ns: ns(before + begun.at),
-                    length_ns: ns(length),
-                    busy_ns: ns(Ps(length.0.saturating_sub(ended.untimed - begun.untimed))),
+                    length_ns: (ns(length) as f64 / rate) as u64,
+                    busy_ns: (ns(busy) as f64 / rate) as u64,
                     units: ended.units - begun.units,
                     late_ns: Some(0),
                     latencies: latencies.filter(|latencies| latencies.total() > 0),

@@ -109,8 +109,13 @@ impl Description {
         }
     }
 
+    /// How many CPUs it has, numbered from 0.
+    pub(crate) fn cpu_count(&self) -> u32 {
+        self.cores() * self.parts.topology.threads_per_core
+    }
+
     fn cpus(&self, belongs: impl Fn(CpuId) -> bool) -> CpuSet {
-        (0..self.cores() * self.parts.topology.threads_per_core).filter(|cpu| belongs(*cpu)).collect()
+        (0..self.cpu_count()).filter(|cpu| belongs(*cpu)).collect()
     }
 
     fn topology(&self) -> Topology {

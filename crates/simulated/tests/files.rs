@@ -23,6 +23,11 @@ fn what_is_wrong_is_told_with_its_line() {
         ("store_buffer = 56", "store_buffer = ", "string values must be quoted"),
         ("ghz = 2.8", "ghz = 0.0", "processor.ghz must be from 0.1 to 10"),
         ("vendor = \"intel\"", "vendor = \"ibm\"", "unknown variant `ibm`"),
+        (
+            "title = \"Two sockets of Xeon Gold 5218-class, six Optane 100 DIMMs each\"",
+            "noise = \"loud\"",
+            "unknown variant `loud`, expected `vm`",
+        ),
         ("flush = [\"clflush\", ", "flush = [\"clfush\", ", "'clfush' is none of clflush, clflushopt, clwb"),
         ("flush = [\"clflush\", ", "flush = [", "lacks \"clflush\""),
         ("name = \"cascade", "name = \"Cascade", "lower case letters"),

@@ -27,7 +27,7 @@ impl Pricer {
 
 impl<T: Tracer> Pricer<T> {
     /// As [`Pricer::new`], with a tracer for each solver. The points to which the solvers are brought are later by a
-    /// share of the distance between them, from 0 to 1.
+    /// share, from 0 to 1, of the distance between them, or of one round over the arcs where there is one solver alone.
     ///
     /// # Errors
     /// As there.
@@ -43,7 +43,8 @@ impl<T: Tracer> Pricer<T> {
             let instance = timetable(trips, task.seed.wrapping_add(u64::from(number)));
             let mut solver = Solver::traced(&instance, tracer(&instance))
                 .map_err(|error| SetupError::Other(error.to_string()))?;
-            let whole = if count > 1 || later > 0.0 { arcs_priced_until_optimal(&mut solver) } else { 0 };
+            let arcs = instance.arc_count() as u64;
+            let whole = if count > 1 { arcs_priced_until_optimal(&mut solver) } else { arcs };
             let step = (later * whole as f64) as u64;
             advance(&mut solver, (whole * u64::from(number) + step) / u64::from(count));
             solvers.push(solver);

@@ -16,7 +16,7 @@ pub struct Leaf {
 impl Leaf {
     /// Whether it describes the machine: names and sources do not.
     pub fn wants_source(&self) -> bool {
-        !["name", "title"].contains(&self.path.as_str()) && !self.path.starts_with("sources.")
+        !["name", "title", "noise"].contains(&self.path.as_str()) && !self.path.starts_with("sources.")
     }
 }
 

@@ -12,6 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use self::leaves::{Leaf, leaves};
+use crate::noise::Noise;
 
 /// A machine as a file describes it, and the file's text.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Description {
     pub name: String,
     /// What a heading calls it.
     pub title: String,
+    /// What disturbs it; absent for nothing.
+    pub noise: Option<Noise>,
     /// What the simulation of caches and memory has no use for.
     pub processor: Processor,
     /// What is simulated.
@@ -107,6 +110,7 @@ pub struct MachineFileError {
 struct File {
     name: String,
     title: String,
+    noise: Option<Noise>,
     processor: Processor,
     topology: Topology,
     core: Core,
@@ -157,6 +161,7 @@ impl Description {
         let description = Self {
             name: file.name,
             title: file.title,
+            noise: file.noise,
             processor: file.processor,
             parts: Machine {
                 topology: file.topology,
