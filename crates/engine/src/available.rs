@@ -65,6 +65,9 @@ pub fn unmet_requirement(
     has_program: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
     match task {
+        Task::Write(write) if write.copies_past_caches() => {
+            Some("non-temporal copies before a flush are only simulated".into())
+        }
         Task::Write(write) => unmet_by_target(&write.target, machine),
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),
         Task::Record(record) => unmet_by_target(&record.target, machine),

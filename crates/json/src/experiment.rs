@@ -154,7 +154,7 @@ pub fn reproduced(all: &[reproduce::Reproduced], dir: &Path) -> impl Serialize {
 }
 
 #[derive(Default, Serialize)]
-struct Measured<'a> {
+pub(crate) struct Measured<'a> {
     #[serde(serialize_with = "serialize_estimate_if_any")]
     ratio: Option<Estimate>,
     direction: Option<Agreement>,

@@ -9,6 +9,7 @@ mod case;
 mod census;
 mod experiment;
 mod looks;
+mod simulated;
 mod survey;
 
 use serde::Serialize;
@@ -20,6 +21,7 @@ pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
     put_back, resctrl, restored, topology,
 };
+pub use simulated::simulated;
 pub use survey::survey;
 
 #[derive(Serialize)]

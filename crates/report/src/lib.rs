@@ -57,7 +57,7 @@ pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
 pub use prove::{kept, left, prove};
-pub use reproduce::{reproduced, reproduced_summary, title};
+pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use resctrl::{resctrl, restored};
 pub use sensitivity::sensitivity;
 pub use sentence::sentence;

@@ -247,3 +247,44 @@ fn a_proof_on_a_described_machine_changes_nothing_here() {
     refused(&ringfence_in(folder.path(), &both), "--machine cannot be combined with --resume");
     assert!(folder.entries().is_empty(), "{:?}", folder.entries());
 }
+
+// Figures of the shipped experiments are what described machines are judged by: here a machine that no publication is about, and
+// nothing is said of how near it comes.
+#[test]
+fn published_figures_stand_beside_simulated_ones() {
+    let folder = Folder::new();
+    let run = |args: &[&str]| ringfence_in(folder.path(), args);
+    let name = "what-does-sloppy-measuring-cost";
+    let args = ["reproduce", name, "--simulated", "--machine", "laptop", "--quiet"];
+    // It has no persistent memory.
+    let none = run(&[&args[..], &["--out", "none"]].concat());
+    assert_eq!(none.code(), Some(1), "{}", none.stderr);
+    assert!(
+        none.stdout.contains("not run, because the described machine has no dax:/mnt/pmem0"),
+        "{}",
+        none.stdout
+    );
+    let file = fs::read_to_string("../../machines/laptop.toml").unwrap();
+    let file = file.replacen("target = \"dram\"", "target = \"dax:/mnt/pmem0\"", 1);
+    let dram = file.split("[[nodes]]").nth(1).unwrap().split("[sources]").next().unwrap();
+    let dram = format!("[[nodes]]{}", dram.replacen("dax:/mnt/pmem0", "dram", 1));
+    let mut machine = file.replacen("[sources]", &format!("{dram}[sources]\n\"nodes[1]\" = \"made\""), 1);
+    machine = machine.replacen("name = \"laptop\"", "name = \"made\"", 1);
+    fs::write(folder.path().join("made.toml"), machine).unwrap();
+    let args = ["reproduce", name, "--simulated", "--machine", "made.toml", "--quiet"];
+    let text = run(&[&args[..], &["--out", "text"]].concat()).said();
+    assert!(text.contains(MARK) && text.contains("page cache"), "{text}");
+    assert!(text.contains("of 2 published comparisons"), "{text}");
+    let page = fs::read_to_string(folder.path().join("text/report.html")).unwrap();
+    assert!(page.contains("<main class=\"simulated\">") && page.contains(MARK), "the page lacks its mark");
+    let json = run(&[&args[..], &["--out", "json", "--json"]].concat()).json();
+    assert_eq!((&json["simulated"], &json["simulations"][0]["machine"]), (&true.into(), &"made".into()));
+    let rows = json["simulations"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["measured"].is_null() && row["simulated"].is_object()), "{json}");
+    refused(&run(&["reproduce", "--measured", "text"]), "--simulated");
+    let beside = run(&[&args[..], &["--out", "beside", "--measured", "text"]].concat());
+    refused(&beside, "it was simulated; name a folder of measurements");
+    let unpublished = ["reproduce", "does-the-lab-see-two-percent", "--simulated", "--quiet"];
+    refused(&run(&unpublished), "nothing was published of these experiments");
+}

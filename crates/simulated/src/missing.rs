@@ -89,6 +89,9 @@ fn write_not_simulated(write: &Write) -> Option<String> {
     if write.instruction == Instruction::Msync {
         return Some("the page cache is not simulated".into());
     }
+    if !write.pinned {
+        return Some("tasks that the scheduler moves are not simulated".into());
+    }
     (!write.prefault).then(|| "page faults are not simulated".into())
 }
 

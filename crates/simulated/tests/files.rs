@@ -115,3 +115,25 @@ fn who_shares_what_is_as_described() {
         assert_eq!(apart, parts.llcs_per_socket > 1, "{}", description.name);
     }
 }
+
+#[test]
+fn one_value_is_changed_and_nothing_else() {
+    let laptop = shipped::all().into_iter().find(|known| known.name == "laptop").unwrap();
+    let value = |description: &Description| {
+        description.values().into_iter().find(|value| value.path == "core.store_buffer").unwrap().value
+    };
+    let changed = laptop.changed("core.store_buffer", "17").unwrap();
+    assert_eq!((value(&changed), changed.parts.core.store_buffer), ("17".into(), 17));
+    assert_eq!(changed.text.lines().count(), laptop.text.lines().count());
+    let differing = changed.text.lines().zip(laptop.text.lines()).filter(|(new, old)| new != old);
+    assert_eq!(differing.count(), 1);
+    for (path, value, part) in [
+        ("core.store_bufer", "17", "has no value core.store_bufer"),
+        ("core.store_buffer", "0", "must be from 8"),
+        ("core.store_buffer", "many", "line"),
+        ("title", "'x'", "has no value title"),
+    ] {
+        let error = laptop.changed(path, value).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -28,16 +28,28 @@ pub fn choose<'a>(
     })
 }
 
-/// The plan of an experiment for a machine, with what it lacks as not run.
+/// The plan of an experiment for a machine, with what it lacks as not run, be that all of it.
+///
+/// # Errors
+/// What makes no sense.
+pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
+    let planned = match described(machine).map_err(StudyError::Usage)? {
+        Some(description) => ringfence_simulated::plan(experiment, &description, machine),
+        None => available::plan_for(experiment, machine, &available::can_be_started),
+    };
+    planned.map_err(|error| StudyError::Usage(error.to_string()))
+}
+
+/// The plan of an experiment that is to be measured on a machine, with what it lacks as not run.
 ///
 /// # Errors
 /// What makes no sense, and where nothing of it can be simulated.
 pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
-    let usage = |error: &dyn std::fmt::Display| StudyError::Usage(error.to_string());
-    let Some(description) = described(machine).map_err(StudyError::Usage)? else {
-        return available::plan_here(experiment, machine).map_err(|error| usage(&error));
-    };
-    let plan = ringfence_simulated::plan(experiment, &description, machine).map_err(|error| usage(&error))?;
+    if machine.simulated.is_none() {
+        return available::plan_here(experiment, machine)
+            .map_err(|error| StudyError::Usage(error.to_string()));
+    }
+    let plan = plan_of(experiment, machine)?;
     match plan.nothing_to_measure() {
         Some(why) => Err(StudyError::Usage(format!("none of this can be simulated, because {why}"))),
         None => Ok(plan),

@@ -10,6 +10,7 @@ mod stage;
 mod watch;
 
 pub use carry_out::{Done, Here, Planned, Study, carry_out};
+pub use engines::plan_of;
 pub use error::StudyError;
 pub use folder::{Kept, cut_short, datasets};
 pub use stage::Stage;

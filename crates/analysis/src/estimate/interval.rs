@@ -111,7 +111,7 @@ pub enum NotEstimable {
 
 impl Interval {
     /// The same of a figure that is so many times as large; the factor must be positive and finite.
-    pub(crate) fn times(self, factor: f64) -> Self {
+    pub fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 

@@ -23,6 +23,10 @@ pub struct Write {
     pub fence_at: FenceAt,
     /// Blocks between two fences, where they stand after blocks.
     pub batch: u32,
+    /// Blocks of so many bytes and more are copied by non-temporal stores before they are flushed, as the C library's
+    /// `memcpy` does with large copies; absent: none are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nt_copy_from: Option<Bytes>,
     /// Bytes copied, then flushed: 64 B to 2 MiB.
     pub block: Bytes,
     /// The order of blocks.
@@ -53,6 +57,7 @@ impl Default for Write {
             fence: FenceKind::Sfence,
             fence_at: FenceAt::Block,
             batch: 1,
+            nt_copy_from: None,
             block: Bytes::kib(4),
             pattern: Pattern::Sequential,
             line: LineState::AsIs,
@@ -93,6 +98,11 @@ impl Write {
                 "batch = {} has a meaning only with fence_at = \"block\": leave one of them out",
                 self.batch
             ));
+        }
+        if self.nt_copy_from.is_some() && self.instruction.flush().is_none() {
+            return Err(
+                "nt_copy_from is about copies that are flushed afterwards: name a flush instruction".into()
+            );
         }
         let anonymous = matches!(self.target, Target::Dram | Target::Node(_));
         if self.instruction == Instruction::Msync
@@ -139,6 +149,11 @@ impl Write {
         }
         let width = self.width;
         (!width.is_there(features)).then(|| format!("this processor or its operating system has no {width}"))
+    }
+
+    /// Whether blocks are copied by non-temporal stores and flushed then.
+    pub fn copies_past_caches(&self) -> bool {
+        self.nt_copy_from.is_some_and(|from| self.block >= from)
     }
 
     /// Whether its bytes have left the caches when it goes on.
@@ -217,6 +232,10 @@ mod tests {
             (Write { batch: 0, ..Write::default() }, "never fence"),
             (Write { batch: 2, fence_at: FenceAt::Line, ..Write::default() }, "only with fence_at"),
             (Write { instruction: Instruction::Msync, ..Write::default() }, "needs a file"),
+            (
+                Write { instruction: Instruction::Nt, nt_copy_from: Some(Bytes::kib(4)), ..Write::default() },
+                "name a flush instruction",
+            ),
             (Write { prefault: false, line: LineState::Cold, ..Write::default() }, "prefault = false needs"),
             (
                 Write {

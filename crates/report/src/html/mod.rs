@@ -26,6 +26,7 @@ mod pair;
 mod placement;
 mod probes;
 mod prove;
+mod reproduce;
 mod sensitivity;
 mod slowdowns;
 mod table;
@@ -37,6 +38,7 @@ pub use compare::{Compared, comparisons};
 pub use document::page;
 pub use executed::page as executed;
 pub use pages::{datasets, pairs, proof, survey};
+pub use reproduce::page as simulated;
 pub use ringfence_studies::digest::Digest;
 
 /// A page: what [`page`] makes a file of.

@@ -222,7 +222,8 @@ pub struct Aa {
 #[command(after_long_help = "\
 Examples:
   ringfence reproduce --list
-  ringfence reproduce --quick")]
+  ringfence reproduce --quick
+  ringfence reproduce --simulated")]
 pub struct Reproduce {
     /// Names of experiments [default: all with published figures]
     #[arg(value_name = "NAME")]
@@ -232,6 +233,15 @@ pub struct Reproduce {
     /// The intervals are wider then.
     #[arg(long)]
     pub quick: bool,
+    /// Simulate them on described machines; nothing is measured
+    ///
+    /// On the machines that come nearest to the publications' own, or on that of --machine. What a publication leaves open is
+    /// simulated in several readings. This takes about half an hour for all.
+    #[arg(long, conflicts_with_all = ["quick", "dax", "save", "list"])]
+    pub simulated: bool,
+    /// A folder that 'ringfence reproduce' wrote here, whose figures stand beside the simulated ones
+    #[arg(long, value_name = "DIR", requires = "simulated")]
+    pub measured: Option<PathBuf>,
     /// List the experiments instead of running them
     #[arg(long, conflicts_with_all = ["names", "quick", "out", "save"])]
     pub list: bool,
@@ -243,6 +253,9 @@ pub struct Reproduce {
     /// Nothing is run then.
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: Output,

@@ -1,5 +1,7 @@
 //! The values of a TOML text by their paths, and the lines they stand in.
 
+use std::ops::Range;
+
 use toml::de::{DeTable, DeValue, Error};
 
 /// A value that is no table.
@@ -11,6 +13,8 @@ pub struct Leaf {
     pub value: String,
     /// Counted from 1.
     pub line: usize,
+    /// Where the value stands in the text, in bytes.
+    pub span: Range<usize>,
 }
 
 impl Leaf {
@@ -43,8 +47,8 @@ fn below(table: &DeTable, prefix: &str, text: &str, found: &mut Vec<(usize, Leaf
             }
             _ => {
                 let span = value.span();
-                let value = text[span.clone()].to_owned();
-                found.push((span.start, Leaf { path, value, line: line(text, span.start) }));
+                let (value, line) = (text[span.clone()].to_owned(), line(text, span.start));
+                found.push((span.start, Leaf { path, value, line, span }));
             }
         }
     }

@@ -195,6 +195,21 @@ impl Description {
         if self.last_level() == 2 { Resource::L2 } else { Resource::L3 }
     }
 
+    /// The same machine with another value, such as `2` for `nodes[2].channels`; the file's other lines stay as they are.
+    ///
+    /// # Errors
+    /// Where it has no such value, and as [`Self::parse`].
+    pub fn changed(&self, path: &str, value: &str) -> Result<Self, MachineFileError> {
+        let refuse = |why: String| MachineFileError { line: 1, why };
+        let all = leaves(&self.text).map_err(|error| refuse(error.to_string()))?;
+        let mut known = all.iter().filter(|leaf| leaf.wants_source());
+        let leaf = known.find(|leaf| leaf.path == path);
+        let leaf = leaf.ok_or_else(|| refuse(format!("{} has no value {path}", self.name)))?;
+        let mut text = self.text.clone();
+        text.replace_range(leaf.span.clone(), value);
+        Self::parse(&text)
+    }
+
     /// Its values in the file's order, with their sources.
     pub fn values(&self) -> Vec<Value> {
         let all = leaves(&self.text).unwrap_or_default();

@@ -27,6 +27,8 @@ pub struct Writer {
     random: Option<u64>,
     instruction: Instruction,
     whole: bool,
+    // Whether copies are non-temporal stores.
+    nt_copy: bool,
     fence: FenceKind,
     fence_at: FenceAt,
     batch: u32,
@@ -81,6 +83,7 @@ impl Writer {
             random: (task.pattern == Pattern::Random).then_some(place.seed | 1),
             instruction: task.instruction,
             whole: task.width == WidthChoice::Movsb,
+            nt_copy: task.instruction == Instruction::Nt || task.copies_past_caches(),
             fence: task.fence,
             fence_at: task.fence_at,
             batch: task.batch,
@@ -134,12 +137,12 @@ impl Writer {
             if let Some(source) = self.source {
                 ops.push(Op::Load { line: source.line(offset), dependent: false });
             }
-            ops.push(match self.instruction {
-                Instruction::Nt => Op::NtStore { line, bytes: LINE as u8 },
+            ops.push(match self.nt_copy {
+                true => Op::NtStore { line, bytes: LINE as u8 },
                 // Fast strings write whole lines without reading them (Intel Optimization Reference Manual, "Enhanced REP
                 // MOVSB and STOSB Operation").
-                _ if self.whole => Op::StoreWhole(line),
-                _ => Op::Store(line),
+                false if self.whole => Op::StoreWhole(line),
+                false => Op::Store(line),
             });
             if each && flush.is_none() {
                 self.push_fence(ops);

@@ -18,6 +18,7 @@
 
 mod published;
 mod shipped;
+pub mod simulated;
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_analysis::results;

@@ -1,7 +1,8 @@
 //! Published figures, as their tables hold them.
 
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Active, Case, Plan};
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 /// A figure as it was published, in its own unit, and the case of a shipped experiment that it belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,15 @@ pub struct Published {
     pub machine: String,
     /// In what it may differ from what is measured here.
     pub remark: Option<String>,
+}
+
+impl Published {
+    /// Whether another figure is this one, be it with a case on other hardware beside it or not.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let name =
+            |row: &Self| (row.experiment.clone(), row.case.clone(), row.quantity.clone(), row.source.clone());
+        name(self) == name(other)
+    }
 }
 
 /// Reads a table.
@@ -74,7 +84,10 @@ pub fn find_case(plan: &Plan, text: &str) -> Result<usize, String> {
         .collect::<Result<_, _>>()?;
     let fits = |case: &usize| {
         let case = &plan.cases[*case];
-        let has = |(key, value): &(&str, &str)| case.params.iter().any(|(k, v)| k == key && v == value);
+        let has = |(key, value): &(&str, &str)| match case.params.iter().find(|(known, _)| known == key) {
+            Some((_, known)) => known == value,
+            None => common(plan, case, key).is_some_and(|known| known == *value),
+        };
         case.arm == arm && wanted.iter().all(has)
     };
     let found: Vec<usize> = (0..plan.cases.len()).filter(fits).collect();
@@ -82,6 +95,21 @@ pub fn find_case(plan: &Plan, text: &str) -> Result<usize, String> {
         [one] => Ok(one),
         _ => Err(format!("'{text}' names {} cases of {}, not one", found.len(), plan.experiment.name)),
     }
+}
+
+// The value of a parameter in which an experiment's cases do not differ.
+fn common(plan: &Plan, case: &Case, key: &str) -> Option<String> {
+    let (role, parameter) = key.split_once('.')?;
+    let is_role = |active: &&Active| plan.experiment.roles[active.role].name == role;
+    let active = case.active.iter().find(is_role)?;
+    if parameter == "count" {
+        return Some(active.count.to_string());
+    }
+    let task = Table::try_from(&plan.variants[active.role][active.variant].task).ok()?;
+    Some(match task.get(parameter)? {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
 }
 
 #[cfg(test)]

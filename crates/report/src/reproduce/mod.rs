@@ -1,11 +1,16 @@
 //! Published figures beside measured ones, a table for each source.
 
+mod simulated;
+
 use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY};
 
 use crate::numbers::slowdown_figure;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
+
+pub(crate) use simulated::{HEADS, TIME_HEADS, Tabled, left_open, tabled, verdicts};
+pub use simulated::{simulated, simulated_summary};
 
 /// A heading line of its own.
 pub fn title(text: &str, style: &Style) -> String {

@@ -1,5 +1,7 @@
 //! `reproduce`: the shipped experiments, published figures beside measured ones.
 
+mod simulated;
+
 use std::path::Path;
 use std::time::Instant;
 
@@ -31,6 +33,9 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let mut chosen = chosen(&args.names, &published)?;
     for experiment in &mut chosen {
         adapt(experiment, args)?;
+    }
+    if args.simulated || args.on.machine.is_some() {
+        return simulated::run(args, &chosen, &published);
     }
     if let Some(dir) = &args.save {
         return save(&chosen, dir);

@@ -1,0 +1,52 @@
+//! The page of published figures beside simulated ones.
+
+use maud::html;
+use ringfence_studies::reproduce::Reproduced;
+use ringfence_studies::reproduce::simulated::Simulated;
+
+use super::table::{Align, table};
+use super::{Answer, Group, Layout, Page, Section};
+use crate::reproduce::{HEADS, TIME_HEADS, Tabled, left_open, tabled, verdicts};
+
+/// The page; `here` is what was measured of an experiment on this host.
+pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>) -> Page {
+    let mut verdicts = verdicts(all).into_iter();
+    let first = verdicts.next().map(|(_, lines)| lines).unwrap_or_default();
+    let others = verdicts.flat_map(|(of, lines)| lines.into_iter().map(move |line| format!("{of} {line}")));
+    let group =
+        |one: &Simulated| Group { title: None, sections: vec![section(tabled(one, here(&one.experiment)))] };
+    Page {
+        title: "Published and simulated".into(),
+        subtitle: format!("{} simulations of published experiments", all.len()),
+        answer: Answer {
+            question: "How near do described machines come to what was published?".into(),
+            headline: first.first().cloned().unwrap_or_default(),
+            sentences: first.into_iter().skip(1).collect(),
+            folded: (!left_open(all).is_empty())
+                .then(|| ("Other readings of what publications leave open".into(), others.collect())),
+            layout: Layout::Stacked,
+            ..Answer::default()
+        },
+        groups: all.iter().map(group).collect(),
+        footer: Vec::new(),
+        simulated: true,
+    }
+}
+
+fn section(tabled: Tabled) -> Section {
+    let aligned = |heads: &[(&'static str, bool)]| -> Vec<(&'static str, Align)> {
+        heads.iter().map(|(head, words)| (*head, if *words { Align::Left } else { Align::Right })).collect()
+    };
+    let body = html! {
+        @for (source, rows) in &tabled.tables {
+            p { (source) }
+            (table(source, &aligned(&HEADS), rows))
+        }
+        @if !tabled.times.is_empty() {
+            p { "Seconds for as many bytes" }
+            (table("Seconds for as many bytes", &aligned(&TIME_HEADS), &tabled.times))
+        }
+        @for note in &tabled.notes { p { (note) } }
+    };
+    Section { id: "simulated", title: tabled.title, body }
+}

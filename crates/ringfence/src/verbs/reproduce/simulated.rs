@@ -1,0 +1,101 @@
+//! `reproduce --simulated`: published figures beside those of described machines.
+
+use std::num::NonZero;
+use std::time::Instant;
+
+use ringfence_experiment::Experiment;
+use ringfence_json as json;
+use ringfence_machine::Machine;
+use ringfence_report::html;
+use ringfence_studies::reproduce::simulated::{self, Setting};
+use ringfence_studies::reproduce::{Published, Reproduced};
+
+use crate::args::Reproduce;
+use crate::failure::Failure;
+use crate::output;
+use crate::shared::{folder, host, page};
+
+pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> Result<(), Failure> {
+    let started = Instant::now();
+    let setting = Setting::shipped();
+    if let Some(machine) = &args.on.machine {
+        host::description(machine)?;
+    }
+    let jobs = simulated::jobs(chosen, published, &setting, args.on.machine.as_deref(), &describe)
+        .map_err(Failure::Usage)?;
+    if jobs.is_empty() {
+        return Err(Failure::Usage(
+            "nothing was published of these experiments: 'ringfence run FILE --machine NAME' simulates any"
+                .into(),
+        ));
+    }
+    let here: Vec<(String, Reproduced)> = measured(args, chosen, published)?;
+    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    folder::check_new(&dir)?;
+    std::fs::create_dir_all(&dir)
+        .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+    let stop = host::stop_on_signals()?;
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let quiet = args.output.quiet;
+    let begun = |number: usize| {
+        if !quiet {
+            let job: &simulated::Job = &jobs[number];
+            // A reader that has gone is not a failure.
+            let line = format!("[{}/{}] {}", number + 1, jobs.len(), job.folder);
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n"));
+        }
+    };
+    let all = simulated::run(&jobs, &setting, &dir, threads, &stop, &begun)?;
+    let of = |name: &str| here.iter().find(|(known, _)| known == name).map(|(_, found)| found);
+    if args.output.json {
+        output::print_json(&json::simulated(&all, &of, &dir))?;
+    } else {
+        let style = output::style();
+        let mut text: String =
+            all.iter().map(|one| ringfence_report::simulated(one, of(&one.experiment), &style)).collect();
+        text += &ringfence_report::simulated_summary(&all, &style);
+        text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+        output::print(&text)?;
+    }
+    let path = dir.join("report.html");
+    page::put(&path, "--out", || Ok(html::simulated(&all, &of)))?;
+    if !args.output.json {
+        output::print(&format!("report: {}; open it in a browser\n", path.display()))?;
+    }
+    match all.iter().all(|one| one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples == 0))
+    {
+        true => Err(Failure::Failed(
+            "nothing was simulated: none of these experiments can be, for the reasons given".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+// A machine by its name, with other values in places.
+fn describe(name: &str, changes: &[(String, String)]) -> Result<Machine, String> {
+    let mut description = host::description(name).map_err(|failure| failure.to_string())?;
+    for (path, value) in changes {
+        description = description.changed(path, value).map_err(|error| error.why)?;
+    }
+    Ok(description.machine())
+}
+
+fn measured(
+    args: &Reproduce,
+    chosen: &[Experiment],
+    published: &[Published],
+) -> Result<Vec<(String, Reproduced)>, Failure> {
+    let Some(dir) = &args.measured else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for experiment in chosen {
+        let here = simulated::measured_here(dir, &experiment.name, published)?;
+        found.extend(here.map(|here| (experiment.name.clone(), here)));
+    }
+    if found.is_empty() {
+        return Err(Failure::Usage(format!(
+            "{}: none of these experiments was measured there; name a folder that 'ringfence reproduce' wrote",
+            dir.display()
+        )));
+    }
+    Ok(found)
+}
