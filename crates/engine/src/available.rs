@@ -65,8 +65,8 @@ pub fn unmet_requirement(
     has_program: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
     match task {
-        Task::Write(write) if write.copies_past_caches() => {
-            Some("non-temporal copies before a flush are only simulated".into())
+        Task::Write(write) if write.nt_copy_from.is_some() || write.movsb_from.is_some() => {
+            Some("copies that change their kind with the block's size are only simulated".into())
         }
         Task::Write(write) => unmet_by_target(&write.target, machine),
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),

@@ -27,6 +27,10 @@ pub struct Write {
     /// `memcpy` does with large copies; absent: none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nt_copy_from: Option<Bytes>,
+    /// Blocks of so many bytes and more are copied by `rep movsb`, as the C library does with copies beyond a few KiB; absent:
+    /// none are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub movsb_from: Option<Bytes>,
     /// Bytes copied, then flushed: 64 B to 2 MiB.
     pub block: Bytes,
     /// The order of blocks.
@@ -58,6 +62,7 @@ impl Default for Write {
             fence_at: FenceAt::Block,
             batch: 1,
             nt_copy_from: None,
+            movsb_from: None,
             block: Bytes::kib(4),
             pattern: Pattern::Sequential,
             line: LineState::AsIs,
@@ -99,10 +104,12 @@ impl Write {
                 self.batch
             ));
         }
-        if self.nt_copy_from.is_some() && self.instruction.flush().is_none() {
-            return Err(
-                "nt_copy_from is about copies that are flushed afterwards: name a flush instruction".into()
-            );
+        for (name, from) in [("nt_copy_from", self.nt_copy_from), ("movsb_from", self.movsb_from)] {
+            if from.is_some() && self.instruction.flush().is_none() {
+                return Err(format!(
+                    "{name} is about copies that are flushed afterwards: name a flush instruction"
+                ));
+            }
         }
         let anonymous = matches!(self.target, Target::Dram | Target::Node(_));
         if self.instruction == Instruction::Msync
@@ -154,6 +161,11 @@ impl Write {
     /// Whether blocks are copied by non-temporal stores and flushed then.
     pub fn copies_past_caches(&self) -> bool {
         self.nt_copy_from.is_some_and(|from| self.block >= from)
+    }
+
+    /// Whether blocks are copied by `rep movsb`, whatever the width is for smaller ones.
+    pub fn copies_by_movsb(&self) -> bool {
+        self.width == WidthChoice::Movsb || self.movsb_from.is_some_and(|from| self.block >= from)
     }
 
     /// Whether its bytes have left the caches when it goes on.

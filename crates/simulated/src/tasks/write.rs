@@ -1,6 +1,6 @@
 //! The writer: copies blocks, flushes them, and fences, in the order of the workload's own loops.
 
-use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, WidthChoice, Write};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, Write};
 use ringfence_persist::{Flush, LINE};
 use ringfence_sim::{Line, Op, Ps, Region, SetupError};
 
@@ -82,7 +82,7 @@ impl Writer {
             index: (place.seed % u64::from(blocks)) as u32,
             random: (task.pattern == Pattern::Random).then_some(place.seed | 1),
             instruction: task.instruction,
-            whole: task.width == WidthChoice::Movsb,
+            whole: task.copies_by_movsb(),
             nt_copy: task.instruction == Instruction::Nt || task.copies_past_caches(),
             fence: task.fence,
             fence_at: task.fence_at,
