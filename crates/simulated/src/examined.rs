@@ -16,6 +16,7 @@ use ringfence_sim::HardwareThread;
 use ringfence_sim::machine::Device;
 
 use crate::file::{Description, Vendor};
+use crate::noise::Noise;
 
 // What firmware usually says: a node's distance to itself, and to another socket.
 const HERE: u32 = 10;
@@ -83,9 +84,13 @@ impl Description {
             Vendor::Intel => "GenuineIntel",
             Vendor::Amd => "AuthenticAMD",
         };
+        let noise = match self.noise {
+            Some(Noise::Vm) => " with the noise of a virtual machine",
+            None => "",
+        };
         Identity {
             vendor: Some(vendor.into()),
-            brand: Some(format!("{}, simulated", self.processor.brand)),
+            brand: Some(format!("{}, simulated{noise}", self.processor.brand)),
             ..Identity::default()
         }
     }

@@ -88,6 +88,8 @@ fn cpus_move_to_where_they_share_a_core() {
     let wanted = experiment(2, "2s", beside);
     let case =
         |samples: &[Sample]| samples.iter().filter(|sample| &*sample.role == "other").map(|s| s.case).max();
+    let brand = noisy().machine().processor.brand.unwrap();
+    assert!(brand.ends_with(", simulated with the noise of a virtual machine"), "{brand}");
     let (still, moved) = (samples(&quiet(), &wanted), samples(&noisy(), &wanted));
     let (of_still, of_moved) = (case(&still).unwrap(), case(&moved).unwrap());
     assert!(spread(&rates(&still, of_still)) < 1e-6);
