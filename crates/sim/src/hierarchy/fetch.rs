@@ -65,6 +65,7 @@ impl Hierarchy {
 
     /// Takes a line from where it is, for a core whose own caches do not have it: when it is there, unless memory has to
     /// say, which is asked then; and whether it was dirty, which goes along.
+    #[inline(always)]
     pub(super) fn bring(
         &mut self,
         core: usize,

@@ -10,11 +10,14 @@ impl Hierarchy {
     /// without being read, there is nothing to fetch.
     #[inline]
     pub(super) fn run_ahead(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) {
-        let streamer = &mut self.cores[core].streamer;
-        if !streamer.is_there() || want == Want::Whole {
-            return;
+        if want != Want::Whole && self.cores[core].streamer.is_there() {
+            self.follow(core, class, line, at);
         }
-        let Some((from, end)) = streamer.step(line) else { return };
+    }
+
+    #[inline(never)]
+    fn follow(&mut self, core: usize, class: usize, line: u32, at: u64) {
+        let Some((from, end)) = self.cores[core].streamer.step(line) else { return };
         let first = line / PAGE * PAGE;
         for offset in from..end {
             if !self.prefetch(core, class, first + offset, at) {

@@ -23,6 +23,9 @@ pub struct Memory {
 struct Interleaving {
     first: u32,
     channels: u32,
+    /// What 2^63 divided by these is, rounded up: to divide a number of 31 bits without dividing (Granlund and
+    /// Montgomery, 1994).
+    reciprocal: u64,
     /// Lines on one channel before the next, as a power of two.
     shift: u32,
 }
@@ -32,7 +35,8 @@ impl Interleaving {
     #[inline]
     fn place(&self, line: u32) -> (usize, u32) {
         let chunk = line >> self.shift;
-        let (round, channel) = (chunk / self.channels, chunk % self.channels);
+        let round = ((u128::from(self.reciprocal) * u128::from(chunk)) >> 63) as u32;
+        let channel = chunk - round * self.channels;
         ((self.first + channel) as usize, round << self.shift | line & ((1 << self.shift) - 1))
     }
 }
@@ -43,7 +47,9 @@ impl Memory {
         let (mut channels, mut places) = (Vec::new(), Vec::new());
         for node in nodes {
             let shift = (node.interleave_bytes / 64).trailing_zeros();
-            places.push(Interleaving { first: channels.len() as u32, channels: node.channels, shift });
+            let reciprocal = (1_u64 << 63).div_ceil(node.channels.into());
+            let first = channels.len() as u32;
+            places.push(Interleaving { first, channels: node.channels, reciprocal, shift });
             for _ in 0..node.channels {
                 let seed = seed ^ (channels.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 channels.push(Channel::new(node, slices, seed));
@@ -103,5 +109,23 @@ impl Memory {
     /// What a channel had done when it last advanced.
     pub fn counters(&self, channel: usize) -> ChannelCounters {
         self.channels[channel].counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_spread_as_division_says() {
+        for channels in 1..=64_u32 {
+            let reciprocal = (1_u64 << 63).div_ceil(channels.into());
+            let node = Interleaving { first: 3, channels, reciprocal, shift: 2 };
+            let near = |line: u32| (line.saturating_sub(300)..=line.saturating_add(300)).step_by(7);
+            for line in [0, 1 << 20, 1 << 30, (1 << 31) - 400].into_iter().flat_map(near) {
+                let (round, channel) = (line / 4 / channels, line / 4 % channels);
+                assert_eq!(node.place(line), (3 + channel as usize, 4 * round + line % 4));
+            }
+        }
     }
 }
