@@ -7,6 +7,7 @@
 mod answers;
 mod case;
 mod census;
+mod claims;
 mod experiment;
 mod looks;
 mod simulated;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 pub use answers::{comparisons, pairs, proof, tuned};
 pub use census::{census, census_diff, census_run, census_run_diff};
+pub use claims::claims;
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,

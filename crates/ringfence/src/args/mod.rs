@@ -17,7 +17,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 pub use code::{Census, Trace};
 pub use common::{Measuring, On, Output, Placement};
-pub use datasets::{Compare, Report, Show};
+pub use datasets::{Claims, Compare, Contribute, Report, Show};
 pub use front::{command, parse};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
@@ -92,6 +92,16 @@ pub enum Verb {
     Report(Report),
     /// Compare results from two machines, kernels or days
     Compare(Compare),
+    /// Say which published claims hold, by what was measured and simulated
+    ///
+    /// Holds every claim of the documents that Ringfence began with against the datasets in results/.
+    Claims(Claims),
+    /// Pack a dataset without names and paths, to be published
+    ///
+    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull request: the samples, the
+    /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
+    /// folder is left out; where that cannot be, it says so and writes nothing.
+    Contribute(Contribute),
     /// List sources of noise on this machine, and what to do about them
     Doctor(Inspect),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes

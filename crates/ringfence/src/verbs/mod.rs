@@ -2,8 +2,10 @@
 
 mod aa;
 mod census;
+mod claims;
 mod compare;
 mod completions;
+mod contribute;
 mod explain;
 mod inspect;
 mod lock;
@@ -53,6 +55,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Report(report) => report::run(&report),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Compare(compare) => compare::run(&compare),
+        Verb::Claims(claims) => claims::run(&claims),
+        Verb::Contribute(contribute) => contribute::run(&contribute),
         Verb::Completions(completions) => completions::run(&completions),
         Verb::Man(man) => man::run(&man),
     }
