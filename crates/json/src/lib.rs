@@ -8,6 +8,7 @@ mod answers;
 mod case;
 mod census;
 mod claims;
+mod described;
 mod experiment;
 mod looks;
 mod simulated;
@@ -18,6 +19,7 @@ use serde::Serialize;
 pub use answers::{comparisons, pairs, proof, tuned};
 pub use census::{census, census_diff, census_run, census_run_diff};
 pub use claims::claims;
+pub use described::{calibrated, machine_check, machine_sensitivity};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look at results", &["show", "report", "compare", "claims", "contribute"]),
     (
         "Look at this machine, and at programs",
-        &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
+        &["doctor", "topology", "machine", "calibrate", "resctrl", "restore", "census", "trace"],
     ),
     ("Set up", &["completions", "man"]),
 ];

@@ -22,7 +22,10 @@ pub use front::{command, parse};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
-pub use machine::{Describe, Explain, Forget, Inspect, PutBack, Resctrl, ResctrlAction};
+pub use machine::{
+    Calibrate, Describe, Explain, Forget, Inspect, MachineAction, MachineCheck, MachineNew,
+    MachineSensitivity, PutBack, Resctrl, ResctrlAction,
+};
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
@@ -106,11 +109,16 @@ pub enum Verb {
     Doctor(Inspect),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes
     Topology(Inspect),
-    /// Show a described machine, which can be simulated
+    /// Show a described machine, which can be simulated; describe one
     ///
     /// Shows what a machine file says, value by value, and where each value comes from. Without a file, it lists the
-    /// machines that come with Ringfence.
+    /// machines that come with Ringfence. 'new' writes a file from a survey, 'check' holds one against it.
     Machine(Describe),
+    /// Fit values of a machine file to measured costs
+    ///
+    /// Changes the named values such that half of the measured cells, or those that are named, come out of the
+    /// simulator, and says how far the others are off before and after.
+    Calibrate(Box<Calibrate>),
     /// Show who may use which cache ways and how much bandwidth
     ///
     /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there.

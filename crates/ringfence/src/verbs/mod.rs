@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod aa;
+mod calibrate;
 mod census;
 mod claims;
 mod compare;
@@ -39,6 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Topology(inspect) => inspect::topology(&inspect),
         Verb::Doctor(inspect) => inspect::doctor(&inspect),
         Verb::Machine(describe) => machine::run(&describe),
+        Verb::Calibrate(calibrate) => calibrate::run(&calibrate),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
         Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),
