@@ -103,6 +103,30 @@ impl Recorder {
         Ok(())
     }
 
+    /// Writes a dataset that was read, or made of one that was, into a new folder, in today's format. It says of itself
+    /// what the first one said: who measured, when, and how that ended.
+    ///
+    /// # Errors
+    /// As [`Recorder::create`], [`append`](Self::append) and [`finish`](Self::finish); where it has not ended.
+    pub fn copy(dataset: &Dataset, dir: &Path) -> Result<(), DatasetError> {
+        let from = &dataset.manifest;
+        let Some(ended) = &from.ended else {
+            return Err(DatasetError::usage(
+                &dataset.dir,
+                "it has not ended, so that there is nothing to copy",
+            ));
+        };
+        let mut recorder = Self::create(dir, &dataset.plan, &dataset.machine)?;
+        let own = &mut recorder.manifest;
+        (own.program, own.version) = (from.program.clone(), from.version.clone());
+        (own.created, own.resumed) = (from.created.clone(), from.resumed.clone());
+        (own.scale, own.starts) = (from.scale, from.starts.clone());
+        for step in ringfence_experiment::sample::steps(&dataset.samples) {
+            recorder.append(step)?;
+        }
+        recorder.finish(ended)
+    }
+
     /// Notes what tells hits from misses in the latencies that are to come.
     ///
     /// # Errors

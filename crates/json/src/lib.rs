@@ -7,6 +7,8 @@
 mod answers;
 mod case;
 mod census;
+mod claims;
+mod described;
 mod experiment;
 mod looks;
 mod simulated;
@@ -16,6 +18,8 @@ use serde::Serialize;
 
 pub use answers::{comparisons, pairs, proof, tuned};
 pub use census::{census, census_diff, census_run, census_run_diff};
+pub use claims::claims;
+pub use described::{calibrated, machine_check, machine_sensitivity};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,

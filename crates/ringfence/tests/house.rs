@@ -20,11 +20,13 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     (
         "ringfence",
         &[
             "json",
+            "claims",
+            "describe",
             "report",
             "studies",
             "study",
@@ -44,6 +46,8 @@ const ARROWS: [(&str, &[&str]); 22] = [
     (
         "json",
         &[
+            "claims",
+            "describe",
             "report",
             "studies",
             "analysis",
@@ -55,6 +59,8 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "trace",
         ],
     ),
+    ("claims", &["report", "text", "studies", "analysis", "dataset", "experiment"]),
+    ("describe", &["text", "studies", "simulated", "engine", "analysis", "experiment", "machine", "persist"]),
     (
         "report",
         &[
@@ -314,7 +320,7 @@ fn unsafe_code_stands_where_a_readme_says_so() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count <= MOST_UNSAFE, "{count} files hold unsafe code");
-    for pure in ["experiment", "analysis", "sim", "simulated"] {
+    for pure in ["experiment", "analysis", "claims", "describe", "sim", "simulated"] {
         let lib = workspace().join("crates").join(pure).join("src/lib.rs");
         assert!(read(&lib).contains("#![forbid(unsafe_code)]"), "{pure} does not forbid unsafe code");
     }
@@ -325,7 +331,7 @@ fn what_is_pure_reads_no_clock_no_file_and_no_processor() {
     const NEVER: [&str; 7] =
         ["std::fs", "std::env", "Instant", "SystemTime", "std::net", "std::process", "Features::detect"];
     let mut wrong = Vec::new();
-    for pure in ["experiment", "analysis", "sim", "simulated"] {
+    for pure in ["experiment", "analysis", "claims", "describe", "sim", "simulated"] {
         for file in files(&workspace().join("crates").join(pure).join("src")) {
             let text = code(&read(&file));
             let found = NEVER.into_iter().filter(|never| text.contains(never));

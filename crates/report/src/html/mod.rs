@@ -40,6 +40,7 @@ pub use executed::page as executed;
 pub use pages::{datasets, pairs, proof, survey};
 pub use reproduce::page as simulated;
 pub use ringfence_studies::digest::Digest;
+pub use table::{Align, table};
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {

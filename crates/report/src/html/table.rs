@@ -6,8 +6,10 @@ use crate::text::clean;
 
 /// A column: figures are aligned to the right.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub enum Align {
+    /// Words.
     Left,
+    /// Figures.
     Right,
 }
 
@@ -16,7 +18,7 @@ const LONGEST_FIGURE: usize = 44;
 
 /// A table that scrolls where it is wider than the page. Its caption is for those who cannot see what is around it;
 /// the first column says what a row is.
-pub(super) fn table<C: AsRef<str>>(caption: &str, heads: &[(&str, Align)], rows: &[Vec<C>]) -> Markup {
+pub fn table<C: AsRef<str>>(caption: &str, heads: &[(&str, Align)], rows: &[Vec<C>]) -> Markup {
     let right = |column: usize| heads.get(column).is_some_and(|(_, align)| *align == Align::Right);
     // A reason in place of a figure may take several lines.
     let class = |column: usize, text: &str| match right(column) {

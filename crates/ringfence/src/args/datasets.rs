@@ -48,3 +48,38 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
+
+/// `claims`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence claims
+  ringfence claims --markdown docs/claims.md")]
+pub struct Claims {
+    /// The folder of published datasets [default: results, where it is there]
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Print the claims as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write them as an HTML page to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write them as a Markdown page to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+}
+
+/// `contribute`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence contribute ringfence-reproduce-20260509-072933")]
+pub struct Contribute {
+    /// The folder of a dataset, of a survey or of another verb's results
+    #[arg(value_name = "DATASET")]
+    pub dataset: PathBuf,
+    /// The folder of published datasets [default: results]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+}

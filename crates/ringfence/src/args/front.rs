@@ -12,10 +12,10 @@ use crate::failure::Exit;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
-    ("Look at results", &["show", "report", "compare"]),
+    ("Look at results", &["show", "report", "compare", "claims", "contribute"]),
     (
         "Look at this machine, and at programs",
-        &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
+        &["doctor", "topology", "machine", "calibrate", "resctrl", "restore", "census", "trace"],
     ),
     ("Set up", &["completions", "man"]),
 ];

@@ -19,18 +19,121 @@ pub struct Inspect {
 
 /// `machine`.
 #[derive(Debug, ClapArgs)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_long_help = "\
 Examples:
   ringfence machine cascade-lake-optane
   ringfence machine
-  ringfence write --machine cascade-lake-optane --target dax:/mnt/pmem0")]
+  ringfence write --machine cascade-lake-optane --target dax:/mnt/pmem0
+  ringfence machine new --from ringfence-survey-20260509-072933 --out here.toml
+  ringfence machine check here.toml --from ringfence-survey-20260509-072933"
+)]
 pub struct Describe {
+    /// What to do; without it, a machine is shown
+    #[command(subcommand)]
+    pub action: Option<MachineAction>,
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "FILE")]
     pub machine: Option<String>,
     /// Print the machine file itself, to be changed
     #[arg(long, conflicts_with = "json", requires = "machine")]
     pub file: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `machine` can do besides showing.
+#[derive(Debug, Subcommand)]
+pub enum MachineAction {
+    /// Write the machine file of this host, or of one that was surveyed
+    New(MachineNew),
+    /// Hold a machine file against the write table of a survey
+    Check(MachineCheck),
+    /// Say which figure moves by how much when a value grows by a tenth
+    Sensitivity(MachineSensitivity),
+}
+
+/// `machine new`.
+#[derive(Debug, ClapArgs)]
+pub struct MachineNew {
+    /// The folder of a survey: its machine is described, with what was measured
+    ///
+    /// Without it, this host is, and every latency is assumed.
+    #[arg(long, value_name = "SURVEY")]
+    pub from: Option<PathBuf>,
+    /// Write the machine file here instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `machine check`.
+#[derive(Debug, ClapArgs)]
+pub struct MachineCheck {
+    /// A machine file, or the name of a machine that comes with Ringfence
+    #[arg(value_name = "FILE")]
+    pub machine: String,
+    /// The folder of a survey of the same machine
+    #[arg(long, value_name = "SURVEY")]
+    pub from: PathBuf,
+    /// Print a table of Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `machine sensitivity`.
+#[derive(Debug, ClapArgs)]
+pub struct MachineSensitivity {
+    /// A machine file, or the name of a machine that comes with Ringfence
+    #[arg(value_name = "FILE")]
+    pub machine: String,
+    /// An experiment file; without it, some write costs on the machine's first memory
+    #[arg(long, value_name = "FILE")]
+    pub experiment: Option<PathBuf>,
+    /// Where the write costs are paid
+    #[arg(long, value_name = "TARGET", default_value = "dram", conflicts_with = "experiment")]
+    pub target: String,
+    /// Print a table of Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `calibrate`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence calibrate here.toml --from ringfence-survey-20260509-072933 --out fitted.toml
+  ringfence calibrate here.toml --from costs --fit core.fence_ns,uncore.flush_ns --use 'clwb, 64B'")]
+pub struct Calibrate {
+    /// A machine file, or the name of a machine that comes with Ringfence
+    #[arg(value_name = "MACHINE")]
+    pub machine: String,
+    /// A dataset of the machine that is described, or a survey, whose write table counts
+    #[arg(long, value_name = "DATASET")]
+    pub from: PathBuf,
+    /// Values to fit, by their paths [default: those that 'machine new' fits]
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    pub fit: Vec<String>,
+    /// Use the cells whose label has this text, and leave out all others; may be repeated
+    #[arg(long = "use", value_name = "TEXT", conflicts_with = "seed")]
+    pub cells: Vec<String>,
+    /// Draws the half of the cells that is used where --use names none
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the machine file with the fitted values here
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Do not show progress
+    #[arg(long)]
+    pub quiet: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

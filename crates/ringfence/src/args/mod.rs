@@ -17,12 +17,15 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 pub use code::{Census, Trace};
 pub use common::{Measuring, On, Output, Placement};
-pub use datasets::{Compare, Report, Show};
+pub use datasets::{Claims, Compare, Contribute, Report, Show};
 pub use front::{command, parse};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
-pub use machine::{Describe, Explain, Forget, Inspect, PutBack, Resctrl, ResctrlAction};
+pub use machine::{
+    Calibrate, Describe, Explain, Forget, Inspect, MachineAction, MachineCheck, MachineNew,
+    MachineSensitivity, PutBack, Resctrl, ResctrlAction,
+};
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
@@ -92,15 +95,30 @@ pub enum Verb {
     Report(Report),
     /// Compare results from two machines, kernels or days
     Compare(Compare),
+    /// Say which published claims hold, by what was measured and simulated
+    ///
+    /// Holds every claim of the documents that Ringfence began with against the datasets in results/.
+    Claims(Claims),
+    /// Pack a dataset without names and paths, to be published
+    ///
+    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull request: the samples, the
+    /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
+    /// folder is left out; where that cannot be, it says so and writes nothing.
+    Contribute(Contribute),
     /// List sources of noise on this machine, and what to do about them
     Doctor(Inspect),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes
     Topology(Inspect),
-    /// Show a described machine, which can be simulated
+    /// Show a described machine, which can be simulated; describe one
     ///
     /// Shows what a machine file says, value by value, and where each value comes from. Without a file, it lists the
-    /// machines that come with Ringfence.
+    /// machines that come with Ringfence. 'new' writes a file from a survey, 'check' holds one against it.
     Machine(Describe),
+    /// Fit values of a machine file to measured costs
+    ///
+    /// Changes the named values such that half of the measured cells, or those that are named, come out of the
+    /// simulator, and says how far the others are off before and after.
+    Calibrate(Box<Calibrate>),
     /// Show who may use which cache ways and how much bandwidth
     ///
     /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there.

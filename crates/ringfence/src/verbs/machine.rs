@@ -1,14 +1,170 @@
 //! `machine`: described machines, which can be simulated.
 
+use std::path::Path;
+use std::time::Instant;
+
+use ringfence_dataset::{Dataset, text_file};
+use ringfence_describe::{Measured, predict, sensitivity, shown};
+use ringfence_experiment::Experiment;
+use ringfence_experiment::Kind;
+use ringfence_experiment::plan::Plan;
 use ringfence_json as json;
 use ringfence_simulated::shipped;
+use ringfence_studies::survey::Survey;
 
-use crate::args::Describe;
+use crate::args::{Describe, MachineAction, MachineCheck, MachineNew, MachineSensitivity};
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::host;
+use crate::progress::Show;
+use crate::shared::{folder, host};
 
 pub fn run(args: &Describe) -> Result<(), Failure> {
+    match &args.action {
+        Some(MachineAction::New(new)) => self::new(new),
+        Some(MachineAction::Check(check)) => self::check(check),
+        Some(MachineAction::Sensitivity(moved)) => self::sensitivity(moved),
+        None => show(args),
+    }
+}
+
+fn new(args: &MachineNew) -> Result<(), Failure> {
+    let mut show = Show::new(args.out.is_none());
+    let started = Instant::now();
+    let mut tell = |share: f64| show.share(started, share);
+    let written = match &args.from {
+        None => ringfence_describe::host(&host::examine()?, None, &mut tell),
+        Some(dir) => {
+            let Surveyed { survey, costs, date } = surveyed(dir)?;
+            ringfence_describe::host(&survey.machine, Some((&survey, costs.as_ref(), &date)), &mut tell)
+        }
+    };
+    show.end();
+    let written = written.map_err(Failure::Usage)?;
+    let Some(path) = &args.out else { return output::print(written.description.text.trim_end()) };
+    put(path, &written.description.text)?;
+    let mut text = format!("{}: {}\n", path.display(), written.description.title);
+    match &written.fit {
+        Some(fit) => text += &shown::fitted(fit, &output::style()),
+        None => {
+            text +=
+                "Every value that no probe shows is assumed: with --from SURVEY, latencies are measured.\n"
+        }
+    }
+    output::print(&text)
+}
+
+fn check(args: &MachineCheck) -> Result<(), Failure> {
+    let description = host::description(&args.machine)?;
+    let measured = costs(&args.from)?;
+    let used = ringfence_describe::host::used(&measured);
+    let found = predict(&description, &measured, &used).map_err(Failure::Usage)?;
+    match (args.json, args.markdown) {
+        (true, _) => output::print_json(&json::machine_check(&description, &found)),
+        (_, true) => output::print(&shown::check_markdown(&found)),
+        _ => output::print(&shown::check(&found, &output::style())),
+    }
+}
+
+fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
+    let description = host::description(&args.machine)?;
+    let text = match &args.experiment {
+        Some(path) => text_file::read(path, text_file::LONGEST)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
+        None => WRITES.replace("TARGET", &args.target),
+    };
+    let experiment = Experiment::parse(&text)?;
+    let plan = Plan::new(&experiment, &description.machine().topology, None)?;
+    let cells = Measured::planned(&plan);
+    let mut show = Show::new(args.json || args.markdown);
+    let started = Instant::now();
+    let found = sensitivity::sensitivity(&description, &cells, &mut |share| show.share(started, share));
+    show.end();
+    let found = found.map_err(Failure::Usage)?;
+    match (args.json, args.markdown) {
+        (true, _) => output::print_json(&json::machine_sensitivity(&description, &found)),
+        (_, true) => output::print(&shown::sensitivity_markdown(&found)),
+        _ => output::print(&shown::sensitivity(&found, &output::style())),
+    }
+}
+
+// A few costs that differ in what they wait for.
+const WRITES: &str = r#"schema = 2
+name = "write-costs"
+question = "What does it cost to make a block durable?"
+metric = "writer"
+[[role]]
+name = "writer"
+[[role.task]]
+workload = "write"
+instruction = ["clflush", "clwb", "nt"]
+block = ["64B", "4KiB"]
+target = "TARGET"
+size = "64MiB"
+[[role.task]]
+workload = "write"
+instruction = ["clwb", "none"]
+fence_at = "none"
+block = "4KiB"
+target = "TARGET"
+size = "64MiB"
+[[arm]]
+name = "write"
+active = ["writer"]
+"#;
+
+/// A survey's folder.
+pub struct Surveyed {
+    survey: Survey,
+    // The write table.
+    costs: Option<Measured>,
+    date: String,
+}
+
+fn surveyed(dir: &Path) -> Result<Surveyed, Failure> {
+    folder::refuse_file(dir)?;
+    let (mut costs, mut date) = (None, String::new());
+    let survey = Survey::open(dir, |dataset| {
+        if dataset.plan.experiment.kind == Some(Kind::SurveyCost) {
+            costs = Some(Measured::of(&dataset.plan, &dataset.samples));
+            date = dataset.manifest.created.chars().take(10).collect();
+        }
+    })?;
+    if date.is_empty() {
+        date = "an unknown day".into();
+    }
+    Ok(Surveyed { survey, costs, date })
+}
+
+/// The costs that a survey or a single dataset has measured.
+pub fn costs(dir: &Path) -> Result<Measured, Failure> {
+    folder::refuse_file(dir)?;
+    let refuse = |why: &str| Failure::Usage(format!("{}: {why}", dir.display()));
+    let measured = if Survey::is_at(dir) {
+        surveyed(dir)?.costs
+    } else {
+        let all = ringfence_dataset::list(dir)?;
+        let [one] = &all[..] else { return Err(refuse("this holds several datasets: name one of them")) };
+        let dataset = Dataset::open(one)?;
+        if dataset.samples.iter().any(|sample| sample.simulated == Some(true)) {
+            return Err(refuse("this was simulated: a machine file is held against what was measured"));
+        }
+        Some(Measured::of(&dataset.plan, &dataset.samples))
+    };
+    match measured {
+        Some(measured) if !measured.cells.is_empty() => Ok(measured),
+        _ => Err(refuse("nothing in it has a figure: measure again, with more trials")),
+    }
+}
+
+/// Writes a machine file where there is none, or an older one.
+pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    ringfence_sysfs::whole::write(path, text.as_bytes()).map_err(|error| {
+        let (path, error) = (path.display(), error.into_source());
+        Failure::Usage(format!("{path} cannot be written: {error}; name another file with --out"))
+    })
+}
+
+fn show(args: &Describe) -> Result<(), Failure> {
     let style = output::style();
     let Some(machine) = &args.machine else {
         let all = shipped::all();

@@ -1,9 +1,12 @@
 //! One file per verb.
 
 mod aa;
+mod calibrate;
 mod census;
+mod claims;
 mod compare;
 mod completions;
+mod contribute;
 mod explain;
 mod inspect;
 mod lock;
@@ -37,6 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Topology(inspect) => inspect::topology(&inspect),
         Verb::Doctor(inspect) => inspect::doctor(&inspect),
         Verb::Machine(describe) => machine::run(&describe),
+        Verb::Calibrate(calibrate) => calibrate::run(&calibrate),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
         Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),
@@ -53,6 +57,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Report(report) => report::run(&report),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
         Verb::Compare(compare) => compare::run(&compare),
+        Verb::Claims(claims) => claims::run(&claims),
+        Verb::Contribute(contribute) => contribute::run(&contribute),
         Verb::Completions(completions) => completions::run(&completions),
         Verb::Man(man) => man::run(&man),
     }

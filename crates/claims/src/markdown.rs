@@ -1,0 +1,159 @@
+//! The ledger as a page of the documentation.
+
+use std::fmt::Write;
+
+use ringfence_analysis::estimate::Interval;
+
+use crate::expect::Verdict;
+use crate::judge::{Basis, Judged, Outcome, Table, Tested};
+
+/// The page.
+pub fn markdown(table: &Table) -> String {
+    let mut out = String::from(
+        "# Which claims hold?\n\n\
+         Every claim, hypothesis and question of the documents that Ringfence began with, what tests it, and what came out. \
+         `ringfence claims --markdown docs/claims.md` writes this page\n\
+         from [the ledger](../experiments/claims/claims.toml) and the datasets in `results/`, which `ringfence contribute` packs. \
+         No verdict is written by hand. Figures are the time of a case\n\
+         over that of another; 1.05 is 5 % longer. *Simulated* figures are of described machines, \
+         and say what [the simulator](simulator.md) makes of them, not what a machine did.\n\n\
+         A verdict rests on measured figures where there are any, and otherwise says that it is simulated. \
+         Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
+         place of persistent memory stands beside it, and decides nothing.\n\n",
+    );
+    machines(&mut out, table);
+    summary(&mut out, table);
+    for document in &table.ledger.documents {
+        let _ = write!(out, "## {}\n\n", document.title);
+        let own: Vec<&Judged> = table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
+        for judged in own {
+            claim(&mut out, table, judged);
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+fn machines(out: &mut String, table: &Table) {
+    out.push_str("## Which machines?\n\n");
+    if table.machines.is_empty() {
+        out.push_str("None yet: there is no dataset in `results/`, so that no claim has been measured or simulated.\n\n");
+        return;
+    }
+    out.push_str("| name | what it is | |\n|---|---|---|\n");
+    for machine in &table.machines {
+        let how = if machine.simulated { "simulated" } else { "measured" };
+        let _ = writeln!(out, "| `{}` | {} | {how} |", machine.name, escaped(&machine.title));
+    }
+    let older = match table.older {
+        0 => String::new(),
+        more => format!(" Older ones of the same experiment on the same machine do not count: {more}."),
+    };
+    let _ = write!(out, "\nDatasets: {}.{older}\n\n", table.datasets);
+}
+
+fn summary(out: &mut String, table: &Table) {
+    out.push_str("## How many?\n\n| verdict | measured | simulated alone |\n|---|---|---|\n");
+    let count = |wanted: &str, basis: Basis| {
+        table.claims.iter().filter(|one| one.basis == basis && one.verdict.words() == wanted).count()
+    };
+    for words in [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|verdict| verdict.words()) {
+        let (measured, simulated) = (count(&words, Basis::Measured), count(&words, Basis::Simulated));
+        let _ = writeln!(out, "| {words} | {measured} | {simulated} |");
+    }
+    let none = table.claims.iter().filter(|judged| judged.basis == Basis::Nothing);
+    let (untested, unrun): (Vec<&Judged>, Vec<&Judged>) =
+        none.partition(|judged| judged.claim.untested.is_some());
+    let all = table.claims.len();
+    let _ = write!(
+        out,
+        "\nOf {all}, {} have not been run, and {} have no experiment; each says why.\n\n",
+        unrun.len(),
+        untested.len()
+    );
+}
+
+fn claim(out: &mut String, table: &Table, judged: &Judged) {
+    let claim = &judged.claim;
+    let _ = write!(out, "### {}\n\n", claim.id);
+    let _ = write!(out, "{} ({}; {})\n\n", escaped(&claim.says), claim.kind, escaped(&claim.place));
+    let simulated = if judged.basis == Basis::Simulated { " (simulated)" } else { "" };
+    let _ = write!(out, "**{}**{simulated}", capital(&escaped(&judged.verdict.words())));
+    if let Some(published) = &judged.published {
+        let _ = write!(out, "; by the published figures it {}", of_published(published));
+    }
+    out.push_str(".\n\n");
+    if claim.tests.is_empty() {
+        return;
+    }
+    out.push_str("| comparison | expected | published |");
+    for machine in &table.machines {
+        let how = if machine.simulated { "simulated" } else { "measured" };
+        let _ = write!(out, " {how}: `{}` |", machine.name);
+    }
+    out.push_str("\n|---|---|---|");
+    out.push_str(&"---|".repeat(table.machines.len()));
+    out.push('\n');
+    for tested in &judged.tests {
+        row(out, tested);
+    }
+    let names: Vec<String> =
+        claim.experiments().iter().map(|name| format!("[{name}](../experiments/{name}.toml)")).collect();
+    let _ = write!(out, "\nTested by {}.\n\n", names.join(", "));
+}
+
+fn row(out: &mut String, tested: &Tested) {
+    let test = &tested.test;
+    let mut comparison = format!("{} / {}", escaped(&test.case), escaped(&test.against));
+    if let Some([case, against]) = &test.than {
+        comparison = format!("({comparison}) / ({} / {})", escaped(case), escaped(against));
+    }
+    let published = match &tested.published[..] {
+        [] => "no figure".to_owned(),
+        figures => figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(", "),
+    };
+    let _ = write!(out, "| {comparison} | {} | {published} |", test.expect);
+    for outcome in &tested.by_machine {
+        let _ = write!(out, " {} |", escaped(&outcome.words()));
+    }
+    out.push('\n');
+}
+
+impl Outcome {
+    /// In a few words: the figure and whether it is as claimed, or why there is none.
+    pub fn words(&self) -> String {
+        let figure =
+            |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
+        match (&self.figure, &self.instead) {
+            (Some(own), _) => format!("{}: {}", figure(own), self.verdict.words()),
+            (None, Some((other, verdict))) => {
+                format!("{}; on DRAM {}, {}", self.verdict.words(), figure(other), verdict.words())
+            }
+            (None, None) => self.verdict.words(),
+        }
+    }
+}
+
+fn of_published(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::DoesNot => "does not hold",
+        Verdict::Undecided | Verdict::NotRun(_) => "is undecided",
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+// What would end a cell, or begin a heading or markup.
+fn escaped(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clean
+        .replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('*', "\\*")
+        .replace('_', "\\_")
+}

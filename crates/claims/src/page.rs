@@ -1,0 +1,72 @@
+//! The ledger as an HTML page.
+
+use maud::html;
+use ringfence_report::html::{Align, Answer, Group, Layout, Page, Section, table as rows_of};
+use ringfence_text::text::clean;
+
+use crate::judge::{Judged, Outcome, Table, Tested};
+use crate::ledger::Document;
+use crate::shown::{summary, verdict};
+
+/// Every claim with its verdict and figures, document by document.
+pub fn page(table: &Table) -> Page {
+    let of_document = |document: &Document| {
+        let own: Vec<&Judged> = table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
+        let body = html! {
+            @for judged in own {
+                h4 { (clean(&judged.claim.says)) }
+                p { (clean(&format!("{}; {}. {}.", judged.claim.kind, judged.claim.place, verdict(judged)))) }
+                @if !judged.tests.is_empty() && !table.machines.is_empty() { (figures(table, judged)) }
+            }
+        };
+        let section = Section { id: "claims", title: "Claims".into(), body };
+        Group { title: Some(clean(&document.title)), sections: vec![section] }
+    };
+    let machines: Vec<String> = table
+        .machines
+        .iter()
+        .map(|machine| {
+            let how = if machine.simulated { "simulated" } else { "measured" };
+            clean(&format!("{} ({how}): {}", machine.name, machine.title))
+        })
+        .collect();
+    Page {
+        title: "Which claims hold?".into(),
+        subtitle: "claims of the documents that Ringfence began with".into(),
+        answer: Answer {
+            question: "Which claims hold?".into(),
+            headline: summary(table),
+            sentences: machines,
+            layout: Layout::Stacked,
+            ..Answer::default()
+        },
+        groups: table.ledger.documents.iter().map(of_document).collect(),
+        footer: Vec::new(),
+        simulated: table.machines.iter().any(|machine| machine.simulated),
+    }
+}
+
+fn figures(table: &Table, judged: &Judged) -> maud::Markup {
+    let heads: Vec<(String, Align)> = ["comparison", "expected", "published"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(table.machines.iter().map(|machine| {
+            let how = if machine.simulated { "simulated" } else { "measured" };
+            clean(&format!("{how}: {}", machine.name))
+        }))
+        .map(|head| (head, Align::Left))
+        .collect();
+    let heads: Vec<(&str, Align)> = heads.iter().map(|(head, align)| (head.as_str(), *align)).collect();
+    let row = |tested: &Tested| {
+        let published: Vec<String> = tested.published.iter().map(|figure| format!("{figure:.3}")).collect();
+        let mut cells = vec![
+            format!("{} / {}", tested.test.case, tested.test.against),
+            tested.test.expect.to_string(),
+            if published.is_empty() { "no figure".into() } else { published.join(", ") },
+        ];
+        cells.extend(tested.by_machine.iter().map(Outcome::words));
+        cells
+    };
+    let rows: Vec<Vec<String>> = judged.tests.iter().map(row).collect();
+    rows_of(&judged.claim.says, &heads, &rows)
+}

@@ -1,0 +1,77 @@
+//! The ledger in the terminal.
+
+use ringfence_text::Style;
+use ringfence_text::style::Paint;
+use ringfence_text::text::{faint, hanging, heading, paragraph};
+
+use crate::expect::Verdict;
+use crate::judge::{Basis, Judged, Table};
+
+/// Claim by claim, document by document: the verdict, and each figure that it rests on.
+pub fn text(table: &Table, style: &Style) -> String {
+    let mut out = String::new();
+    for document in &table.ledger.documents {
+        heading(&mut out, &document.title, style);
+        for judged in table.claims.iter().filter(|judged| judged.claim.is_of(document)) {
+            let paint = match judged.verdict {
+                Verdict::Holds => Some(Paint::Good),
+                Verdict::DoesNot => Some(Paint::Bad),
+                Verdict::Undecided | Verdict::NotRun(_) => None,
+            };
+            hanging(&mut out, "  ", paint, &format!("{}: {}", judged.claim.says, verdict(judged)), style);
+            for tested in &judged.tests {
+                for (machine, outcome) in table.machines.iter().zip(&tested.by_machine) {
+                    if outcome.figure.is_some() || outcome.instead.is_some() {
+                        let how = if machine.simulated { "simulated" } else { "measured" };
+                        let words = outcome.words();
+                        let line = format!(
+                            "{} ({how} on {}): expected {}, {words}",
+                            tested.test.case, machine.name, tested.test.expect
+                        );
+                        paragraph(&mut out, 4, &line, style);
+                    }
+                }
+            }
+        }
+        out.push('\n');
+    }
+    faint(&mut out, &summary(table), style);
+    out
+}
+
+/// The verdict on a claim in words: what it rests on, and what the published figures say.
+pub(crate) fn verdict(judged: &Judged) -> String {
+    let basis = match judged.basis {
+        Basis::Simulated => " (simulated)",
+        Basis::Measured | Basis::Nothing => "",
+    };
+    let published = match &judged.published {
+        Some(Verdict::Holds) => "; by the published figures it holds",
+        Some(Verdict::DoesNot) => "; by the published figures it does not hold",
+        Some(_) | None => "",
+    };
+    format!("{}{basis}{published}", judged.verdict.words())
+}
+
+/// How many claims came out how, and what that rests on.
+pub fn summary(table: &Table) -> String {
+    let count = |of: &dyn Fn(&Judged) -> bool| table.claims.iter().filter(|judged| of(judged)).count();
+    let by =
+        |basis: Basis, verdict: Verdict| count(&|judged| judged.basis == basis && judged.verdict == verdict);
+    let decided = |basis: Basis| {
+        format!(
+            "{} hold, {} do not, {} are undecided",
+            by(basis, Verdict::Holds),
+            by(basis, Verdict::DoesNot),
+            by(basis, Verdict::Undecided)
+        )
+    };
+    format!(
+        "Of {} claims, by what was measured {}; by what was simulated alone {}; {} were not run. Datasets in results/: {}.",
+        table.claims.len(),
+        decided(Basis::Measured),
+        decided(Basis::Simulated),
+        count(&|judged| judged.basis == Basis::Nothing),
+        table.datasets
+    )
+}

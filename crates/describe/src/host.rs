@@ -1,0 +1,416 @@
+//! The machine file of a host, from what was probed and surveyed of it.
+//!
+//! What the kernel tells (topology, caches, features) and what the survey measured (plateaus of load latency, round
+//! trips, what a flush leaves) goes into the file as it is. What a core has inside shows in no probe: that is taken from a
+//! file that comes with the program, of the same maker, and says so. At last a few values are fitted to the cells of the
+//! survey's write table that [`USED`] names; all other cells are left for [`crate::predict`] to be judged by.
+
+use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
+use ringfence_machine::Machine;
+use ringfence_machine::probe::Capacity;
+use ringfence_machine::topology::CacheKind;
+use ringfence_machine::units::Bytes;
+use ringfence_persist::{Flush, Width};
+use ringfence_simulated::{Description, shipped};
+use ringfence_studies::survey::Survey;
+use toml::{Table, Value};
+
+use crate::cells::Measured;
+use crate::fit::{self, Fit};
+
+/// What of a survey's write table a machine file rests on, in words.
+pub const USED: &str = "stores to cached lines; streams of stores and of non-temporal stores (1 MiB blocks, no fence); and one flush of \
+                        each kind, and one non-temporal line, with a fence (64 B blocks)";
+
+/// The values that are fitted to these cells.
+pub const FITTED: [&str; 8] = [
+    "core.issue.store_ns",
+    "core.rfo_window",
+    "core.rfo_past_fences",
+    "core.fence_ns",
+    "uncore.flush_ns",
+    "uncore.nt_ns",
+    "core.fill_buffers",
+    "prefetcher.lines",
+];
+
+/// A file, and how it was come by.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The machine.
+    pub description: Description,
+    /// What was fitted; `None` where no survey was given, or it has none of the cells.
+    pub fit: Option<Fit>,
+}
+
+/// Writes the file of a machine. `surveyed` is its survey with the samples of the write table, and the date.
+///
+/// # Errors
+/// One sentence: the survey is of a described machine, or what is known makes no machine.
+pub fn host(
+    machine: &Machine,
+    surveyed: Option<(&Survey, Option<&Measured>, &str)>,
+    tell: &mut dyn FnMut(f64),
+) -> Result<Written, String> {
+    if machine.simulated.is_some() {
+        return Err("this was simulated: a machine file of it exists".into());
+    }
+    let mut file = File::like(machine)?;
+    file.topology(machine)?;
+    file.processor(machine);
+    file.caches(machine, surveyed.map(|(survey, _, date)| (survey, date)))?;
+    if let Some((survey, _, date)) = surveyed {
+        file.survey(survey, date)?;
+    }
+    file.nodes(machine);
+    let text = file.text();
+    let description =
+        Description::parse(&text).map_err(|error| format!("what is known makes no machine: {error}"))?;
+    let Some((_, Some(measured), date)) = surveyed else { return Ok(Written { description, fit: None }) };
+    let used = used(measured);
+    if used.is_empty() {
+        return Ok(Written { description, fit: None });
+    }
+    let known: Vec<String> = description.values().into_iter().map(|value| value.path).collect();
+    let keys: Vec<String> = FITTED.into_iter().map(str::to_owned).filter(|key| known.contains(key)).collect();
+    let origin = format!("{} cells of the write table measured here on {date} ({USED})", used.len());
+    let fit = fit::fit(&description, measured, &used, &keys, &origin, tell)?;
+    Ok(Written { description: fit.description.clone(), fit: Some(fit) })
+}
+
+/// The places of the cells that [`USED`] names. Blocks of one line with a fence a line are the same as with one a
+/// block: they are used, too.
+pub fn used(measured: &Measured) -> Vec<usize> {
+    let is_used = |write: &Write| {
+        let none = write.fence_at == FenceAt::None;
+        match (write.instruction, write.block, write.line) {
+            (Instruction::None, _, LineState::Warm) => none,
+            (Instruction::None | Instruction::Nt, Bytes(0x10_0000), LineState::AsIs) => none,
+            (Instruction::None, _, _) => false,
+            (_, Bytes(64), LineState::AsIs) => matches!(write.fence_at, FenceAt::Block | FenceAt::Line),
+            _ => false,
+        }
+    };
+    let places = measured.cells.iter().enumerate();
+    let own = places.filter(|(_, cell)| matches!(&cell.task, Task::Write(write) if is_used(write)));
+    own.map(|(place, _)| place).collect()
+}
+
+// The file while it is being made: values, and a source for each.
+struct File {
+    table: Table,
+    sources: Vec<(String, String)>,
+    like: String,
+}
+
+impl File {
+    // As a file that comes with the program, of the same maker, with its ordinary memory alone.
+    fn like(machine: &Machine) -> Result<Self, String> {
+        let name = match machine.processor.vendor.as_deref() {
+            Some("AuthenticAMD") => "zen3-epyc",
+            Some("GenuineIntel") => "cascade-lake-optane",
+            other => {
+                let other = other.unwrap_or("unknown");
+                return Err(format!("there is no machine file of a processor made by {other} to begin with"));
+            }
+        };
+        let all = shipped::all();
+        let like = all.iter().find(|known| known.name == name).ok_or("the machine files lack one")?;
+        let mut table: Table = like.text.parse().map_err(|error| format!("{name}: {error}"))?;
+        table.remove("sources");
+        let assumed = format!("assumed: as in machines/{name}.toml, because no probe shows it");
+        let mut file = Self { table, sources: Vec::new(), like: name.into() };
+        for part in ["processor", "topology", "core", "l1", "l2", "llc", "uncore", "prefetcher"] {
+            if file.table.contains_key(part) {
+                file.source(part, &assumed);
+            }
+        }
+        Ok(file)
+    }
+
+    fn source(&mut self, path: &str, source: &str) {
+        self.sources.retain(|(known, _)| known != path);
+        self.sources.push((path.into(), source.into()));
+    }
+
+    fn put(&mut self, path: &str, value: impl Into<Value>, source: &str) {
+        if let Some((part, key)) = path.rsplit_once('.') {
+            let mut table = &mut self.table;
+            for step in part.split('.') {
+                let Some(inner) = table.get_mut(step).and_then(Value::as_table_mut) else { return };
+                table = inner;
+            }
+            table.insert(key.into(), value.into());
+        } else {
+            self.table.insert(path.into(), value.into());
+        }
+        self.source(path, source);
+    }
+
+    fn number(&self, path: &str) -> f64 {
+        let mut steps = path.split('.');
+        let first = steps.next().and_then(|step| self.table.get(step));
+        let value = steps.fold(first, |value, step| value.and_then(|value| value.get(step)));
+        value.map_or(0.0, |value| {
+            value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64)).unwrap_or(0.0)
+        })
+    }
+
+    fn topology(&mut self, machine: &Machine) -> Result<(), String> {
+        let topology = &machine.topology;
+        let sockets = topology.packages.len().max(1);
+        let cores = topology.cores.len().max(1);
+        let threads = topology.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1).max(1);
+        let last = topology.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
+        let shared = |cache: &&ringfence_machine::topology::Cache| cache.level == last && cache.holds_data();
+        let llcs = topology.caches.iter().filter(shared).count().max(sockets);
+        if cores % llcs != 0 || llcs % sockets != 0 {
+            return Err(format!(
+                "{cores} cores, {llcs} last-level caches and {sockets} sockets do not divide evenly, which no machine file can say"
+            ));
+        }
+        let source = "probed: the kernel's /sys/devices/system/cpu";
+        self.put("topology.sockets", sockets as i64, source);
+        self.put("topology.llcs_per_socket", (llcs / sockets) as i64, source);
+        self.put("topology.cores_per_llc", (cores / llcs) as i64, source);
+        self.put("topology.threads_per_core", threads as i64, source);
+        for part in ["sockets", "llcs_per_socket", "cores_per_llc", "threads_per_core"] {
+            self.sources.retain(|(known, _)| *known != format!("topology.{part}"));
+        }
+        self.source("topology", source);
+        Ok(())
+    }
+
+    fn processor(&mut self, machine: &Machine) {
+        let brand = machine.processor.brand.clone().unwrap_or_else(|| "unknown processor".into());
+        let identity = &machine.processor;
+        let number = |what: &str, value: Option<u32>| value.map(|value| format!("{what} {value}"));
+        let about: Vec<String> = [
+            number("family", identity.family),
+            number("model", identity.model),
+            number("stepping", identity.stepping),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let name: String =
+            brand.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name: Vec<&str> = name.split('-').filter(|part| !part.is_empty()).collect();
+        self.table.insert("name".into(), name.join("-").into());
+        let guest = machine.features.as_ref().and_then(|features| features.hypervisor.clone());
+        let guest = guest.map_or_else(String::new, |hypervisor| format!(", a guest of {hypervisor}"));
+        self.table.insert("title".into(), format!("{brand}{guest}").into());
+        self.put("processor.brand", brand, &format!("probed: CPUID; {}", about.join(", ")));
+        let probed = "probed: CPUID";
+        if let Some(features) = &machine.features {
+            let flush = Flush::ALL.into_iter().filter(|flush| match flush {
+                Flush::Clflush => features.clflush,
+                Flush::Clflushopt => features.clflushopt,
+                Flush::Clwb => features.clwb,
+            });
+            let flush: Vec<Value> = flush.map(|flush| flush.name().into()).collect();
+            self.put("processor.flush", flush, probed);
+            let widths = Width::ALL.into_iter().filter(|width| match width {
+                Width::Sse2 => true,
+                Width::Avx2 => features.avx2,
+                Width::Avx512 => features.avx512f,
+            });
+            let widths: Vec<Value> = widths.map(|width| width.name().into()).collect();
+            self.put("processor.widths", widths, probed);
+        }
+        if machine.resctrl.is_none() {
+            if let Some(Value::Table(processor)) = self.table.get_mut("processor") {
+                for key in ["classes", "bandwidth_control", "pseudo_lock"] {
+                    processor.remove(key);
+                }
+            }
+        }
+    }
+
+    fn caches(&mut self, machine: &Machine, surveyed: Option<(&Survey, &str)>) -> Result<(), String> {
+        let topology = &machine.topology;
+        let last = topology.caches.iter().map(|cache| cache.level).max().unwrap_or(3);
+        let capacity = |level: u8| -> Option<&Capacity> {
+            surveyed.and_then(|(survey, _)| survey.probes.caches.iter().find(|cache| cache.level == level))
+        };
+        for (key, level) in [("l1", 1), ("l2", 2), ("llc", last)] {
+            let found = topology
+                .caches
+                .iter()
+                .find(|cache| cache.level == level && cache.kind != CacheKind::Instruction);
+            let Some(cache) = found else { continue };
+            let ways = cache.ways.filter(|ways| (1..=32).contains(ways));
+            if let Some(ways) = ways {
+                self.put(
+                    &format!("{key}.ways"),
+                    i64::from(ways),
+                    "probed: the kernel's /sys/devices/system/cpu",
+                );
+            }
+            // Private caches are what the processor says; of one that is shared with strangers, what was measured counts.
+            let measured = capacity(level).and_then(|capacity| capacity.measured).filter(|_| key == "llc");
+            let (size, source) = match (measured, surveyed) {
+                (Some(size), Some((_, date))) => {
+                    let nominal =
+                        cache.size.map_or(String::new(), |size| format!("; the kernel says {size}"));
+                    (
+                        Some(size),
+                        format!(
+                            "measured here by survey on {date}: where the plateau of load latency ends{nominal}"
+                        ),
+                    )
+                }
+                _ => (cache.size, "probed: the kernel's /sys/devices/system/cpu".to_owned()),
+            };
+            if let Some(size) = size {
+                let whole = self.number(&format!("{key}.ways")).max(1.0) as u64;
+                let kib = (size.0 / 1024 / whole * whole).max(whole);
+                self.put(&format!("{key}.size_kib"), kib as i64, &source);
+            }
+            if let (Some(ns), Some((_, date))) =
+                (capacity(level).and_then(|capacity| capacity.plateau_ns), surveyed)
+            {
+                let source = format!("measured here by survey on {date}: the plateau of load latency");
+                self.put(&format!("{key}.latency_ns"), rounded(ns), &source);
+            }
+        }
+        Ok(())
+    }
+
+    fn survey(&mut self, survey: &Survey, date: &str) -> Result<(), String> {
+        let measured = |what: &str| format!("measured here by survey on {date}: {what}");
+        let alu = survey.neighbours.iter().find(|table| table.victim == "alu");
+        let idle = alu.and_then(|table| table.rows.iter().find(|row| row.co_runner == "idle" && !row.paced));
+        if let Some(step) = idle.and_then(|row| row.result.ns_per_unit.as_ref().ok()) {
+            self.put(
+                "processor.multiply_ns",
+                rounded(step.value),
+                &measured("a multiplication of the workload alu"),
+            );
+            let source = measured("five cycles for a step of the workload alu, which are one, one and three");
+            self.put("processor.ghz", rounded((5.0 / step.value).clamp(0.5, 8.0)), &source);
+        }
+        let like = self.like.clone();
+        if let Some(memory) = &survey.probes.memory {
+            let node = self.table.get("nodes").and_then(|nodes| nodes.get(0)).cloned();
+            let node = |path: &str| {
+                let mut value = node.clone();
+                for step in path.split('.') {
+                    value = value.and_then(|value| value.get(step).cloned());
+                }
+                value.and_then(|value| value.as_float()).unwrap_or(0.0)
+            };
+            let (device, bus) = (node("device.dram.latency_ns"), node("bus_gb_per_s"));
+            let ways = self.number("uncore.to_memory_ns") + self.number("uncore.from_memory_ns");
+            let line = if bus > 0.0 { 64.0 / bus } else { 0.0 };
+            let factor = (memory.ns - line) / (ways + device);
+            if factor <= 0.0 {
+                return Err(format!(
+                    "memory answers in {:.1} ns, which is less than a line takes",
+                    memory.ns
+                ));
+            }
+            let source = measured(&format!(
+                "a load from memory takes {:.1} ns; how that is divided is assumed, as in machines/{like}.toml",
+                memory.ns
+            ));
+            for path in ["uncore.to_memory_ns", "uncore.from_memory_ns"] {
+                let value = rounded(self.number(path) * factor);
+                self.put(path, value, &source);
+            }
+            if let Some(Value::Array(nodes)) = self.table.get_mut("nodes") {
+                for node in nodes.iter_mut().filter_map(Value::as_table_mut) {
+                    let dram = node.get_mut("device").and_then(|device| device.get_mut("dram"));
+                    if let Some(dram) = dram.and_then(Value::as_table_mut) {
+                        dram.insert("latency_ns".into(), rounded(device * factor).into());
+                    }
+                }
+            }
+            self.source("nodes[*].device", &source);
+        }
+        if let Some(trip) = survey.probes.round_trips.first() {
+            let half = measured("half of a round trip between two CPUs");
+            self.put("uncore.core_to_core_ns", rounded(trip.median_ns / 2.0), &half);
+        }
+        let reloads = &survey.probes.reloads;
+        let after = |name: &str| {
+            reloads.after.iter().find(|(known, _)| known == name).map(|(_, reload)| reload.median_ns)
+        };
+        if let (Some(cached), Some(kept), Some(evicted)) =
+            (reloads.cached.as_ref(), after("clwb"), after("clflush"))
+        {
+            // In logs: the nearer of what it takes cached and from memory; the last level lies between.
+            let llc = self.number("llc.latency_ns");
+            let near = |other: f64| (kept / other.max(1e-3)).ln().abs();
+            let all = [
+                ("kept", near(cached.median_ns)),
+                ("moved-to-llc", near(llc)),
+                ("invalidated", near(evicted)),
+            ];
+            let leaves = match all.into_iter().min_by(|one, other| one.1.total_cmp(&other.1)) {
+                // A line that stays in the second level has stayed.
+                Some(("moved-to-llc", _)) if kept < llc * 0.75 => "kept",
+                Some((word, _)) => word,
+                None => "kept",
+            };
+            let source = measured(&format!(
+                "a line after clwb is loaded in {kept:.1} ns, a cached one in {:.1}, a flushed one in {evicted:.1}",
+                cached.median_ns
+            ));
+            self.put("core.clwb", leaves, &source);
+        }
+        Ok(())
+    }
+
+    // One for each socket, of the kind that the file has that this one is like.
+    fn nodes(&mut self, machine: &Machine) {
+        let nodes = self.table.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let dram = nodes.into_iter().find(|node| node.get("target").and_then(Value::as_str) == Some("dram"));
+        let Some(Value::Table(dram)) = dram else { return };
+        let device = self.sources.iter().find(|(known, _)| known == "nodes[*].device").cloned();
+        self.sources.retain(|(known, _)| known != "nodes[*].device");
+        let sockets = self.number("topology.sockets") as usize;
+        let memory: u64 =
+            machine.topology.nodes.iter().filter_map(|node| node.memory).map(|size| size.0).sum();
+        let gib = (memory >> 30) / sockets.max(1) as u64;
+        let like = self.like.clone();
+        let mut all = Vec::new();
+        for socket in 0..sockets {
+            let mut node = dram.clone();
+            node.insert("socket".into(), (socket as i64).into());
+            node.insert("gib".into(), (gib.max(1) as i64).into());
+            all.push(Value::Table(node));
+            let assumed = format!(
+                "assumed: channels, their rate and queues as in machines/{like}.toml, because no probe shows them"
+            );
+            self.source(&format!("nodes[{socket}]"), &assumed);
+            self.source(
+                &format!("nodes[{socket}].gib"),
+                "probed: the kernel's /sys/devices/system/node, divided over the sockets",
+            );
+            if let Some((_, source)) = &device {
+                self.source(&format!("nodes[{socket}].device"), source);
+            }
+        }
+        self.table.insert("nodes".into(), Value::Array(all));
+    }
+
+    fn text(mut self) -> String {
+        let sources: Table = self.sources.drain(..).map(|(path, source)| (path, source.into())).collect();
+        let mut table = Table::new();
+        // Values that are no tables come first, and sources last.
+        for (key, value) in self.table.iter().filter(|(_, value)| !value.is_table() && !value.is_array()) {
+            table.insert(key.clone(), value.clone());
+        }
+        for (key, value) in self.table.iter().filter(|(_, value)| value.is_table() || value.is_array()) {
+            table.insert(key.clone(), value.clone());
+        }
+        table.insert("sources".into(), Value::Table(sources));
+        toml::to_string(&table).unwrap_or_default()
+    }
+}
+
+// To a thousandth.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

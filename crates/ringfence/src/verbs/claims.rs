@@ -1,0 +1,81 @@
+//! `claims`: what documents claimed, and what came out.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_claims::{Evidence, Ledger, judge, markdown};
+use ringfence_dataset::Dataset;
+use ringfence_json as json;
+use ringfence_studies::reproduce;
+
+use crate::args::Claims;
+use crate::failure::Failure;
+use crate::output;
+use crate::shared::page;
+
+/// Where datasets lie that everybody can see.
+pub const RESULTS: &str = "results";
+/// Below it, by whether they were measured.
+pub const KINDS: [&str; 2] = ["measured", "simulated"];
+
+pub fn run(args: &Claims) -> Result<(), Failure> {
+    let evidence = evidence(args.results.as_deref())?;
+    let table = judge(&Ledger::shipped(), &reproduce::published(), evidence);
+    if let Some(path) = &args.html {
+        page::put(path, "--html", || Ok(ringfence_claims::page(&table)))?;
+    }
+    if let Some(path) = &args.markdown {
+        ringfence_sysfs::whole::write(path, markdown(&table).as_bytes()).map_err(|error| {
+            let (path, error) = (path.display(), error.into_source());
+            Failure::Usage(format!("{path} cannot be written: {error}; name another file with --markdown"))
+        })?;
+    }
+    match args.json {
+        true => output::print_json(&json::claims(&table)),
+        false => output::print(&ringfence_claims::text(&table, &output::style())),
+    }
+}
+
+// Every dataset below measured/ and simulated/; where nobody has named a folder, it need not be there.
+fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
+    let folder = named.unwrap_or(Path::new(RESULTS));
+    if !folder.is_dir() {
+        return match named {
+            None => Ok(Vec::new()),
+            Some(_) => Err(Failure::Usage(format!(
+                "{}: there is no such folder; name one that 'ringfence contribute --to' wrote",
+                folder.display()
+            ))),
+        };
+    }
+    let mut all = Vec::new();
+    for kind in KINDS {
+        for machine in folders(&folder.join(kind))? {
+            for dir in ringfence_dataset::list(&machine)? {
+                let evidence = Evidence::from(Dataset::open(&dir)?);
+                if evidence.machine.simulated != (kind == "simulated") {
+                    let other = if evidence.machine.simulated { "simulated" } else { "measured" };
+                    let dir = dir.display();
+                    return Err(Failure::Usage(format!("{dir}: this was {other}: move it to {other}/")));
+                }
+                all.push(evidence);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed = |error: std::io::Error| Failure::Failed(format!("listing {}: {error}", dir.display()));
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            all.push(path);
+        }
+    }
+    all.sort();
+    Ok(all)
+}

@@ -1,0 +1,95 @@
+//! `machine new`, `machine check`, `machine sensitivity` and `calibrate`.
+
+mod support;
+
+use std::fs;
+
+use support::{Folder, Output, joined, ringfence_in};
+
+fn refused(output: &Output, part: &str) {
+    assert_eq!(output.code(), Some(2), "{}", output.stderr);
+    assert!(joined(&output.stderr).contains(part), "{}", output.stderr);
+    assert_eq!(output.stderr.trim().lines().count(), 1, "one sentence: {}", output.stderr);
+}
+
+const WRITE: [&str; 13] = [
+    "write",
+    "--instruction",
+    "clflush,nt",
+    "--block",
+    "64B,1KiB",
+    "--size",
+    "256KiB",
+    "--trials",
+    "4",
+    "--window",
+    "2ms",
+    "--quiet",
+    "--out",
+];
+
+#[test]
+fn a_host_is_described_checked_and_fitted() {
+    let folder = Folder::new();
+    let run = |args: &[&str]| ringfence_in(folder.path(), args);
+    run(&[&WRITE[..], &["costs"]].concat()).ok();
+    let described = run(&["machine", "new", "--out", "here.toml"]);
+    if described.code() == Some(2) && described.stderr.contains("there is no machine file of a processor") {
+        return;
+    }
+    assert!(described.said().contains("is assumed"), "{}", described.stdout);
+    let shown = run(&["machine", "here.toml"]).said();
+    assert!(shown.contains("probed: CPUID") && shown.contains("assumed: as in machines/"), "{shown}");
+
+    let check = run(&["machine", "check", "here.toml", "--from", "costs", "--json"]).json();
+    let cells = |side: &str| check[side]["cells"].as_array().unwrap().len();
+    assert_eq!((cells("used"), cells("left_out")), (2, 2), "blocks of one line with a fence are used: {check}");
+    let text = run(&["machine", "check", "here.toml", "--from", "costs"]).said();
+    assert!(text.contains("Left out") && text.contains("in the median"), "{text}");
+    let table = run(&["machine", "check", "here.toml", "--from", "costs", "--markdown"]);
+    assert_eq!(table.ok().matches("*used:*").count(), 2);
+
+    let fit = ["calibrate", "here.toml", "--from", "costs", "--fit", "uncore.nt_ns", "--json"];
+    let fitted = run(&[&fit[..], &["--use", "64B", "--out", "fitted.toml"]].concat()).json();
+    let error = |when: &str| fitted[when]["used"]["error"]["mean"].as_f64().unwrap();
+    assert!(error("after") <= error("before") * 1.001, "{fitted}");
+    assert_eq!(fitted["after"]["left_out"]["cells"].as_array().unwrap().len(), 2);
+    let values = run(&["machine", "fitted.toml", "--json"]).json();
+    let fitted_values = values["values"].as_array().unwrap().iter();
+    let told = fitted_values.filter(|value| value["source"].as_str().unwrap().starts_with("fitted to 2 of 4 cells of "));
+    assert_eq!(told.count(), fitted["changes"].as_array().unwrap().len());
+}
+
+#[test]
+fn what_moves_what_is_a_table() {
+    let folder = Folder::new();
+    let run = |args: &[&str]| ringfence_in(folder.path(), args);
+    run(&["write", "--instruction", "clwb", "--block", "64B", "--size", "64KiB", "--save", "small.toml"]).ok();
+    let args = ["machine", "sensitivity", "laptop", "--experiment", "small.toml"];
+    let found = run(&[&args[..], &["--json"]].concat()).json();
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows.len() > 30 && rows.iter().all(|row| row["changes"].as_array().unwrap().len() == 1));
+    let table = run(&[&args[..], &["--markdown"]].concat());
+    assert!(table.ok().contains("| `uncore.to_memory_ns` |"), "{}", table.stdout);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = Folder::new();
+    let run = |args: &[&str]| ringfence_in(folder.path(), args);
+    refused(&run(&["machine", "new", "--from", "nothing"]), "nothing");
+    refused(&run(&["machine", "check", "laptop", "--from", "nothing"]), "nothing");
+    refused(&run(&["machine", "check", "lapto", "--from", "."]), "did you mean laptop?");
+    run(&["write", "--machine", "laptop", "--size", "1MiB", "--trials", "4", "--quiet", "--out", "made"]).ok();
+    refused(&run(&["machine", "check", "laptop", "--from", "made"]), "this was simulated");
+    refused(&run(&["machine", "new", "--from", "made"]), "not a survey's folder");
+    fs::create_dir(folder.path().join("several")).unwrap();
+    run(&[&WRITE[..], &["several/one"]].concat()).ok();
+    run(&[&WRITE[..], &["several/two"]].concat()).ok();
+    refused(&run(&["calibrate", "laptop", "--from", "several"]), "name one of them");
+    let fit = |key: &str| run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--fit", key]);
+    refused(&fit("core.nothing"), "laptop has no value core.nothing");
+    refused(&fit("llc.inclusion"), "is not a number");
+    let used = run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--use", "movsb"]);
+    refused(&used, "no cell's label has 'movsb'");
+}
