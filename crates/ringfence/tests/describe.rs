@@ -43,7 +43,11 @@ fn a_host_is_described_checked_and_fitted() {
 
     let check = run(&["machine", "check", "here.toml", "--from", "costs", "--json"]).json();
     let cells = |side: &str| check[side]["cells"].as_array().unwrap().len();
-    assert_eq!((cells("used"), cells("left_out")), (2, 2), "blocks of one line with a fence are used: {check}");
+    assert_eq!(
+        (cells("used"), cells("left_out")),
+        (2, 2),
+        "blocks of one line with a fence are used: {check}"
+    );
     let text = run(&["machine", "check", "here.toml", "--from", "costs"]).said();
     assert!(text.contains("Left out") && text.contains("in the median"), "{text}");
     let table = run(&["machine", "check", "here.toml", "--from", "costs", "--markdown"]);
@@ -56,7 +60,8 @@ fn a_host_is_described_checked_and_fitted() {
     assert_eq!(fitted["after"]["left_out"]["cells"].as_array().unwrap().len(), 2);
     let values = run(&["machine", "fitted.toml", "--json"]).json();
     let fitted_values = values["values"].as_array().unwrap().iter();
-    let told = fitted_values.filter(|value| value["source"].as_str().unwrap().starts_with("fitted to 2 of 4 cells of "));
+    let told = fitted_values
+        .filter(|value| value["source"].as_str().unwrap().starts_with("fitted to 2 of 4 cells of "));
     assert_eq!(told.count(), fitted["changes"].as_array().unwrap().len());
 }
 
@@ -64,7 +69,8 @@ fn a_host_is_described_checked_and_fitted() {
 fn what_moves_what_is_a_table() {
     let folder = Folder::new();
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
-    run(&["write", "--instruction", "clwb", "--block", "64B", "--size", "64KiB", "--save", "small.toml"]).ok();
+    run(&["write", "--instruction", "clwb", "--block", "64B", "--size", "64KiB", "--save", "small.toml"])
+        .ok();
     let args = ["machine", "sensitivity", "laptop", "--experiment", "small.toml"];
     let found = run(&[&args[..], &["--json"]].concat()).json();
     let rows = found["rows"].as_array().unwrap();
@@ -80,7 +86,8 @@ fn what_makes_no_sense_is_refused() {
     refused(&run(&["machine", "new", "--from", "nothing"]), "nothing");
     refused(&run(&["machine", "check", "laptop", "--from", "nothing"]), "nothing");
     refused(&run(&["machine", "check", "lapto", "--from", "."]), "did you mean laptop?");
-    run(&["write", "--machine", "laptop", "--size", "1MiB", "--trials", "4", "--quiet", "--out", "made"]).ok();
+    run(&["write", "--machine", "laptop", "--size", "1MiB", "--trials", "4", "--quiet", "--out", "made"])
+        .ok();
     refused(&run(&["machine", "check", "laptop", "--from", "made"]), "this was simulated");
     refused(&run(&["machine", "new", "--from", "made"]), "not a survey's folder");
     fs::create_dir(folder.path().join("several")).unwrap();
