@@ -2,7 +2,6 @@
 
 #![cfg(target_os = "linux")]
 
-#[expect(dead_code, reason = "other tests do more with it")]
 mod support;
 
 use ringfence_persist::Flush;
