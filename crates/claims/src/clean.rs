@@ -297,7 +297,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(&word).any(|(at, _)| {
         let before = text[..at].chars().next_back().is_some_and(part);
         let after = text[at + word.len()..].chars().next().is_some_and(part);
-        !(before && word.starts_with(part)) && !(after && word.ends_with(part))
+        !(before && word.starts_with(part) || after && word.ends_with(part))
     })
 }
 

@@ -3,7 +3,14 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
+use ringfence_dataset::Recorder;
+use ringfence_experiment::Experiment;
+use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_machine::{Machine, fixtures};
 use support::{Folder, Output, joined, ringfence_in};
 
 fn refused(output: &Output, part: &str) {
@@ -12,27 +19,49 @@ fn refused(output: &Output, part: &str) {
     assert_eq!(output.stderr.trim().lines().count(), 1, "one sentence: {}", output.stderr);
 }
 
-const WRITE: [&str; 13] = [
-    "write",
-    "--instruction",
-    "clflush,nt",
-    "--block",
-    "64B,1KiB",
-    "--size",
-    "256KiB",
-    "--trials",
-    "4",
-    "--window",
-    "2ms",
-    "--quiet",
-    "--out",
-];
+const COSTS: &str = r#"schema = 2
+name = "costs"
+metric = "writer"
+[[role]]
+name = "writer"
+task = { workload = "write", instruction = ["clflush", "nt"], block = ["64B", "1KiB"], size = "256KiB" }
+[[arm]]
+name = "write"
+active = ["writer"]
+"#;
+
+// A dataset as if these had been measured, of 300 ns a line with a fence each and 20 ns with one for sixteen.
+fn costs(dir: &Path) {
+    let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+    let plan = Plan::new(&Experiment::parse(COSTS).unwrap(), &machine.topology, None).unwrap();
+    let mut recorder = Recorder::create(dir, &plan, &serde_json::to_value(&machine).unwrap()).unwrap();
+    for trial in 0..4 {
+        for case in plan.measured() {
+            let single = plan.cases[case].params.iter().any(|(_, value)| value == "64B");
+            let sample = Sample {
+                trial,
+                step: case as u32,
+                step_case: case as u32,
+                case: case as u32,
+                role: "writer".into(),
+                length_ns: 3_000_000,
+                busy_ns: 3_000_000,
+                units: if single { 10_000 } else { 150_000 } + u64::from(trial),
+                late_ns: Some(0),
+                simulated: Some(false),
+                ..Sample::default()
+            };
+            recorder.append(&[sample]).unwrap();
+        }
+    }
+    recorder.finish(&Ended::Complete).unwrap();
+}
 
 #[test]
 fn a_host_is_described_checked_and_fitted() {
     let folder = Folder::new();
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
-    run(&[&WRITE[..], &["costs"]].concat()).ok();
+    costs(&folder.path().join("costs"));
     let described = run(&["machine", "new", "--out", "here.toml"]);
     if described.code() == Some(2) && described.stderr.contains("there is no machine file of a processor") {
         return;
@@ -91,8 +120,8 @@ fn what_makes_no_sense_is_refused() {
     refused(&run(&["machine", "check", "laptop", "--from", "made"]), "this was simulated");
     refused(&run(&["machine", "new", "--from", "made"]), "not a survey's folder");
     fs::create_dir(folder.path().join("several")).unwrap();
-    run(&[&WRITE[..], &["several/one"]].concat()).ok();
-    run(&[&WRITE[..], &["several/two"]].concat()).ok();
+    costs(&folder.path().join("several/one"));
+    costs(&folder.path().join("several/two"));
     refused(&run(&["calibrate", "laptop", "--from", "several"]), "name one of them");
     let fit = |key: &str| run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--fit", key]);
     refused(&fit("core.nothing"), "laptop has no value core.nothing");
