@@ -56,7 +56,7 @@ Examples:
   ringfence claims
   ringfence claims --markdown docs/claims.md")]
 pub struct Claims {
-    /// The folder of published datasets [default: results, where it is there]
+    /// Published datasets [default: results, if there]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// Print the claims as JSON

@@ -12,12 +12,12 @@ use crate::failure::Exit;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
-    ("Look at results", &["show", "report", "compare", "claims", "contribute"]),
+    ("Look at results", &["show", "report", "compare", "claims"]),
     (
         "Look at this machine, and at programs",
-        &["doctor", "topology", "machine", "calibrate", "resctrl", "restore", "census", "trace"],
+        &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Set up", &["completions", "man"]),
+    ("Also", &["calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.

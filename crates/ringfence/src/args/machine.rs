@@ -59,7 +59,7 @@ pub enum MachineAction {
 /// `machine new`.
 #[derive(Debug, ClapArgs)]
 pub struct MachineNew {
-    /// The folder of a survey: its machine is described, with what was measured
+    /// A survey: its machine is described by what it found
     ///
     /// Without it, this host is, and every latency is assumed.
     #[arg(long, value_name = "SURVEY")]
@@ -92,7 +92,7 @@ pub struct MachineSensitivity {
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "FILE")]
     pub machine: String,
-    /// An experiment file; without it, some write costs on the machine's first memory
+    /// An experiment file; without it, some write costs
     #[arg(long, value_name = "FILE")]
     pub experiment: Option<PathBuf>,
     /// Where the write costs are paid
@@ -116,16 +116,22 @@ pub struct Calibrate {
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "MACHINE")]
     pub machine: String,
-    /// A dataset of the machine that is described, or a survey, whose write table counts
+    /// What was measured: a dataset, or a survey
+    ///
+    /// Of a survey, the write table counts. It must be of the machine that is described.
     #[arg(long, value_name = "DATASET")]
     pub from: PathBuf,
-    /// Values to fit, by their paths [default: those that 'machine new' fits]
+    /// Values to fit [default: those of 'machine new']
+    ///
+    /// Each by its path, such as core.fence_ns.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub fit: Vec<String>,
-    /// Use the cells whose label has this text, and leave out all others; may be repeated
+    /// Use cells whose label has this; may be repeated
+    ///
+    /// All others are left out.
     #[arg(long = "use", value_name = "TEXT", conflicts_with = "seed")]
     pub cells: Vec<String>,
-    /// Draws the half of the cells that is used where --use names none
+    /// Draws the half that is used without --use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Write the machine file with the fitted values here

@@ -239,7 +239,9 @@ pub struct Reproduce {
     /// simulated in several readings. This takes about half an hour for all.
     #[arg(long, conflicts_with_all = ["quick", "dax", "save", "list"])]
     pub simulated: bool,
-    /// A folder that 'ringfence reproduce' wrote here, whose figures stand beside the simulated ones
+    /// Figures measured here, to stand beside them
+    ///
+    /// A folder that 'ringfence reproduce' wrote on this machine.
     #[arg(long, value_name = "DIR", requires = "simulated")]
     pub measured: Option<PathBuf>,
     /// List the experiments instead of running them

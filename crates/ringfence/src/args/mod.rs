@@ -95,7 +95,7 @@ pub enum Verb {
     Report(Report),
     /// Compare results from two machines, kernels or days
     Compare(Compare),
-    /// Say which published claims hold, by what was measured and simulated
+    /// Say which published claims hold, by figures of machines
     ///
     /// Holds every claim of the documents that Ringfence began with against the datasets in results/.
     Claims(Claims),

@@ -201,7 +201,7 @@ pub fn verbs() -> Vec<String> {
     let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
     let mut verbs: Vec<String> = lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
     // The last group is one line.
-    let last = front.stdout.lines().find_map(|line| line.strip_prefix("Set up: "));
+    let last = front.stdout.lines().find_map(|line| line.strip_prefix("Also: "));
     verbs.extend(last.into_iter().flat_map(|verbs| verbs.split(", ").map(str::to_owned)));
     assert!(
         verbs.contains(&"prove".into()) && verbs.contains(&"man".into()) && verbs.len() > 15,
