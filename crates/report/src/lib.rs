@@ -38,6 +38,7 @@ mod survey;
 mod targets;
 mod topology;
 mod tune;
+mod whatif;
 
 pub use ringfence_text::{NARROWEST, Style, numbers};
 use ringfence_text::{style, table, text};
@@ -65,3 +66,4 @@ pub use survey::{advice, headline, machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;
 pub use tune::{policy, tune};
+pub use whatif::whatif;

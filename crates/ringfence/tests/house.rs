@@ -89,6 +89,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "machine",
             "resctrl",
             "persist",
+            "simulated",
         ],
     ),
     ("study", &["engine", "analysis", "workloads", "dataset", "experiment", "machine", "simulated", "sysfs"]),

@@ -12,3 +12,4 @@ pub mod reproduce;
 pub mod sensitivity;
 pub mod survey;
 pub mod tune;
+pub mod whatif;

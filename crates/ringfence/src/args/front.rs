@@ -1,5 +1,6 @@
 //! The front page, and the command line as clap reads it.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::error::ErrorKind;
@@ -11,7 +12,10 @@ use crate::failure::Exit;
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
-    ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
+    (
+        "Measure",
+        &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce", "whatif"],
+    ),
     ("Look at results", &["show", "report", "compare", "claims", "contribute"]),
     (
         "Look at this machine, and at programs",
@@ -48,6 +52,20 @@ pub fn parse() -> Result<Args, String> {
             }
         },
     }
+}
+
+/// What a command line within another asks for, without the program's name.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_words(words: &[String]) -> Result<Args, String> {
+    let words: Vec<_> = std::iter::once("ringfence".into()).chain(words.iter().map(OsString::from)).collect();
+    let parsed = command().try_get_matches_from(&words);
+    parsed.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
+        let mut command = command().disable_help_subcommand(true);
+        command.build();
+        slips::sentence(&command, &words, &error)
+    })
 }
 
 // Two lines of exit codes stand for the table, which would not fit the screen.

@@ -6,6 +6,7 @@ use ringfence_report::html::Digest;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 use ringfence_studies::tune;
+use ringfence_studies::whatif;
 
 use crate::args::Show;
 use crate::failure::Failure;
@@ -22,6 +23,13 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         }
         let cut = cut_short.map_or(String::new(), |why| format!("\n{why}\n"));
         return output::print(&(ringfence_report::prove(&proof, &style) + &cut));
+    }
+    if folder::kind(dir).as_deref() == Some("whatif") {
+        let found = whatif::Files::of(dir).read().map_err(Failure::Usage)?;
+        return match args.json {
+            true => output::print_json(&json::whatif(&found, dir)),
+            false => output::print(&ringfence_report::whatif(&found, &style)),
+        };
     }
     if Survey::is_at(dir) {
         let survey = Survey::open(dir, |_| {})?;
