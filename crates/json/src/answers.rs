@@ -7,7 +7,7 @@ use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::prove::{self, Kept};
 use ringfence_studies::tune;
 use ringfence_studies::tune::choice::Choice;
-use ringfence_studies::whatif::WhatIf;
+use ringfence_whatif::WhatIf;
 use serde::Serialize;
 
 use super::Document;

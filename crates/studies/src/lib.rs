@@ -12,4 +12,3 @@ pub mod reproduce;
 pub mod sensitivity;
 pub mod survey;
 pub mod tune;
-pub mod whatif;

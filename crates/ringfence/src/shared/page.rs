@@ -8,7 +8,6 @@ use ringfence_dataset::Dataset;
 use ringfence_report::html::{self, Digest, Page};
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
-use ringfence_studies::whatif;
 
 use super::command::command;
 use super::folder;
@@ -61,7 +60,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
     }
     let kind = folder::kind(dir);
     if kind.as_deref() == Some("whatif") {
-        return Ok(html::whatif(&whatif::Files::of(dir).read().map_err(Failure::Usage)?));
+        return Ok(html::whatif(&ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?));
     }
     let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };

@@ -6,8 +6,8 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::whatif::Files;
 use ringfence_study::{engines, measure};
+use ringfence_whatif::Files;
 
 use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;
@@ -17,8 +17,9 @@ use crate::shared::{flags, folder, host, page};
 
 pub fn run(args: &WhatIf) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
-    let (changed, changes) =
-        description.changed(&args.change).map_err(|error| Failure::Usage(format!("--change: {error}")))?;
+    let (changed, changes) = description
+        .with_changes(&args.change)
+        .map_err(|error| Failure::Usage(format!("--change: {error}")))?;
     let machines = [description.machine(), changed.machine()];
     let experiment = experiment(&args.command, &machines[0])?;
     for (machine, which) in machines.iter().zip(["as it is described", "as it was changed"]) {

@@ -42,7 +42,7 @@ impl Description {
     ///
     /// # Errors
     /// What has no such form, a key that the description does not have, and what describes no machine.
-    pub fn changed(&self, changes: &[String]) -> Result<(Self, Vec<Change>), ChangeError> {
+    pub fn with_changes(&self, changes: &[String]) -> Result<(Self, Vec<Change>), ChangeError> {
         let mut table: Table = self.text.parse().map_err(|_| ChangeError("this is not TOML".into()))?;
         let mut made: Vec<Change> = Vec::new();
         for text in changes {
