@@ -175,6 +175,16 @@ pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64
     plan.measured().into_iter().map(|case| (case, logs(case))).collect()
 }
 
+/// The log of every trial's time per unit in a case, measured for itself or as others' baseline.
+///
+/// # Errors
+/// Where there is no figure.
+pub fn cost_logs(plan: &Plan, samples: &[Sample], case: usize) -> Result<Vec<f64>, NotEstimable> {
+    let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+    windows.too_long(case).bearable()?;
+    estimate::rate_logs(&windows.anywhere(case))
+}
+
 /// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
 /// ratio of both costs, trial by trial, over the trials that have both. Where both move bytes it is the time
 /// per byte, for units of several sizes.

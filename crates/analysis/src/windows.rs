@@ -151,6 +151,12 @@ impl Windows {
         own.map(|window| (window.trial, window.window)).collect()
     }
 
+    /// The same with those in which it was others' baseline.
+    pub(crate) fn anywhere(&self, case: usize) -> Vec<(u32, Window)> {
+        let own = self.by_case.iter().flatten().filter(|window| window.case == case);
+        own.map(|window| (window.trial, window.window)).collect()
+    }
+
     /// The slowdown of a case against its baseline.
     pub(crate) fn slowdown(&self, case: usize, level: f64) -> Estimate {
         self.too_long[case].bearable()?;

@@ -7,6 +7,7 @@ use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::prove::{self, Kept};
 use ringfence_studies::tune;
 use ringfence_studies::tune::choice::Choice;
+use ringfence_whatif::WhatIf;
 use serde::Serialize;
 
 use super::Document;
@@ -80,6 +81,17 @@ pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> imp
     let policy_file = policy_file.map(|path| path.display().to_string());
     let body = Policy { dataset: dir.display().to_string(), policy_file, tuned };
     Document { schema: "ringfence/tuned/3", body }
+}
+
+/// One plan on a machine and on the changed one, the datasets in `dir`.
+pub fn whatif<'a>(found: &'a WhatIf, dir: &Path) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Found<'a> {
+        dataset: String,
+        whatif: &'a WhatIf,
+    }
+    let dataset = dir.display().to_string();
+    Document { schema: "ringfence/whatif/1", body: Found { dataset, whatif: found } }
 }
 
 /// Datasets cell by cell; those that could not be compared, with the reason; and those that only one folder has.

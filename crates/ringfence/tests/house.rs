@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     (
         "ringfence",
         &[
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "describe",
             "report",
             "studies",
+            "whatif",
             "study",
             "engine",
             "analysis",
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "describe",
             "report",
             "studies",
+            "whatif",
             "analysis",
             "dataset",
             "experiment",
@@ -66,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
         &[
             "text",
             "studies",
+            "whatif",
             "study",
             "analysis",
             "experiment",
@@ -77,6 +80,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
         ],
     ),
     ("text", &["analysis"]),
+    ("whatif", &["studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     (
         "studies",
         &[
@@ -89,6 +93,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "machine",
             "resctrl",
             "persist",
+            "simulated",
         ],
     ),
     ("study", &["engine", "analysis", "workloads", "dataset", "experiment", "machine", "simulated", "sysfs"]),

@@ -288,3 +288,30 @@ fn published_figures_stand_beside_simulated_ones() {
     let unpublished = ["reproduce", "does-the-lab-see-two-percent", "--simulated", "--quiet"];
     refused(&run(&unpublished), "nothing was published of these experiments");
 }
+
+// What the kernel's pseudo-locking patches show, on their smaller machine.
+#[test]
+fn a_locked_region_is_measured_where_the_kernel_locks_any() {
+    let folder = Folder::new();
+    let measure = |machine: &str| {
+        let args =
+            ["lock", "measure", "--machine", machine, "--interval", "10ms", "--trials", "4", "--quiet"];
+        ringfence_in(folder.path(), &[&args[..], &["--json", "--out", machine]].concat()).json()
+    };
+    let found = measure("goldmont-j3455");
+    let experiment = &found["experiments"][0];
+    assert_eq!(experiment["simulated"], true);
+    let cases = experiment["results"].as_array().unwrap();
+    let slowdown = |arm: &str| {
+        let case =
+            cases.iter().find(|case| case["arm"] == arm).unwrap_or_else(|| panic!("{arm}: {experiment}"));
+        case["effect"]["finding"]["slowdown"]["value"].as_f64().unwrap_or_else(|| panic!("{case}"))
+    };
+    assert!(slowdown("malloc, noise") > 2.0, "{experiment}");
+    assert!(slowdown("locked, noise") < 1.1, "{experiment}");
+    assert!(slowdown("locked, clflush") > 2.0, "{experiment}");
+    // Elsewhere it says why not.
+    let laptop = measure("laptop");
+    assert!(laptop["notes"].to_string().contains("does not lock regions into the caches"), "{laptop}");
+    assert!(laptop["notes"].to_string().contains("own ways: not run, because"), "{laptop}");
+}

@@ -146,6 +146,40 @@ fn a_thread_that_changes_its_class_fills_the_other_ways() {
 }
 
 #[test]
+fn a_region_that_is_filled_in_is_there_at_once_and_anew() {
+    for inclusion in [Inclusion::NonInclusive, Inclusion::Inclusive] {
+        let mut machine = machine();
+        machine.llc.inclusion = inclusion;
+        machine.l2.size_kib = 4;
+        let mut setup = Setup::new(&machine, 3).unwrap();
+        let locked = setup.region(0, 8 << 10).unwrap();
+        let reader = rounds(move |number| {
+            vec![Op::Load { line: locked.line(number % locked.lines()), dependent: true }, Op::Units(1)]
+        });
+        let flusher =
+            rounds(move |number| vec![Op::Store(locked.line(number % locked.lines())), Op::Units(1)]);
+        let (reader, writer) = (setup.program(core(0), 0, reader), setup.program(core(1), 0, flusher));
+        let (reader, writer) = (reader.unwrap(), writer.unwrap());
+        let mut run = setup.start();
+        run.pause(writer);
+        run.set_class(1, 0x01, 0.0).unwrap();
+        run.set_class(0, 0xfe, 0.0).unwrap();
+        run.fill(reader, 1, locked).unwrap();
+        assert_eq!(run.occupancy(reader, 1), 128);
+        run.until(Ps::from_ns(100_000));
+        assert_eq!(run.core_counters(reader).memory_reads, 0, "{inclusion:?}");
+        // Others may have its lines, and dirty: it is filled in again all the same.
+        run.resume(writer);
+        run.until(Ps::from_ns(200_000));
+        run.pause(writer);
+        run.until(Ps::from_ns(210_000));
+        run.fill(reader, 1, locked).unwrap();
+        assert_eq!((run.occupancy(reader, 0), run.occupancy(reader, 1)), (0, 128), "{inclusion:?}");
+        assert!(run.dirty_lines().is_empty(), "{inclusion:?}");
+    }
+}
+
+#[test]
 fn what_there_is_not_is_refused() {
     let (mut run, ..) = pair(Inclusion::Victim, None);
     assert_eq!(run.set_class(0, 0x100, 0.0), Err(SetupError::EmptyMask { mask: 0x100, ways: 8 }));

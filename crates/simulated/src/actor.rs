@@ -79,25 +79,30 @@ pub struct Actor {
     tasks: Vec<Box<dyn Task>>,
     ops: Vec<Op>,
     next: usize,
+    // Which task they are of.
+    of: usize,
     // Of `Shared::resumed`.
     resumed: usize,
 }
 
 impl Actor {
     pub fn new(shared: Arc<Shared>, tasks: Vec<Box<dyn Task>>) -> Self {
-        Self { shared, tasks, ops: Vec::new(), next: 0, resumed: 0 }
+        Self { shared, tasks, ops: Vec::new(), next: 0, of: 0, resumed: 0 }
     }
 }
 
 impl Program for Actor {
     #[inline]
     fn next(&mut self, now: Ps) -> Op {
-        if let Some(op) = self.ops.get(self.next) {
+        let order = self.shared.order.load(Ordering::Relaxed);
+        // What another task has left undone is not this one's.
+        if let Some(op) = self.ops.get(self.next).filter(|_| order == self.of) {
             self.next += 1;
             return *op;
         }
         self.ops.clear();
-        let task = &mut self.tasks[self.shared.order.load(Ordering::Relaxed)];
+        self.of = order;
+        let task = &mut self.tasks[order];
         let resumed = self.shared.resumed.load(Ordering::Relaxed);
         if resumed != self.resumed {
             self.resumed = resumed;

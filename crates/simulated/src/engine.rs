@@ -33,6 +33,9 @@ const STALL_LIMIT: Duration = Duration::from_millis(200);
 // How much is simulated between two looks.
 const LOOK: Duration = Duration::from_micros(50);
 
+// What a paused core has begun has ended by then.
+const DRAIN: Duration = Duration::from_micros(50);
+
 /// Runs plans on a described machine.
 pub struct SimulatedEngine<'a> {
     plan: Plan,
@@ -52,6 +55,7 @@ pub struct SimulatedEngine<'a> {
 struct Trial {
     run: Run,
     seats: Vec<Seat>,
+    regions: Regions,
     // Where CPUs move.
     chairs: Option<Chairs>,
 }
@@ -151,7 +155,7 @@ impl<'a> SimulatedEngine<'a> {
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
         chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
-        Ok(Trial { run, seats, chairs })
+        Ok(Trial { run, seats, regions, chairs })
     }
 
     // Roles and instances that are placed on a CPU.
@@ -324,7 +328,7 @@ impl Engine for SimulatedEngine<'_> {
         Ok(others.iter().map(trip).reduce(f64::max))
     }
 
-    // Holds at once, and evicts nothing by itself.
+    // Masks hold at once, and evict nothing by themselves. Regions are locked anew: a window before may have flushed them.
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
         let Some(partitions) = &self.partitions else { return Ok(()) };
         let Some(trial) = &mut self.trial else {
@@ -332,9 +336,20 @@ impl Engine for SimulatedEngine<'_> {
         };
         let name = &self.plan.cases[case].arm;
         let arm = self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
-        partitions
-            .set(arm, &self.description, &mut trial.run)
-            .map_err(|error| EngineError::Failed(error.to_string()))
+        let failed = |error: ringfence_sim::SetupError| EngineError::Failed(error.to_string());
+        partitions.set(arm, &self.description, &mut trial.run).map_err(failed)?;
+        if trial.regions.locked().next().is_some() {
+            // Flushes that are under way end before.
+            trial.switch(&[]);
+            trial.simulate(DRAIN, self.stop)?;
+        }
+        for (cpu, device, region) in trial.regions.locked() {
+            let Some(seat) = trial.seats.iter().find(|seat| seat.cpu == cpu) else { continue };
+            let llc = self.description.llc_and_socket(cpu).0;
+            let of_reader = (seat.thread, region);
+            partitions.lock((device, llc), &self.description, &mut trial.run, of_reader).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {

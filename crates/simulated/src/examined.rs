@@ -212,6 +212,12 @@ impl Description {
         nodes
     }
 
+    // What the write pending queue has accepted is durable (ADR), or what is in a cache already (eADR).
+    fn durable(&self, target: Target) -> Target {
+        let domain = if self.processor.eadr { "cpu_cache" } else { "memory_controller" };
+        Target { persistence_domain: Some(domain.into()), ..target }
+    }
+
     fn targets(&self) -> Vec<Target> {
         let nodes = &self.parts.nodes;
         let gib = |dram: bool| nodes.iter().filter(move |node| (node.target == "dram") == dram);
@@ -232,16 +238,11 @@ impl Description {
             match node.target.parse() {
                 Ok(Named::Node(id)) => target(TargetKind::Node, &node.target, size, Some(id)),
                 Ok(Named::DevDax(_)) => {
-                    durable(target(TargetKind::Devdax, &node.target, size, Some(node.socket)))
+                    self.durable(target(TargetKind::Devdax, &node.target, size, Some(node.socket)))
                 }
-                _ => durable(target(TargetKind::Dax, &node.target, size, Some(node.socket))),
+                _ => self.durable(target(TargetKind::Dax, &node.target, size, Some(node.socket))),
             }
         });
         std::iter::once(target(TargetKind::Dram, "dram", all, None)).chain(others).collect()
     }
-}
-
-// What the write pending queue has accepted is durable: ADR.
-fn durable(target: Target) -> Target {
-    Target { persistence_domain: Some("memory_controller".into()), ..target }
 }

@@ -5,15 +5,18 @@
 //! when nothing else asks it for anything: the SDM leaves it to the processor what a percentage is of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use ringfence_engine::isolation::Settings;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Memory, Read, Task};
 use ringfence_experiment::{Arm, Experiment};
+use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
 use ringfence_persist::LINE;
 use ringfence_resctrl::info::{BandwidthInfo, BitUsage, CacheInfo, IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
-use ringfence_sim::{Run, SetupError};
+use ringfence_sim::{Region, Run, SetupError, Thread};
 
 use crate::file::{Description, Vendor};
 
@@ -24,6 +27,25 @@ const ALL_PERCENT: u64 = 100;
 const ALL_EIGHTHS: u64 = 1 << 11;
 
 impl Description {
+    /// As what [`Description::machine`] says of resctrl, while a region of so many bytes is locked into the last-level cache
+    /// that a CPU uses.
+    pub fn offered_beside_region(&self, bytes: u64, cpu: CpuId) -> Option<Offered> {
+        let mut offered = self.offered()?;
+        let (llc, level) = (self.llc_and_socket(cpu).0, self.last_level_resource());
+        let locked = Mask::run(0, self.bits_for(bytes));
+        let cache = offered.info.caches.get_mut(level.name())?;
+        let letter = |bit: u32| if locked.0 >> bit & 1 == 1 { 'P' } else { 'S' };
+        cache.bit_usage.insert(llc, BitUsage((0..self.mask_bits()).rev().map(letter).collect()));
+        offered.default.set_mask(level, llc, cache.cbm_mask.without(locked));
+        Some(offered)
+    }
+
+    // How many bits of a mask hold so many bytes.
+    fn bits_for(&self, bytes: u64) -> u32 {
+        let of_bit = u64::from(self.parts.llc.size_kib) * 1024 / u64::from(self.mask_bits());
+        u32::try_from(bytes.div_ceil(of_bit.max(1))).unwrap_or(u32::MAX)
+    }
+
     /// What resctrl shares out, with the default group having all of it; `None` where the processor has none of it. No
     /// way is shared with I/O, which is not simulated.
     pub(crate) fn offered(&self) -> Option<Offered> {
@@ -111,6 +133,70 @@ fn with_arms(experiment: &Experiment, keep: impl Fn(&Arm) -> bool) -> Experiment
     experiment
 }
 
+/// A region that is locked into a last-level cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Lock {
+    device: PathBuf,
+    llc: u32,
+    bytes: u64,
+    // The bits of a mask that it takes.
+    bits: Mask,
+}
+
+// The regions that readers of these cases have, and the bits that each takes of its cache's masks.
+fn locks(plan: &Plan, description: &Description, cases: &[usize]) -> Result<Vec<Lock>, String> {
+    let mut found: Vec<Lock> = Vec::new();
+    for active in cases.iter().flat_map(|case| &plan.cases[*case].active) {
+        let Task::Read(Read { memory: Memory::Locked(device), size, .. }) =
+            &plan.variants[active.role][active.variant].task
+        else {
+            continue;
+        };
+        for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
+            let llc = description.llc_and_socket(*cpu).0;
+            match found.iter_mut().find(|lock| lock.device == *device && lock.llc == llc) {
+                Some(lock) => lock.bytes = lock.bytes.max(size.0),
+                None => found.push(Lock { device: device.clone(), llc, bytes: size.0, bits: Mask(0) }),
+            }
+        }
+    }
+    let most = description.mask_bits();
+    let mut taken: BTreeMap<u32, u32> = BTreeMap::new();
+    for lock in &mut found {
+        let (first, bits) = (taken.entry(lock.llc).or_default(), description.bits_for(lock.bytes));
+        if first.saturating_add(bits) >= most {
+            return Err(format!(
+                "locked regions would take all {most} parts of the cache, and others need one"
+            ));
+        }
+        lock.bits = Mask::run(*first, bits);
+        *first += bits;
+    }
+    Ok(found)
+}
+
+/// Why a region cannot be locked on a described machine, if so, to follow "because".
+pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option<String> {
+    let lacks = description.processor.pseudo_lock.is_none();
+    let regions = locks(plan, description, &[case]);
+    match regions {
+        Err(why) => Some(why),
+        Ok(regions) if regions.is_empty() || !lacks => None,
+        Ok(_) => Some("Linux does not lock regions into the caches of the described processor".into()),
+    }
+}
+
+// The measured cases, and their baselines.
+fn run_cases(plan: &Plan) -> Vec<usize> {
+    let both = |case: usize| [Some(case), plan.cases[case].baseline];
+    plan.measured().into_iter().flat_map(both).flatten().collect()
+}
+
+// The ways that regions take from everybody in a cache.
+fn locked_bits(locks: &[Lock], llc: u32) -> Mask {
+    locks.iter().filter(|lock| lock.llc == llc).fold(Mask(0), |all, lock| all.or(lock.bits))
+}
+
 /// Why a described machine cannot hold what an arm asks of resctrl, if so, to follow "because".
 pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<String> {
     if arm.resctrl.is_empty() {
@@ -129,9 +215,12 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
     if groups > most {
         return Some(format!("it takes {groups} groups, and the described processor has {most}"));
     }
-    let refused = arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info));
+    let all: Vec<usize> = (0..plan.cases.len()).collect();
+    let locks = description.processor.pseudo_lock.and_then(|_| locks(plan, description, &all).ok());
+    let locks = locks.unwrap_or_default();
+    let refused = arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &locks));
     refused.or_else(|| {
-        let classes = classes(plan, description, &settings).len();
+        let classes = classes(plan, description, Some(&settings)).len() + locks.len();
         (classes > CLASSES).then(|| {
             format!("it takes {classes} classes of service, one for each group and cache, and at most {CLASSES} are simulated")
         })
@@ -139,13 +228,15 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
 }
 
 // What the kernel would refuse of it (Linux, `cbm_validate` and `bw_validate`).
-fn refused(schemata: &Schemata, info: &Info) -> Option<String> {
+fn refused(schemata: &Schemata, info: &Info, locks: &[Lock]) -> Option<String> {
     let named = schemata.settings().map(|(resource, domain, _)| (resource.clone(), domain));
     named.into_iter().find_map(|(resource, domain)| {
         if let (Some(mask), Some(cache)) = (schemata.mask(&resource, domain), info.cache(&resource)) {
             let gaps = !cache.sparse_masks && !mask.is_contiguous();
             return if !mask.is_within(cache.cbm_mask) {
                 Some(format!("{resource}:{domain}={mask} has bits beyond {}", cache.cbm_mask))
+            } else if mask.overlaps(locked_bits(locks, domain)) {
+                Some(format!("{resource}:{domain}={mask} has parts of the cache that a locked region takes"))
             } else if mask.count() < cache.min_cbm_bits {
                 Some(format!("{resource}:{domain}={mask} has too few bits"))
             } else {
@@ -162,7 +253,7 @@ fn refused(schemata: &Schemata, info: &Info) -> Option<String> {
 }
 
 // The group of a role, and a cache that one of its CPUs uses: the simulator's classes, in order.
-fn classes(plan: &Plan, description: &Description, settings: &Settings) -> Vec<(GroupId, u32)> {
+fn classes(plan: &Plan, description: &Description, settings: Option<&Settings>) -> Vec<(GroupId, u32)> {
     let cpus = |role: usize| plan.placed.cpus[role].iter();
     let of_role = |role: usize| {
         let group = group_of(settings, role);
@@ -172,30 +263,36 @@ fn classes(plan: &Plan, description: &Description, settings: &Settings) -> Vec<(
     all.into_iter().collect()
 }
 
-fn group_of(settings: &Settings, role: usize) -> GroupId {
-    settings.roles.get(&role).cloned().unwrap_or_default()
+fn group_of(settings: Option<&Settings>, role: usize) -> GroupId {
+    settings.and_then(|settings| settings.roles.get(&role)).cloned().unwrap_or_default()
 }
 
 /// What the arms of a plan set, for as long as it is measured.
 pub struct Partitions {
-    settings: Settings,
+    settings: Option<Settings>,
     classes: Vec<(GroupId, u32)>,
+    // Their classes follow those of the groups.
+    locks: Vec<Lock>,
     default: Schemata,
     info: Info,
 }
 
 impl Partitions {
-    /// Those of a plan whose arms were looked at by [`missing`]; `None` where no arm that is measured sets anything.
+    /// Those of a plan whose cases were looked at by [`missing`] and [`not_locked`]; `None` where none that is measured sets
+    /// anything or reads a locked region.
     pub fn of(plan: &Plan, description: &Description) -> Option<Self> {
         let offered = description.offered()?;
         let measured: BTreeSet<&str> =
             plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
         let own = with_arms(&plan.experiment, |arm| measured.contains(arm.name.as_str()));
-        let settings = Settings::of(&own, &before(&offered)).ok()??;
-        let classes = classes(plan, description, &settings);
-        (classes.len() <= CLASSES).then_some(Self {
+        let settings = Settings::of(&own, &before(&offered)).ok()?;
+        let locks = locks(plan, description, &run_cases(plan)).ok()?;
+        let classes = classes(plan, description, settings.as_ref());
+        let wanted = settings.is_some() || !locks.is_empty();
+        (wanted && classes.len() + locks.len() <= CLASSES).then_some(Self {
             settings,
             classes,
+            locks,
             default: offered.default,
             info: offered.info,
         })
@@ -203,7 +300,7 @@ impl Partitions {
 
     /// The class of a role on a CPU.
     pub fn class(&self, role: usize, llc: u32) -> usize {
-        let group = group_of(&self.settings, role);
+        let group = group_of(self.settings.as_ref(), role);
         self.classes.iter().position(|class| *class == (group.clone(), llc)).unwrap_or_default()
     }
 
@@ -214,9 +311,10 @@ impl Partitions {
     pub fn set(&self, arm: usize, description: &Description, run: &mut Run) -> Result<(), SetupError> {
         let level = description.last_level_resource();
         for (class, (group, llc)) in self.classes.iter().enumerate() {
-            let set = self.settings.arms[arm].get(group);
+            let set = self.settings.as_ref().and_then(|settings| settings.arms[arm].get(group));
             let schemata = set.map_or_else(|| self.default.clone(), |set| self.default.overlaid(set));
             let mask = schemata.mask(&level, *llc).unwrap_or(Mask(u64::MAX));
+            let mask = mask.without(locked_bits(&self.locks, *llc));
             let limit = self.info.bandwidth().zip(schemata.amount(&Resource::Mb, *llc));
             let (gap, read_gap) = match limit {
                 Some((info, amount)) if info.unit == Unit::Percent => {
@@ -229,5 +327,24 @@ impl Partitions {
             run.limit_reads(class, read_gap)?;
         }
         Ok(())
+    }
+
+    /// Locks a region into the cache below a thread, as the kernel does: it is read into ways that nobody may fill
+    /// afterwards. Where it was locked before, it is locked anew.
+    ///
+    /// # Errors
+    /// What the simulator refuses.
+    pub fn lock(
+        &self,
+        (device, llc): (&Path, u32),
+        description: &Description,
+        run: &mut Run,
+        (thread, region): (Thread, Region),
+    ) -> Result<(), SetupError> {
+        let found = self.locks.iter().position(|lock| lock.device == device && lock.llc == llc);
+        let Some(number) = found else { return Ok(()) };
+        let class = self.classes.len() + number;
+        run.set_class(class, description.ways(self.locks[number].bits), 0.0)?;
+        run.fill(thread, class, region)
     }
 }

@@ -19,6 +19,6 @@ mod spans;
 mod tasks;
 
 pub use engine::SimulatedEngine;
-pub use file::{Description, MachineFileError, Processor, Value, Vendor};
+pub use file::{Change, ChangeError, Description, MachineFileError, Processor, Value, Vendor};
 pub use missing::plan;
 pub use noise::Noise;

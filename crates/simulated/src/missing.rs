@@ -1,7 +1,7 @@
 //! What of an experiment can be simulated, and on which memory.
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
-use ringfence_experiment::task::{Instruction, Memory, Target, Task, Write};
+use ringfence_experiment::task::{Instruction, Target, Task, Write};
 use ringfence_experiment::{Arm, Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -24,6 +24,7 @@ pub fn plan(
         let what = &plan.cases[case];
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
         arm.and_then(|arm| isolation(&plan, arm, description))
+            .or_else(|| isolation::not_locked(&plan, case, description))
             .or_else(|| shared_cpu(&plan, &what.active))
             .or_else(|| {
                 what.active.iter().find_map(|active| {
@@ -76,11 +77,8 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
 fn not_simulated(task: &Task) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) => None,
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
         Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
-        Task::Read(read) => {
-            matches!(read.memory, Memory::Locked(_)).then(|| "pseudo-locked regions are not simulated".into())
-        }
         Task::Command(_) => Some("programs are not simulated".into()),
     }
 }

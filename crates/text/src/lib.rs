@@ -11,6 +11,7 @@
 //! assert_eq!(numbers::duration(Duration::from_secs(80)), "1 min 20 s");
 //! ```
 
+pub mod histogram;
 pub mod numbers;
 pub mod style;
 pub mod table;

@@ -96,7 +96,8 @@ pub(crate) fn reading(comparison: &Comparison) -> Vec<String> {
     if has(What::Slowdown) {
         lines.push("slowdown: against the case's baseline, measured next to it, so that the machine's own speed cancels".into());
     }
-    if has(What::Cost) {
+    // No clock and no guests are simulated.
+    if has(What::Cost) && !comparison.simulated {
         lines.push(
             "time: what was different about the machine on the two occasions, such as its clock or its other guests, is part of the change; the interval only knows how much trials differ".into(),
         );

@@ -3,6 +3,7 @@
 use maud::html;
 use ringfence_analysis::estimate::Verdict;
 use ringfence_studies::compare::{Cell, Comparison};
+use ringfence_whatif::WhatIf;
 
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
@@ -12,6 +13,7 @@ use crate::compare::words::{change, changed, figure, figure_name, name, verdict}
 use crate::compare_answer;
 use crate::numbers;
 use crate::text::{capital, clean};
+use crate::whatif::conclusions;
 
 /// Cells that the first screen has room for; of more, those that changed have cards there.
 const MOST_ROWS: usize = 16;
@@ -61,6 +63,20 @@ pub fn comparisons(all: &[Compared], left_out: &[String]) -> Page {
         footer: Vec::new(),
         simulated: all.iter().any(|one| one.comparison.simulated),
     }
+}
+
+/// The page of `whatif`.
+pub fn whatif(found: &WhatIf) -> Page {
+    let compared = Compared {
+        name: String::new(),
+        before: clean(&found.machine),
+        after: format!("the same with {}", crate::whatif::changes(found)),
+        comparison: found.comparison.clone(),
+    };
+    let mut page = comparisons(std::slice::from_ref(&compared), &[]);
+    page.title = "What if".into();
+    page.answer.sentences.extend(conclusions(found).into_iter().skip(1));
+    page
 }
 
 fn title(one: &Compared) -> String {

@@ -34,7 +34,7 @@ mod timeline;
 
 use maud::Markup;
 
-pub use compare::{Compared, comparisons};
+pub use compare::{Compared, comparisons, whatif};
 pub use document::page;
 pub use executed::page as executed;
 pub use pages::{datasets, pairs, proof, survey};

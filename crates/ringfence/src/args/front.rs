@@ -1,5 +1,6 @@
 //! The front page, and the command line as clap reads it.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::error::ErrorKind;
@@ -17,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["calibrate", "contribute", "completions", "man"]),
+    ("Also", &["whatif", "calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.
@@ -48,6 +49,20 @@ pub fn parse() -> Result<Args, String> {
             }
         },
     }
+}
+
+/// What a command line within another asks for, without the program's name.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_words(words: &[String]) -> Result<Args, String> {
+    let words: Vec<_> = std::iter::once("ringfence".into()).chain(words.iter().map(OsString::from)).collect();
+    let parsed = command().try_get_matches_from(&words);
+    parsed.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
+        let mut command = command().disable_help_subcommand(true);
+        command.build();
+        slips::sentence(&command, &words, &error)
+    })
 }
 
 // Two lines of exit codes stand for the table, which would not fit the screen.

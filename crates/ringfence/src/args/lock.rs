@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::common::{JournalFolder, Measuring};
+use super::common::{JournalFolder, Measuring, On};
 
 /// `lock`.
 #[derive(Debug, ClapArgs)]
@@ -63,6 +63,9 @@ pub struct LockMeasure {
     /// Take 2 minutes instead of 15, with shorter pauses
     #[arg(long)]
     pub quick: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

@@ -9,6 +9,7 @@ mod lock;
 mod machine;
 mod measuring;
 mod slips;
+mod whatif;
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 pub use code::{Census, Trace};
 pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Claims, Compare, Contribute, Report, Show};
-pub use front::{command, parse};
+pub use front::{command, parse, parse_words};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
@@ -27,6 +28,7 @@ pub use machine::{
     MachineSensitivity, PutBack, Resctrl, ResctrlAction,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
+pub use whatif::WhatIf;
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
 #[derive(Debug, Parser)]
@@ -105,6 +107,12 @@ pub enum Verb {
     /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
     /// folder is left out; where that cannot be, it says so and writes nothing.
     Contribute(Contribute),
+    /// Simulate a described machine, and the same with changes
+    ///
+    /// Runs the same plan on a described machine and on the same machine with some of its values changed, and compares
+    /// both case by case: would more ways, another DIMM population, eADR, no SMT help? Nothing is measured.
+    #[command(name = "whatif")]
+    WhatIf(Box<WhatIf>),
     /// List sources of noise on this machine, and what to do about them
     Doctor(Inspect),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes

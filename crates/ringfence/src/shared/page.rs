@@ -59,6 +59,9 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         return Ok(html::survey(&survey, &digests));
     }
     let kind = folder::kind(dir);
+    if kind.as_deref() == Some("whatif") {
+        return Ok(html::whatif(&ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?));
+    }
     let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
     // A proof that its control has refused has no dataset.

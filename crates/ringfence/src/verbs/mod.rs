@@ -26,6 +26,7 @@ mod show;
 mod survey;
 mod trace;
 mod tune;
+mod whatif;
 mod write;
 
 use crate::args::{Args, Verb};
@@ -53,6 +54,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Trace(trace) => trace::run(&trace),
         Verb::Run(run) => run::run(&run),
         Verb::Aa(aa) => aa::run(&aa),
+        Verb::WhatIf(asked) => whatif::run(&asked),
         Verb::Show(show) => show::run(&show),
         Verb::Report(report) => report::run(&report),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),

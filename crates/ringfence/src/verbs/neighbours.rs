@@ -12,7 +12,7 @@ pub fn run(args: &Neighbours) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
 }
 
-fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
+pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let task = |flag: &str, text: &str| {
         available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
     };

@@ -1,5 +1,7 @@
 //! `run`: an experiment from a file, or a dataset that goes on.
 
+use std::path::Path;
+
 use ringfence_dataset::text_file;
 use ringfence_experiment::Experiment;
 
@@ -29,6 +31,11 @@ pub fn run(args: &Run) -> Result<(), Failure> {
             ));
         }
     };
+    experiment::run(read(file)?, &args.on, &args.measuring)
+}
+
+/// The experiment of a file.
+pub(super) fn read(file: &Path) -> Result<Experiment, Failure> {
     if folder::is_ours(file) {
         let again = file.join("experiment.toml");
         let again = again.is_file().then(|| format!("; measure it again: {}", command(&["run"], &again)));
@@ -41,7 +48,5 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     let text = text_file::read(file, LONGEST_FILE)
         .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
-    let experiment =
-        Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
-    experiment::run(experiment, &args.on, &args.measuring)
+    Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }

@@ -20,7 +20,7 @@ pub fn run(args: &Sensitivity) -> Result<(), Failure> {
     experiment::run(experiment(args, &host::machine(&args.on)?)?, &args.on, &args.measuring)
 }
 
-fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
+pub(super) fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
     let victim = |given: &String| {
         available::parse_task(given).map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
     };

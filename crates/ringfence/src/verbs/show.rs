@@ -23,6 +23,13 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         let cut = cut_short.map_or(String::new(), |why| format!("\n{why}\n"));
         return output::print(&(ringfence_report::prove(&proof, &style) + &cut));
     }
+    if folder::kind(dir).as_deref() == Some("whatif") {
+        let found = ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?;
+        return match args.json {
+            true => output::print_json(&json::whatif(&found, dir)),
+            false => output::print(&ringfence_report::whatif(&found, &style)),
+        };
+    }
     if Survey::is_at(dir) {
         let survey = Survey::open(dir, |_| {})?;
         return match args.json {

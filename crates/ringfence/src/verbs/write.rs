@@ -39,7 +39,7 @@ fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> 
     }
 }
 
-fn experiment(args: &Write) -> Result<Experiment, Failure> {
+pub(super) fn experiment(args: &Write) -> Result<Experiment, Failure> {
     check(args)?;
     let mut task = Table::new();
     task.insert("workload".into(), Value::String("write".into()));

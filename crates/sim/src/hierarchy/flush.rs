@@ -54,6 +54,16 @@ impl Hierarchy {
         self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at, self.times.nt);
     }
 
+    /// Takes a line from wherever it is, and puts it into a core's last level.
+    pub fn refill(&mut self, core: usize, class: usize, line: u32, at: u64) {
+        if self.write_back(core, class, line, AfterClwb::Invalidated, at) {
+            let request = Request { line, core: core as u8, buffer: Request::NOBODY, probe: false };
+            self.send(request, None, at, 0);
+        }
+        self.pages.touch(line, core);
+        self.fill_last(core, class, line, false, at);
+    }
+
     // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.
     fn write_back(&mut self, core: usize, class: usize, line: u32, after: AfterClwb, at: u64) -> bool {
         let cores = self.pages.cores(line);

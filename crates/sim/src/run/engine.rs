@@ -9,7 +9,7 @@ use crate::event::{Event, Request};
 use crate::hierarchy::{Hierarchy, Streamer, each};
 use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::program::Line;
+use crate::program::{Line, Region};
 use crate::record::Record;
 use crate::time::Ps;
 use crate::units::NEVER;
@@ -224,6 +224,20 @@ impl Run {
         refusal::class(class, !0, self.ways, 0.0)?;
         let (core, place) = self.threads[thread.0];
         self.cores[core].threads[place].class = class;
+        Ok(())
+    }
+
+    /// Reads a region into the last-level cache below a thread, in no time and as a class may fill it: what pseudo-locking
+    /// does before it takes the ways from everybody. Wherever else its lines are, they go.
+    ///
+    /// # Errors
+    /// No such class.
+    pub fn fill(&mut self, thread: Thread, class: usize, region: Region) -> Result<(), SetupError> {
+        refusal::class(class, !0, self.ways, 0.0)?;
+        let (core, _) = self.threads[thread.0];
+        for line in 0..region.lines() {
+            self.outside.refill(core, class, region.line(line).0, self.now);
+        }
         Ok(())
     }
 

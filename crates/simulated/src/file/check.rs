@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ringfence_experiment::task::Target;
 use ringfence_persist::{Flush, Width};
+use ringfence_sim::machine::Inclusion;
 
 use super::leaves::{Leaf, is_at_or_below};
 use super::{Description, MachineFileError, PseudoLock};
@@ -104,6 +105,12 @@ impl Description {
                 format!("{path} needs processor.classes: without classes nothing is shared out"),
             )?;
         }
+        let keeps = processor.pseudo_lock.is_none() || self.parts.llc.inclusion != Inclusion::Victim;
+        must(
+            keeps,
+            "processor.pseudo_lock",
+            "processor.pseudo_lock cannot be of a victim cache, which gives up a line that is hit",
+        )?;
         let level = processor.pseudo_lock.map(|lock| if lock == PseudoLock::L2 { 2 } else { 3 });
         must(
             level.is_none_or(|level| level == self.last_level()),

@@ -1,5 +1,6 @@
 //! Machine files: what a machine is made of, in TOML, each value with its source.
 
+mod change;
 mod check;
 mod leaves;
 
@@ -11,6 +12,7 @@ use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topolo
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+pub use self::change::{Change, ChangeError};
 use self::leaves::{Leaf, leaves};
 use crate::noise::Noise;
 
@@ -60,6 +62,9 @@ pub struct Processor {
     /// Whether it has bandwidth control.
     #[serde(default)]
     pub bandwidth_control: bool,
+    /// Whether caches are in the persistence domain (eADR), so that what they hold survives.
+    #[serde(default)]
+    pub eadr: bool,
     /// The cache that the kernel can pseudo-lock parts of; absent where there is none.
     pub pseudo_lock: Option<PseudoLock>,
 }

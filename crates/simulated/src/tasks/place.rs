@@ -1,6 +1,8 @@
 //! Where a task finds its memory.
 
-use ringfence_experiment::task::Target;
+use std::path::Path;
+
+use ringfence_experiment::task::{Memory, Target};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
@@ -14,7 +16,7 @@ use crate::file::{Description, Vendor};
 pub struct Regions {
     written: Vec<(Target, Bytes, Region)>,
     // By whom.
-    read: Vec<(CpuId, Bytes, Region)>,
+    read: Vec<(CpuId, Bytes, Memory, Region)>,
 }
 
 /// What building takes.
@@ -24,6 +26,16 @@ pub struct Place<'a> {
     pub regions: &'a mut Regions,
     pub cpu: CpuId,
     pub seed: u64,
+}
+
+impl Regions {
+    /// Regions that are locked into the cache below a CPU, by their devices.
+    pub fn locked(&self) -> impl Iterator<Item = (CpuId, &Path, Region)> {
+        self.read.iter().filter_map(|(cpu, _, memory, region)| match memory {
+            Memory::Locked(device) => Some((*cpu, device.as_path(), *region)),
+            Memory::Malloc => None,
+        })
+    }
 }
 
 impl Place<'_> {
@@ -53,13 +65,15 @@ impl Place<'_> {
     }
 
     // Readers that differ in nothing that concerns their memory share it, so that its place is not a difference between them.
-    pub(super) fn read(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
-        let same = |known: &&(CpuId, Bytes, Region)| (known.0, known.1) == (self.cpu, bytes);
+    pub(super) fn read(&mut self, memory: &Memory, bytes: Bytes) -> Result<Region, SetupError> {
+        let same = |known: &&(CpuId, Bytes, Memory, Region)| {
+            (known.0, known.1, &known.2) == (self.cpu, bytes, memory)
+        };
         if let Some((.., region)) = self.regions.read.iter().find(same) {
             return Ok(*region);
         }
-        let region = self.region(target, bytes)?;
-        self.regions.read.push((self.cpu, bytes, region));
+        let region = self.region(&Target::Dram, bytes)?;
+        self.regions.read.push((self.cpu, bytes, memory.clone(), region));
         Ok(region)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_experiment::task::{Read, Target};
+use ringfence_experiment::task::Read;
 use ringfence_persist::{Flush, LINE};
 use ringfence_sim::{Op, Ps, Region, SetupError};
 use ringfence_workloads::read::Order;
@@ -49,7 +49,7 @@ enum Doing {
 impl Reader {
     pub fn new(task: &Read, place: &mut Place) -> Result<Self, SetupError> {
         Ok(Self {
-            region: place.read(&Target::Dram, task.size)?,
+            region: place.read(&task.memory, task.size)?,
             order: Order::new(task.pieces(), place.seed),
             left: task.pieces(),
             pieces: task.pieces(),

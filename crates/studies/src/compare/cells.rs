@@ -8,7 +8,7 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 
-use super::comparison::{Cell, Figure, Missing, Side};
+use super::comparison::{Cell, Figure, Missing, Side, Trials};
 
 /// What makes a case itself, whatever its number: the arm, who runs with how many instances of which
 /// task, and the same of its baseline.
@@ -86,38 +86,74 @@ pub(super) fn why_nothing_matches(before: &Plan, after: &Plan) -> String {
     "these cannot be compared: no case was measured in both".into()
 }
 
+/// A figure that both have: its case's number in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Both {
+    before: usize,
+    after: usize,
+    figure: Figure,
+}
+
+/// Of matched cases the slowdown where they have a baseline, else the cost. Where trials belong together, costs are
+/// worth comparing too: of each case, and of baselines.
+pub(super) fn figures(before: &Plan, after: &Plan, matched: &[(usize, usize)], trials: Trials) -> Vec<Both> {
+    let mut all: Vec<Both> = Vec::new();
+    for &(one, other) in matched {
+        let baselines = before.cases[one].baseline.zip(after.cases[other].baseline);
+        let of = |(before, after), figure| Both { before, after, figure };
+        let costs = (trials == Trials::Paired || baselines.is_none())
+            .then(|| baselines.into_iter().chain([(one, other)]).map(|both| of(both, Figure::Cost)));
+        for figure in costs.into_iter().flatten().chain(baselines.map(|_| of((one, other), Figure::Slowdown)))
+        {
+            if !all.contains(&figure) {
+                all.push(figure);
+            }
+        }
+    }
+    all
+}
+
 pub(super) fn cells(
     before: &Dataset,
     after: &Dataset,
-    matched: &[(usize, usize)],
-    confidence: f64,
-    level: f64,
-    margin: f64,
+    figures: &[Both],
+    trials: Trials,
+    (confidence, level, margin): (f64, f64, f64),
 ) -> Vec<Cell> {
-    let logs = |dataset: &Dataset| -> BTreeMap<usize, Result<Vec<f64>, NotEstimable>> {
+    type Logs = BTreeMap<usize, Result<Vec<f64>, NotEstimable>>;
+    let slowdowns = |dataset: &Dataset| -> Logs {
         results::trial_logs(&dataset.plan, &dataset.samples).into_iter().collect()
     };
-    let (before_logs, after_logs) = (logs(before), logs(after));
-    matched
+    let all = [before, after].map(|dataset| (dataset, slowdowns(dataset)));
+    let logs = |side: usize, case: usize, figure: Figure| {
+        let (dataset, slowdowns) = &all[side];
+        match figure {
+            Figure::Slowdown => slowdowns[&case].clone(),
+            Figure::Cost => results::cost_logs(&dataset.plan, &dataset.samples, case),
+        }
+    };
+    figures
         .iter()
-        .map(|&(one, other)| {
-            let case = &before.plan.cases[one];
-            let (a, b) = (&before_logs[&one], &after_logs[&other]);
-            let change = match (a, b) {
+        .map(|both| {
+            let case = &before.plan.cases[both.before];
+            let (a, b) = (logs(0, both.before, both.figure), logs(1, both.after, both.figure));
+            let change = match (&a, &b) {
+                (Ok(a), Ok(b)) if trials == Trials::Paired && a.len() == b.len() => {
+                    let both = a.iter().zip(b).map(|(a, b)| b - a);
+                    Interval::over_trials(&both.collect::<Vec<f64>>(), level)
+                }
                 (Ok(a), Ok(b)) => ratio_between(a, b, level),
                 (Err(reason), _) | (_, Err(reason)) => Err(*reason),
             };
-            let alone = |logs: &Result<Vec<f64>, NotEstimable>| {
-                logs.as_ref()
-                    .map_err(|reason| *reason)
-                    .and_then(|logs| Interval::over_trials(logs, confidence))
+            let alone = |logs: Result<Vec<f64>, NotEstimable>| {
+                logs.and_then(|logs| Interval::over_trials(&logs, confidence))
             };
             Cell {
                 arm: case.arm.clone(),
                 label: case.label.clone(),
                 params: case.params.clone(),
-                unit: before.plan.metric_task(one).unit(),
-                figure: if case.baseline.is_some() { Figure::Slowdown } else { Figure::Cost },
+                unit: before.plan.metric_task(both.before).unit(),
+                figure: both.figure,
                 before: alone(a),
                 after: alone(b),
                 change: Finding::new(&change, margin),

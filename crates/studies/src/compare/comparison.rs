@@ -58,6 +58,15 @@ pub struct Cell {
     pub change: Finding,
 }
 
+/// How trials of the two datasets belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trials {
+    /// Each stands for itself: they were measured.
+    Apart,
+    /// Those of equal numbers began alike: they were simulated with one seed.
+    Paired,
+}
+
 /// What of a case is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::{Experiment, Measure};
 
-pub use comparison::{Cell, CompareError, Comparison, Figure, Missing, Side};
+pub use comparison::{Cell, CompareError, Comparison, Figure, Missing, Side, Trials};
 pub use settings::Difference;
 
 /// Compares two datasets.
@@ -23,6 +23,14 @@ pub use settings::Difference;
 /// # Errors
 /// Where they are not of one experiment, or have no case in common that was measured in both.
 pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareError> {
+    compare_as(before, after, Trials::Apart)
+}
+
+/// Compares two datasets whose trials belong together, or not.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_as(before: &Dataset, after: &Dataset, trials: Trials) -> Result<Comparison, CompareError> {
     let simulated = |dataset: &Dataset| dataset.samples.iter().any(|sample| sample.simulated == Some(true));
     if simulated(before) != simulated(after) {
         return Err(CompareError("these cannot be compared: one was simulated, the other measured".into()));
@@ -36,8 +44,9 @@ pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareE
     if matched.is_empty() {
         return Err(CompareError(cells::why_nothing_matches(&before.plan, &after.plan)));
     }
-    let level = 1.0 - (1.0 - confidence) / (matched.len() * looks) as f64;
-    let cells = cells::cells(before, after, &matched, confidence, level, margin);
+    let figures = cells::figures(&before.plan, &after.plan, &matched, trials);
+    let level = 1.0 - (1.0 - confidence) / (figures.len() * looks) as f64;
+    let cells = cells::cells(before, after, &figures, trials, (confidence, level, margin));
     let missing = cells::missing(&before.plan, &after.plan);
     Ok(Comparison {
         name: before.manifest.name.clone(),

@@ -6,6 +6,9 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
+use ringfence_simulated::Description;
+
+use crate::prove::lever::Shared;
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -14,6 +17,9 @@ pub struct Capabilities {
     pub apart: Option<Apart>,
     /// Whether regions can be locked.
     pub can_lock: bool,
+    /// Whether a region is locked anew before each window, so that it may be flushed in one of them: on a described
+    /// machine.
+    pub locks_anew: bool,
 }
 
 /// Ways for the reader alone, and what that leaves to others: as an arm's table wants it.
@@ -44,6 +50,25 @@ pub fn shared_out(
     let others =
         isolation.shrunk.into_iter().map(|(id, schemata)| (format!("/{}", id.path().display()), schemata));
     Ok(Apart { reader: isolation.alone, others: others.collect() })
+}
+
+/// The same on a described machine, beside a region of so many bytes that is locked there.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn described(description: &Description, cpu: CpuId, bytes: Bytes) -> Result<Apart, String> {
+    let mut machine = description.machine();
+    if description.processor.pseudo_lock.is_some() {
+        machine.resctrl = description.offered_beside_region(bytes.0, cpu);
+    }
+    let Shared { info, state, .. } = Shared::described(&machine)?;
+    let level = description.last_level();
+    let cache = machine.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
+    let found = cache.and_then(|cache| Some((cache.id?, cache.size?)));
+    let (domain, size) = found.ok_or("the CPU has no last-level cache")?;
+    let bits = info.of_level(level).first().and_then(|resource| info.cache(resource));
+    let bits = bits.map_or(1, |cache| cache.cbm_mask.count().max(1));
+    shared_out(&info, &state, (level, domain), size.0 / u64::from(bits), bytes)
 }
 
 /// The same by what the topology says of the last-level cache of a CPU, where there is no resctrl to ask:

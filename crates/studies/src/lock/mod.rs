@@ -24,7 +24,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
 use toml::{Table, Value};
 
-pub use capabilities::{Apart, Capabilities, nominal, shared_out};
+pub use capabilities::{Apart, Capabilities, described, nominal, shared_out};
 pub use flush::flush_once;
 pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
 
@@ -52,7 +52,7 @@ struct Row {
     name: String,
     reader: Table,
     resctrl: BTreeMap<String, Schemata>,
-    // Whether the reader can bring back what it has flushed.
+    // Whether what the reader has flushed in a window is back for the next one.
     refills: bool,
 }
 
@@ -61,9 +61,9 @@ impl Row {
         Self { name: name.into(), reader, resctrl: BTreeMap::new(), refills }
     }
 
-    fn locked(name: &str) -> Self {
+    fn locked(name: &str, locked_anew: bool) -> Self {
         let device = format!("locked:/dev/pseudo_lock/{NAME}");
-        Self::new(name, Table::from_iter([("memory".to_string(), device.into())]), false)
+        Self::new(name, Table::from_iter([("memory".to_string(), device.into())]), locked_anew)
     }
 }
 
@@ -86,7 +86,7 @@ pub fn experiment(asked: &Question, capabilities: &Capabilities) -> Result<Exper
 pub fn after(asked: &Question, flush: Flush) -> Result<Experiment, ExperimentError> {
     let question = format!("Does a locked region still keep its lines after one {flush} of each?");
     let malloc = Row::new("malloc", Table::new(), false);
-    let rows = [malloc, Row::locked(&after_name(flush))];
+    let rows = [malloc, Row::locked(&after_name(flush), false)];
     of_rows(asked, &format!("{EXPERIMENT}-after-{flush}"), &question, &rows)
 }
 
@@ -196,10 +196,10 @@ fn rows(capabilities: &Capabilities) -> Vec<Row> {
         let preload = Table::from_iter([("preload".to_string(), Value::from(true))]);
         rows.extend(apart("own ways, preloaded", preload));
     }
-    rows.push(Row::locked("locked"));
-    if !capabilities.can_lock {
+    rows.push(Row::locked("locked", capabilities.locks_anew));
+    if !capabilities.can_lock && !capabilities.locks_anew {
         // Listed with the reason why they are not run.
-        rows.extend(Flush::ALL.map(|flush| Row::locked(&after_name(flush))));
+        rows.extend(Flush::ALL.map(|flush| Row::locked(&after_name(flush), false)));
     }
     rows
 }

@@ -43,7 +43,7 @@ fn names(experiment: &Experiment) -> Vec<&str> {
 
 #[test]
 fn every_row_is_measured_alike_and_held_against_ordinary_memory() {
-    let capabilities = Capabilities { apart: Some(apart()), can_lock: true };
+    let capabilities = Capabilities { apart: Some(apart()), can_lock: true, locks_anew: false };
     let experiment = experiment(&asked(Bytes::kib(256)), &capabilities).unwrap();
     let conditions = ["", ", noise", ", clflush", ", clflushopt", ", clwb"];
     let mut expected: Vec<String> = ["malloc", "own ways"]
@@ -97,7 +97,9 @@ fn a_flushed_region_is_held_against_memory_measured_at_the_same_time() {
 #[test]
 fn without_locking_ways_are_preloaded_and_without_ways_the_rest_runs() {
     let size = asked(Bytes::kib(256));
-    let preloaded = experiment(&size, &Capabilities { apart: Some(apart()), can_lock: false }).unwrap();
+    let preloaded =
+        experiment(&size, &Capabilities { apart: Some(apart()), can_lock: false, locks_anew: false })
+            .unwrap();
     assert!(names(&preloaded).contains(&"own ways, preloaded, clwb"));
     let arm = preloaded.arms.iter().find(|arm| arm.name == "own ways, preloaded").unwrap();
     assert_eq!(arm.set[READER]["preload"].as_bool(), Some(true));
@@ -115,7 +117,7 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
     assert_eq!(apart.reader.to_string(), "L3:0=3\n");
     assert_eq!(apart.others["/"].to_string(), "L3:0=7ffc\n");
     assert_eq!(nominal(&topology, 1, Bytes::mib(60)), None, "all of the cache is not apart from anything");
-    let capabilities = Capabilities { apart: Some(apart), can_lock: false };
+    let capabilities = Capabilities { apart: Some(apart), can_lock: false, locks_anew: false };
     let experiment = experiment(&asked(Bytes::mib(4)), &capabilities).unwrap();
     let plan = ringfence_engine::available::plan_for(&experiment, &machine, &|_| true).unwrap();
     if ringfence_engine::isolation::resctrl::missing().is_none() {
@@ -135,4 +137,23 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
 fn readers_that_make_no_sense_are_refused() {
     let error = experiment(&asked(Bytes(100)), &Capabilities::default()).unwrap_err();
     assert!(error.0.contains("at least 4KiB"), "{error}");
+}
+
+// Where a region is locked anew before each window, it is flushed among the other arms.
+#[test]
+fn a_described_region_is_flushed_as_any_other() {
+    let machine = ringfence_simulated::shipped::all();
+    let of = |name: &str| machine.iter().find(|known| known.name == name).unwrap();
+    let bytes = Bytes(256 << 10);
+    let apart = described(of("goldmont-j3455"), 0, bytes).unwrap();
+    // Two of eight parts are locked; the reader has as many again, twice.
+    assert_eq!(apart.reader.to_string().trim(), "L2:0=3c", "{apart:?}");
+    assert_eq!(apart.others["/"].to_string().trim(), "L2:0=c0", "{apart:?}");
+    let why = described(of("laptop"), 0, bytes).unwrap_err();
+    assert!(why.contains("no RDT"), "{why}");
+    let capabilities = Capabilities { apart: Some(apart), can_lock: true, locks_anew: true };
+    let arms = experiment(&asked(bytes), &capabilities).unwrap().arms;
+    let locked: Vec<&str> =
+        arms.iter().map(|arm| arm.name.as_str()).filter(|name| name.starts_with("locked")).collect();
+    assert_eq!(locked, ["locked", "locked, noise", "locked, clflush", "locked, clflushopt", "locked, clwb"]);
 }

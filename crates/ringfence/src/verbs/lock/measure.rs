@@ -16,6 +16,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
+use ringfence_simulated::Description;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Question};
 use ringfence_study::StudyError;
@@ -23,7 +24,7 @@ use ringfence_study::measure::Measurement;
 use ringfence_study::{self, Here, Kept, Planned, Stage, Study, Watch};
 
 use super::places;
-use crate::args::{LockMeasure, Measuring, On};
+use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
@@ -31,7 +32,8 @@ use crate::shared::{experiment, flags, host};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
-    let machine = host::examine()?;
+    let described = asked.on.machine.as_deref().map(host::description).transpose()?;
+    let machine = described.as_ref().map_or_else(host::examine, |described| Ok(described.machine()))?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
     let draft = lock::experiment(&question, &Capabilities::default())?;
@@ -40,21 +42,29 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let cpu = cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))?;
     question.cpu = Some(cpu);
     let root = FsRoot::host();
-    let support = pseudo::support(&root);
+    let support = match &described {
+        Some(described) => support_of(described),
+        None => pseudo::support(&root),
+    };
     let mut notes = Vec::new();
     if let Support::Cannot(why) = &support {
         notes.push(why.clone());
     }
     let saving = asked.measuring.save.is_some();
     let held = match support {
-        Support::Can(_) if !saving => Some(Held::make(&root, &machine, cpu, question.size)?),
+        Support::Can(_) if !saving && described.is_none() => {
+            Some(Held::make(&root, &machine, cpu, question.size)?)
+        }
         _ => None,
     };
-    let capabilities = capabilities(&root, &machine, cpu, question.size, &support, &mut notes);
+    let capabilities = match &described {
+        Some(described) => capabilities_of(described, cpu, question.size, &support, &mut notes),
+        None => capabilities(&root, &machine, cpu, question.size, &support, &mut notes),
+    };
     let mut wanted = lock::experiment(&question, &capabilities)?;
     quicken(&mut wanted, asked);
     if saving {
-        return experiment::run(wanted, &On::default(), &asked.measuring);
+        return experiment::run(wanted, &asked.on, &asked.measuring);
     }
     let wanted = ready(wanted, &machine, &asked.measuring)?;
     let named = asked.measuring.output.out.clone();
@@ -80,6 +90,10 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     said.end()?;
     match ended_early {
         None => Ok(()),
+        Some(why) if described.is_some() => Err(Failure::Failed(format!(
+            "{why}; what was simulated until then is in {}",
+            said.last.display()
+        ))),
         Some(why) => Err(experiment::cut_short(&why, &said.last)),
     }
 }
@@ -245,7 +259,11 @@ fn capabilities(
     let can_lock = matches!(support, Support::Can(_));
     let found = Resctrl::find(root);
     let Ok(fs) = found else {
-        return Capabilities { apart: lock::nominal(&machine.topology, cpu, bytes), can_lock };
+        return Capabilities {
+            apart: lock::nominal(&machine.topology, cpu, bytes),
+            can_lock,
+            locks_anew: false,
+        };
     };
     let apart = || -> Result<lock::Apart, String> {
         let say = |error: Error| error.to_string();
@@ -255,7 +273,30 @@ fn capabilities(
         lock::shared_out(&info, &state, at, way, bytes)
     };
     let apart = apart().map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok();
-    Capabilities { apart, can_lock }
+    Capabilities { apart, can_lock, locks_anew: false }
+}
+
+fn support_of(described: &Description) -> Support {
+    match described.processor.pseudo_lock {
+        Some(_) => Support::Can("described"),
+        None => Support::Cannot(format!(
+            "Linux does not lock regions into the caches of {}: cache ways of their own are the alternative",
+            described.title
+        )),
+    }
+}
+
+fn capabilities_of(
+    described: &Description,
+    cpu: CpuId,
+    bytes: Bytes,
+    support: &Support,
+    notes: &mut Vec<String>,
+) -> Capabilities {
+    let can_lock = matches!(support, Support::Can(_));
+    let apart = lock::described(described, cpu, bytes);
+    let apart = apart.map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok();
+    Capabilities { apart, can_lock, locks_anew: true }
 }
 
 // A region for as long as is measured. Should the program be killed, 'ringfence lock remove' removes it, or

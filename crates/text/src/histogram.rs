@@ -10,7 +10,7 @@ use crate::text::{paragraph, width};
 const MOST_ROWS: usize = 24;
 
 /// Shares of which the quantile is shown.
-pub(crate) const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+pub const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
 /// The floor of a row that stands for a stretch without latencies.
 const GAP: u64 = u64::MAX;
@@ -65,12 +65,12 @@ pub fn histogram(buckets: &[(u64, u64)], style: &Style) -> String {
 }
 
 /// Whole nanoseconds as such, longer times with three digits.
-pub(crate) fn time(floor: u64) -> String {
+pub fn time(floor: u64) -> String {
     if floor < 1000 { format!("{floor} ns") } else { ns(floor as f64) }
 }
 
 /// The floor of the bucket in which the share is reached.
-pub(crate) fn quantile(sorted: &[(u64, u64)], total: u128, share: f64) -> u64 {
+pub fn quantile(sorted: &[(u64, u64)], total: u128, share: f64) -> u64 {
     let wanted = (total as f64 * share).ceil() as u128;
     let mut seen = 0;
     for (floor, count) in sorted {

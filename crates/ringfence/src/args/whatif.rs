@@ -1,0 +1,30 @@
+//! `whatif`.
+
+use clap::Args as ClapArgs;
+
+use super::common::Output;
+
+/// `whatif`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them with their values. A change of a value \
+that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
+
+Examples:
+  ringfence whatif zen3-epyc --change topology.threads_per_core=1 -- neighbours --placement auto
+  ringfence whatif cascade-lake-optane --change processor.eadr=true -- write --target dax:/mnt/pmem0
+  ringfence whatif laptop --change topology.threads_per_core=1 -- run experiment.toml")]
+pub struct WhatIf {
+    /// A machine file, or the name of one ('ringfence machine')
+    #[arg(value_name = "MACHINE")]
+    pub machine: String,
+    /// A value that is changed; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", required = true)]
+    pub change: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: Output,
+    /// The verb to run on both, with its flags
+    #[arg(last = true, value_name = "VERB", required = true, num_args = 1.., allow_hyphen_values = true)]
+    pub command: Vec<String>,
+}

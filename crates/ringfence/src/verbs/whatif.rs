@@ -1,0 +1,96 @@
+//! `whatif`: one plan on a described machine, and on the same with changes.
+
+use std::path::Path;
+
+use ringfence_experiment::Experiment;
+use ringfence_experiment::ended::Ended;
+use ringfence_json as json;
+use ringfence_machine::Machine;
+use ringfence_study::{engines, measure};
+use ringfence_whatif::Files;
+
+use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Show;
+use crate::shared::{flags, folder, host, page};
+
+pub fn run(args: &WhatIf) -> Result<(), Failure> {
+    let description = host::description(&args.machine)?;
+    let (changed, changes) = description
+        .with_changes(&args.change)
+        .map_err(|error| Failure::Usage(format!("--change: {error}")))?;
+    let machines = [description.machine(), changed.machine()];
+    let experiment = experiment(&args.command, &machines[0])?;
+    for (machine, which) in machines.iter().zip(["as it is described", "as it was changed"]) {
+        let plan = engines::plan(&experiment, machine)
+            .map_err(|error| Failure::Usage(format!("on the machine {which}: {error}")))?;
+        if let Some(why) = plan.nothing_to_measure() {
+            return Err(Failure::Usage(format!("on the machine {which} nothing can be run, because {why}")));
+        }
+    }
+    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("whatif"));
+    folder::check_new(&dir)?;
+    let files = Files::of(&dir);
+    let stop = host::stop_on_signals()?;
+    let mut show = Show::new(args.output.quiet);
+    let parts = [("unchanged", files.unchanged()), ("changed", files.changed())];
+    for (machine, (name, dir_of)) in machines.iter().zip(&parts) {
+        show.begin(name);
+        let done =
+            measure::measure(&experiment, machine, dir_of, &stop, &mut |progress| show.update(progress));
+        show.end();
+        match done?.ended {
+            Ended::Complete | Ended::Precise | Ended::Time => {}
+            Ended::Interrupted => return Err(cut_short("interrupted", &dir)),
+            Ended::Failed(why) => return Err(cut_short(&why, &dir)),
+        }
+    }
+    files.keep(&description.title, &changes)?;
+    let found = files.read().map_err(Failure::Failed)?;
+    if args.output.json {
+        output::print_json(&json::whatif(&found, &dir))?;
+    } else {
+        let text = ringfence_report::whatif(&found, &output::style());
+        output::print(&format!("{text}\ndatasets: {}\n", dir.display()))?;
+    }
+    page::beside(&dir, args.output.json, false)
+}
+
+fn cut_short(why: &str, dir: &Path) -> Failure {
+    Failure::Failed(format!("{why}; what was simulated until then is in {}", dir.display()))
+}
+
+// What the command behind `--` asks for, with its flags applied.
+fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure> {
+    let inner = parse_words(words).map_err(|error| Failure::Usage(format!("behind --: {error}")))?;
+    let (mut experiment, on, measuring): (Experiment, On, Measuring) = match inner.verb {
+        Verb::Write(args) => (super::write::experiment(&args)?, args.on, args.measuring),
+        Verb::Neighbours(args) => (super::neighbours::experiment(&args)?, args.on, args.measuring),
+        Verb::Sensitivity(args) => (super::sensitivity::experiment(&args, machine)?, args.on, args.measuring),
+        Verb::Run(args) => match (&args.file, &args.resume) {
+            (Some(file), None) => (super::run::read(file)?, args.on, args.measuring),
+            _ => return Err(Failure::Usage("behind --: 'run' takes an experiment file here".into())),
+        },
+        _ => {
+            let verb = words.first().map_or("", String::as_str);
+            return Err(Failure::Usage(format!(
+                "behind --: '{verb}' is not simulated twice; name write, neighbours, sensitivity or run"
+            )));
+        }
+    };
+    let output = &measuring.output;
+    let before = [
+        (on.machine.is_some(), "--machine", "MACHINE is the first word of whatif"),
+        (measuring.save.is_some(), "--save", "whatif saves no experiment"),
+        (output.out.is_some(), "--out", "give it before --"),
+        (output.json, "--json", "give it before --"),
+        (output.quiet, "--quiet", "give it before --"),
+    ];
+    if let Some((_, flag, instead)) = before.into_iter().find(|(given, ..)| *given) {
+        return Err(Failure::Usage(format!("behind --: {flag} has no place there: {instead}")));
+    }
+    flags::apply(&mut experiment, &measuring)?;
+    experiment.check()?;
+    Ok(experiment)
+}

@@ -1,0 +1,228 @@
+//! What arms set in resctrl, and regions that are locked into a cache, on described machines.
+
+mod support;
+
+use ringfence_experiment::Experiment;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::units::Span;
+use ringfence_simulated::{Description, plan};
+use support::{ALONE, BESIDE, experiment, machine, near, ns, run};
+
+// A laptop whose last level is small, so that it fills soon, and has classes. By LRU what it holds does not depend on
+// what ran before.
+fn with_classes(processor: &str) -> Description {
+    let sources = "[sources]\n\"processor.classes\" = \"planted\"\n";
+    machine(
+        "laptop",
+        &[
+            ("bandwidth_control = false\n", processor),
+            ("size_kib = 1280\nways = 20", "size_kib = 80\nways = 20"),
+            (
+                "size_kib = 12288\nways = 12\nlatency_ns = 11.0\nreplacement = \"drrip\"",
+                "size_kib = 768\nways = 12\nlatency_ns = 11.0\nreplacement = \"lru\"",
+            ),
+            ("[sources]\n", sources),
+        ],
+    )
+}
+
+const CLASSES: &str = "classes = 4\nbandwidth_control = true\n";
+// Half of the last level, in eight times what the second holds.
+const SMALL: &str = "name = 'victim'\ntask = { workload = 'chase', footprint = '384KiB' }\ncpus = '0'";
+const STREAM: &str = "name = 'other'\ntask = { workload = 'stream', size = '16MiB' }\ncpus = '1'";
+
+// Beside the stream as it is, and with what each table says; after which nothing is set again.
+fn isolated(tables: &[&str]) -> String {
+    let arm = |(number, table): (usize, &&str)| {
+        format!(
+            "[[arm]]\nname = 'set {number}'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ {table} }}\n"
+        )
+    };
+    format!("{ALONE}{BESIDE}{}", tables.iter().enumerate().map(arm).collect::<String>())
+}
+
+fn units(samples: &[Sample], case: u32, role: &str) -> f64 {
+    let of_role = || samples.iter().filter(|sample| sample.case == case && &*sample.role == role);
+    of_role().map(|sample| sample.units).sum::<u64>() as f64
+        / of_role().map(|sample| sample.busy_ns).sum::<u64>() as f64
+}
+
+#[test]
+fn ways_of_its_own_bring_a_victim_back_and_all_ways_do_nothing() {
+    let laptop = with_classes(CLASSES);
+    let arms =
+        isolated(&["victim = 'L3:0=0ff', other = 'L3:0=f00'", "victim = 'L3:0=fff', other = 'L3:0=fff'"]);
+    let samples = run(&laptop, &experiment(&[SMALL, STREAM], &arms));
+    let [alone, beside, apart, all] = [0, 1, 2, 3].map(|case| ns(&samples, case));
+    assert!(beside > 1.5 * alone, "{beside} beside, {alone} alone");
+    // Eight of twelve ways are 512 KiB.
+    assert!(apart - alone < 0.1 * (beside - alone), "{apart} apart, {beside} beside, {alone} alone");
+    near(all, beside, 0.05);
+}
+
+#[test]
+fn full_masks_are_as_no_classes() {
+    let laptop = with_classes(CLASSES);
+    let arms = |table: &str| {
+        let sets = if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
+        format!("{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{sets}")
+    };
+    let figures = |table: &str| run(&laptop, &experiment(&[SMALL, STREAM], &arms(table)));
+    let without = figures("");
+    assert_eq!(without, figures("victim = 'L3:0=fff', '/' = \"L3:0=fff\\nMB:0=100\""));
+}
+
+#[test]
+fn a_limit_slows_whom_it_limits_and_relieves_the_victim() {
+    let intel = with_classes(CLASSES);
+    let samples =
+        run(&intel, &experiment(&[SMALL, STREAM], &isolated(&["other = 'MB:0=45'", "other = 'MB:0=10'"])));
+    let stream = [1, 2, 3].map(|case| units(&samples, case, "other"));
+    // Amounts are rounded up to steps: 45 % are 50 %. A line in so many ns, by what the description says of DRAM.
+    let lines_per_ns = f64::from(intel.parts.core.fill_buffers) / intel.scale().miss_ns;
+    let bytes = |share: f64| share * lines_per_ns * 64.0;
+    let rate = |case: u32| {
+        let of_it = samples.iter().filter(|sample| sample.case == case && &*sample.role == "other");
+        let (bytes, ns) = of_it.fold((0, 0), |(bytes, ns), one| (bytes + one.units, ns + one.length_ns));
+        bytes as f64 / ns as f64
+    };
+    near(rate(3), bytes(0.1), 0.02);
+    assert!(
+        rate(2) <= bytes(0.5) * 1.001 && rate(2) >= 0.9 * bytes(0.5).min(rate(1)),
+        "{} {}",
+        rate(2),
+        rate(1)
+    );
+    assert!(stream[0] >= stream[1] && stream[1] > stream[2], "{stream:?}");
+    let [beside, gentle] = [1, 3].map(|case| ns(&samples, case));
+    assert!(gentle < 0.5 * beside, "{gentle} limited, {beside} beside");
+}
+
+#[test]
+fn amds_limit_is_of_what_a_cache_reads_from_memory() {
+    let epyc = machine("zen3-epyc", &[]);
+    let roles = [
+        "name = 'victim'\ntask = { workload = 'stream', size = '128MiB' }\ncpus = '0'",
+        "name = 'other'\ntask = { workload = 'chase', footprint = '4MiB' }\ncpus = '1'",
+    ];
+    // Eight eighths of a GB/s, as resctrl counts them.
+    let arms = format!(
+        "{ALONE}[[arm]]\nname = 'limited'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ victim = 'MB:0=8', other = 'MB:0=8' }}\n"
+    );
+    let samples = run(&epyc, &experiment(&roles, &arms));
+    let of_case = |role: &str, case: u32| {
+        let of_it = samples.iter().filter(move |sample| sample.case == case && &*sample.role == role);
+        of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns))
+    };
+    let bytes = samples
+        .iter()
+        .filter(|one| one.case == 1 && &*one.role == "victim")
+        .map(|one| one.units)
+        .sum::<u64>();
+    near(bytes as f64 / of_case("victim", 1).1 as f64, f64::from(1 << 30) / 1e9, 0.02);
+    // What the cache answers is not limited: a load takes what the last level takes.
+    let (loads, ns) = of_case("other", 1);
+    assert!((ns as f64 / loads as f64) < 2.0 * epyc.parts.llc.latency_ns, "{loads} in {ns} ns");
+}
+
+#[test]
+fn what_a_machine_does_not_share_out_is_not_run() {
+    let why = |description: &Description, table: &str| {
+        let experiment = experiment(&[SMALL, STREAM], &isolated(&[table]));
+        let plan = plan(&experiment, description, &description.machine()).unwrap();
+        plan.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
+    };
+    let none = machine("laptop", &[]);
+    assert!(why(&none, "victim = 'L3:0=f'").contains("no RDT"), "{}", why(&none, "victim = 'L3:0=f'"));
+    let ways = with_classes("classes = 2\nbandwidth_control = false\n");
+    assert_eq!(why(&ways, "victim = 'L3:0=f'"), "");
+    for (table, part) in [
+        ("victim = 'MB:0=50'", "shares out no MB:0; what there is: L3:0=fff"),
+        ("victim = 'L2:0=f'", "shares out no L2:0"),
+        ("victim = 'L3CODE:0=f'", "shares out no L3CODE:0"),
+        ("victim = 'L3:1=f'", "shares out no L3:1"),
+        ("victim = 'L3:0=1fff'", "has bits beyond fff"),
+        ("victim = 'L3:0=f0f'", "has gaps"),
+        ("victim = 'L3:0=f', other = 'L3:0=ff0'", "takes 3 groups, and the described processor has 2"),
+        ("'/web' = 'L3:0=f'", "no group 'web'"),
+    ] {
+        assert!(why(&ways, table).contains(part), "{table}: {}", why(&ways, table));
+    }
+    let limits = with_classes(CLASSES);
+    assert!(why(&limits, "other = 'MB:0=5'").contains("is not from 10 to 100"));
+}
+
+// The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, beside nobody and beside noise.
+const READER: &str = "name = 'victim'\ncpus = '0'\ntask = { workload = 'read', size = '256KiB', access = '64B', interval = '8ms' }";
+const NOISE: &str = "name = 'other'\ncpus = '1'\ntask = { workload = 'stream', size = '16MiB' }";
+const LOCKED: &str = "memory = 'locked:/dev/pseudo_lock/one'";
+
+// Idle, beside noise, and flushed before each pause; of ordinary memory and of a locked region.
+fn rows() -> String {
+    let rows = [("malloc", "memory = 'malloc'"), ("locked", LOCKED)];
+    let conditions = [
+        ("", "'victim'", ""),
+        (" noise", "'victim', 'other'", ""),
+        (" flush", "'victim'", ", flush = 'clflush', dirty = true"),
+    ];
+    let arm = |(row, memory): (&str, &str), (name, active, more): (&str, &str, &str)| {
+        let baseline = if name.is_empty() { String::new() } else { format!("baseline = '{row}'\n") };
+        format!(
+            "[[arm]]\nname = '{row}{name}'\nactive = [{active}]\n{baseline}set.victim = {{ {memory}{more} }}\n"
+        )
+    };
+    rows.iter().flat_map(|row| conditions.map(|condition| arm(*row, condition))).collect()
+}
+
+// A round under the arm's own conditions lies before each window: what others left is not its own.
+fn reads(arms: &str) -> Experiment {
+    let mut experiment = experiment(&[READER, NOISE], arms);
+    (experiment.measure.window, experiment.measure.settle) = (Span::ms(40), Span::ms(40));
+    experiment
+}
+
+// The last level of these processors that the kernel locks regions into; that of the larger one made smaller.
+fn lockable() -> [Description; 2] {
+    let larger = machine("broadwell-x", &[("size_kib = 56320", "size_kib = 1280")]);
+    [machine("goldmont-j3455", &[]), larger]
+}
+
+#[test]
+fn a_locked_region_keeps_its_lines_beside_noise_and_loses_them_to_a_flush() {
+    for machine in lockable() {
+        let samples = run(&machine, &reads(&rows()));
+        let [malloc, noise, flushed, locked, locked_noise, locked_flushed] =
+            [0, 1, 2, 3, 4, 5].map(|case| ns(&samples, case));
+        let all = format!(
+            "{}: malloc {malloc}, {noise}, {flushed}; locked {locked}, {locked_noise}, {locked_flushed}",
+            machine.name
+        );
+        assert!(noise > 1.5 * malloc, "{all}");
+        assert!(locked_noise < 1.1 * locked && locked < 1.1 * malloc, "{all}");
+        assert!(locked_flushed > 1.5 * locked && flushed > 1.5 * malloc, "{all}");
+    }
+}
+
+#[test]
+fn a_region_takes_ways_from_everybody_and_only_where_the_kernel_locks_any() {
+    let why = |description: &Description, arms: &str| {
+        let plan = plan(&reads(arms), description, &description.machine()).unwrap();
+        let reasons: Vec<String> = plan.not_run.iter().map(|not_run| not_run.reason.clone()).collect();
+        reasons.join("|")
+    };
+    assert!(why(&machine("laptop", &[]), &rows()).contains("does not lock regions"));
+    let [small, _] = lockable();
+    let arm = |table: &str| {
+        format!(
+            "{ALONE}[[arm]]\nname = 'locked'\nactive = ['victim', 'other']\nbaseline = 'alone'\nset.victim = {{ {LOCKED} }}\nresctrl = {{ {table} }}\n"
+        )
+    };
+    assert_eq!(why(&small, &arm("victim = 'L2:0=fc'")), "");
+    assert!(why(&small, &arm("victim = 'L2:0=0f'")).contains("a locked region takes"));
+    let large = arm("victim = 'L2:0=fc'").replace(LOCKED, &format!("{LOCKED}, size = '1MiB'"));
+    assert!(why(&small, &large).contains("would take all 8 parts"));
+    // Of what is left, resctrl shows no more.
+    let offered = small.offered_beside_region(256 << 10, 0).unwrap();
+    assert_eq!(offered.default.to_string().trim(), "L2:0=fc;1=ff");
+    assert_eq!(offered.info.caches["L2"].bit_usage[&0].0, "SSSSSSPP");
+}

@@ -1,0 +1,118 @@
+//! `whatif`: one plan on a described machine, and on the same machine with some of its values changed.
+//!
+//! Nothing is measured. Both datasets are simulated with one seed, so that trials of equal numbers begin alike and are
+//! compared with each other: what does not depend on the change comes out the same to the last digit.
+
+mod elided;
+
+use std::path::{Path, PathBuf};
+
+use ringfence_dataset::{Dataset, text_file};
+use ringfence_simulated::Change;
+use serde::{Deserialize, Serialize};
+
+use ringfence_studies::compare::{CompareError, Comparison, Difference, Trials, compare_as};
+use ringfence_study::{Kept, StudyError};
+
+pub use elided::Elided;
+
+/// The version of the record's format.
+pub const SCHEMA: u32 = 1;
+
+/// What was asked, beside both datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The version of the format.
+    pub schema: u32,
+    /// Always `whatif`.
+    pub kind: String,
+    /// The machine's title.
+    pub machine: String,
+    /// What was changed.
+    pub changes: Vec<Change>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct WhatIf {
+    /// The machine's title.
+    pub machine: String,
+    /// What was changed.
+    pub changes: Vec<Change>,
+    /// Case by case, the changed machine against the other.
+    pub comparison: Comparison,
+    /// Writes that need no flush where caches survive, against those that do on the machine as it is.
+    pub elided: Vec<Elided>,
+}
+
+/// Where everything lies in the folder.
+pub struct Files(PathBuf);
+
+impl Files {
+    /// The record's name.
+    pub const RECORD: &str = "question.json";
+
+    /// Those of a folder.
+    pub fn of(dir: &Path) -> Self {
+        Self(dir.into())
+    }
+
+    /// The dataset of the machine as it is described.
+    pub fn unchanged(&self) -> PathBuf {
+        self.0.join("unchanged")
+    }
+
+    /// That of the changed one.
+    pub fn changed(&self) -> PathBuf {
+        self.0.join("changed")
+    }
+
+    /// Writes down what is asked.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn keep(&self, machine: &str, changes: &[Change]) -> Result<(), StudyError> {
+        let changes = changes.to_vec();
+        let record = Record { schema: SCHEMA, kind: "whatif".into(), machine: machine.into(), changes };
+        Kept::new(Self::RECORD, &record).write(&self.0)
+    }
+
+    /// The answer of a folder.
+    ///
+    /// # Errors
+    /// One sentence where something of it is missing or damaged.
+    pub fn read(&self) -> Result<WhatIf, String> {
+        let path = self.0.join(Self::RECORD);
+        let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
+            format!("{}: {error}; name a folder that 'ringfence whatif' wrote", path.display())
+        })?;
+        let record: Record = serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}; restore it as it was written", path.display()))?;
+        let open = |dir: PathBuf| Dataset::open(&dir).map_err(|error| error.to_string());
+        let (before, after) = (open(self.unchanged())?, open(self.changed())?);
+        conclude(&record, &before, &after).map_err(|error| error.to_string())
+    }
+}
+
+/// What follows from both datasets.
+///
+/// # Errors
+/// Where no case was simulated on both machines.
+pub fn conclude(record: &Record, before: &Dataset, after: &Dataset) -> Result<WhatIf, CompareError> {
+    let mut comparison = compare_as(before, after, Trials::Paired)?;
+    // When a simulation ran says nothing.
+    comparison.differences.retain(|difference| difference.what != "measured");
+    let changed = |change: &Change| Difference {
+        what: change.key.clone(),
+        before: change.was.clone().unwrap_or_else(|| "not there".into()),
+        after: change.value.clone(),
+    };
+    comparison.differences.splice(0..0, record.changes.iter().map(changed));
+    Ok(WhatIf {
+        machine: record.machine.clone(),
+        changes: record.changes.clone(),
+        elided: elided::elided(before, after, comparison.level, comparison.margin),
+        comparison,
+    })
+}
