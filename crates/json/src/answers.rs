@@ -65,6 +65,7 @@ pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> imp
         proof: Option<&'a prove::Proof>,
         policy: Option<&'a str>,
         unpriced: Option<&'a str>,
+        simulated: bool,
         ended_early: Option<&'a str>,
     }
     let tuned = Tuned {
@@ -76,6 +77,7 @@ pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> imp
         proof: found.proof.as_ref(),
         policy: found.policy.as_deref(),
         unpriced: found.unpriced.as_deref(),
+        simulated: found.simulated,
         ended_early: found.ended_early.as_deref(),
     };
     let policy_file = policy_file.map(|path| path.display().to_string());

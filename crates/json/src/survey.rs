@@ -16,6 +16,7 @@ use super::case::Case;
 
 #[derive(Serialize)]
 struct Survey<'a> {
+    simulated: bool,
     dataset: String,
     machine: &'a Machine,
     probes: &'a Probes,
@@ -79,6 +80,7 @@ struct Advised<'a> {
 /// A survey, its datasets in `dir`.
 pub fn survey(found: &survey::Survey, dir: &Path) -> impl Serialize {
     let body = Survey {
+        simulated: found.is_simulated(),
         dataset: dir.display().to_string(),
         machine: &found.machine,
         probes: &found.probes,

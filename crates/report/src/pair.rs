@@ -6,6 +6,7 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slowe
 use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::classes::classes_legend;
+use crate::experiment::SIMULATED;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
@@ -21,6 +22,9 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
         paragraph(&mut out, 0, note, style);
     }
     out.push('\n');
+    if outcome.simulated {
+        heading(&mut out, SIMULATED, style);
+    }
     out += &table(outcome).render(style);
     out.push('\n');
     if let Some(interval) = outcome.pairs.iter().find_map(|pair| pair.first.slowdown) {
@@ -36,6 +40,9 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
     let classes = outcome.classes.keys().copied().filter(|_| outcome.classes.len() > 1);
     out += &classes_legend(classes, style);
     out.push('\n');
+    if outcome.simulated {
+        heading(&mut out, SIMULATED, style);
+    }
     heading(&mut out, &answer(outcome), style);
     for line in reasons(outcome) {
         paragraph(&mut out, 2, &line, style);

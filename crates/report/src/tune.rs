@@ -5,6 +5,7 @@ use ringfence_analysis::results::CaseResult;
 use ringfence_studies::tune::Tuned;
 use ringfence_studies::tune::choice::Choice;
 
+use crate::experiment::SIMULATED;
 use crate::numbers::{NO_FIGURE, slowdown_estimate};
 use crate::prove;
 use crate::sentence::sentence;
@@ -15,6 +16,12 @@ use crate::text::{heading, paragraph};
 /// Renders what was found; the policy comes last.
 pub fn tune(tuned: &Tuned, style: &Style) -> String {
     let mut out = String::new();
+    let mark = |out: &mut String| {
+        if tuned.simulated {
+            heading(out, SIMULATED, style);
+        }
+    };
+    mark(&mut out);
     heading(&mut out, "What each method costs", style);
     out.push_str(&costs(&tuned.costs, style));
     out.push('\n');
@@ -22,6 +29,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     paragraph(&mut out, 0, &format!("PMDK's fixed rule here: {}", words(&tuned.pmdk)), style);
     if !tuned.confirmed.is_empty() {
         out.push('\n');
+        mark(&mut out);
         heading(&mut out, "The choice against PMDK's rule, on fresh trials", style);
         let compared = tuned.confirmed.iter().filter_map(|result| Some((result, result.effect.as_ref()?)));
         for (result, effect) in compared {

@@ -115,6 +115,17 @@ impl<'a> SimulatedEngine<'a> {
         }
     }
 
+    // The time that a window takes by the plan.
+    pub(crate) fn count_window(&mut self) {
+        let measure = &self.plan.experiment.measure;
+        self.elapsed += measure.settle.0 + measure.window.0;
+    }
+
+    // How long has been simulated.
+    pub(crate) fn now_ns(&self) -> u64 {
+        ns(self.before + self.trial.as_ref().map_or(Ps::ZERO, |trial| trial.run.now()))
+    }
+
     // Everybody's tasks on the machine, paused.
     fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
@@ -353,8 +364,8 @@ impl Engine for SimulatedEngine<'_> {
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        self.count_window();
         let measure = &self.plan.experiment.measure;
-        self.elapsed += measure.settle.0 + measure.window.0;
         let (settle, window) = (measure.settle.0 / SHARE, measure.window.0 / SHARE);
         let window = window.clamp(SHORTEST.min(measure.window.0), LONGEST);
         let counted =
@@ -425,7 +436,7 @@ impl Engine for SimulatedEngine<'_> {
 
 impl Description {
     // A line goes from one core to the other and back.
-    fn round_trip_ns(&self, one: CpuId, other: CpuId) -> f64 {
+    pub(crate) fn round_trip_ns(&self, one: CpuId, other: CpuId) -> f64 {
         let (a, b) = (self.thread(one), self.thread(other));
         let ((llc, socket), (other_llc, other_socket)) =
             (self.llc_and_socket(one), self.llc_and_socket(other));

@@ -8,17 +8,21 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod at_once;
 mod engine;
 mod examined;
 mod file;
 mod isolation;
 mod missing;
 mod noise;
+mod probes;
 pub mod shipped;
 mod spans;
 mod tasks;
 
+pub use at_once::TrialsAtOnce;
 pub use engine::SimulatedEngine;
 pub use file::{Change, ChangeError, Description, MachineFileError, Processor, Value, Vendor};
 pub use missing::plan;
 pub use noise::Noise;
+pub use tasks::SetupError;

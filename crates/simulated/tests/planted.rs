@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_engine::runner;
 use ringfence_experiment::ended::Ended;
-use ringfence_experiment::sample::Sample;
-use ringfence_simulated::{Description, SimulatedEngine, plan};
+use ringfence_simulated::{Description, SimulatedEngine, TrialsAtOnce, plan};
 use support::{ALONE, BESIDE, Nobody, experiment, machine, near, ns, run, slowdown};
 
 #[test]
@@ -175,4 +174,31 @@ fn a_run_that_is_stopped_ends_as_one() {
     let mut engine = SimulatedEngine::new(&plan, &laptop, &stop);
     let (samples, ended) = runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap();
     assert!(samples.is_empty() && ended == Ended::Interrupted);
+}
+
+#[test]
+fn trials_at_once_are_those_one_after_the_other() {
+    let laptop = machine("laptop", &[]);
+    let roles = [
+        "name = 'victim'\ntask = { workload = 'chase', footprint = '256KiB' }\ncpus = '0'",
+        "name = 'other'\ntask = { workload = 'write', instruction = ['none', 'clwb'], size = '1MiB' }\ncpus = '1'",
+    ];
+    let mut experiment = experiment(&roles, &format!("{ALONE}{BESIDE}"));
+    experiment.measure.looks = vec![5];
+    let plan = plan(&experiment, &laptop, &laptop.machine()).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut alone = SimulatedEngine::new(&plan, &laptop, &stop);
+    let expected = runner::run(&plan, &mut alone, &stop, &mut Nobody).unwrap();
+    for threads in [1, 2, 3, 9] {
+        let mut engine = TrialsAtOnce::new(&plan, &laptop, &stop, threads);
+        assert_eq!(runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap(), expected, "{threads}");
+        assert_eq!(ringfence_engine::Engine::elapsed(&engine), ringfence_engine::Engine::elapsed(&alone));
+    }
+    // What was asked to stop stops, and hands out no half of a trial.
+    let stop = AtomicBool::new(true);
+    let mut engine = TrialsAtOnce::new(&plan, &laptop, &stop, 2);
+    match runner::run(&plan, &mut engine, &stop, &mut Nobody) {
+        Ok((samples, ended)) => assert!(samples.is_empty() && ended == Ended::Interrupted),
+        Err(error) => assert!(matches!(error, ringfence_engine::EngineError::Interrupted), "{error}"),
+    }
 }

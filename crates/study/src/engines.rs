@@ -2,16 +2,22 @@
 
 use std::sync::atomic::AtomicBool;
 
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::host::HostEngine;
 use ringfence_engine::{Engine, EngineError, available};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::scale::Scale;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_simulated::{Description, SimulatedEngine};
+use ringfence_simulated::{Description, SimulatedEngine, TrialsAtOnce};
 
 use crate::StudyError;
+
+// What simulated trials scatter by is small: more of them than this say little new.
+const MOST_TRIALS: u32 = 6;
+const PRECISE: Share = Share(0.01);
 
 /// The engine that runs a plan on a machine: that of this one, or the simulator of a described one.
 ///
@@ -26,6 +32,24 @@ pub fn choose<'a>(
         Some(description) => Box::new(SimulatedEngine::new(plan, &description, stop)),
         None => Box::new(HostEngine::new(plan, &machine.topology, stop)?),
     })
+}
+
+/// The same for somebody who runs the whole plan in its order: trials are simulated several at once.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_for_all<'a>(
+    plan: &Plan,
+    machine: &Machine,
+    stop: &'a AtomicBool,
+) -> Result<Box<dyn Engine + 'a>, EngineError> {
+    let description = described(machine).map_err(EngineError::Usage)?;
+    // Noise goes on from trial to trial.
+    let Some(description) = description.filter(|description| description.noise.is_none()) else {
+        return choose(plan, machine, stop);
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads)))
 }
 
 /// The plan of an experiment for a machine, with what it lacks as not run, be that all of it.
@@ -64,8 +88,20 @@ pub fn scale(machine: &Machine, cpu: CpuId) -> Option<Scale> {
     }
 }
 
+/// Shortens what is measured where it is simulated: nothing disturbs a simulated window, so that a few trials, each with one
+/// round, show how much depends on where tasks begin. They end early once all is known to a percent. Where noise is simulated as
+/// well, it takes as many as on a machine.
+pub fn few_trials(measure: &mut Measure, machine: &Machine) {
+    if described(machine).is_ok_and(|found| found.is_some_and(|it| it.noise.is_none())) {
+        measure.looks = vec![FEWEST_TRIALS, MOST_TRIALS];
+        measure.rounds = 1;
+        measure.precision = Some(PRECISE);
+        measure.time = None;
+    }
+}
+
 // What a simulated machine is simulated by.
-fn described(machine: &Machine) -> Result<Option<Description>, String> {
+pub(crate) fn described(machine: &Machine) -> Result<Option<Description>, String> {
     let Some(simulated) = &machine.simulated else { return Ok(None) };
     let description = Description::parse(&simulated.file);
     description.map(Some).map_err(|error| format!("the description of {}: {error}", simulated.name))

@@ -6,12 +6,14 @@ pub mod engines;
 mod error;
 mod folder;
 pub mod measure;
+mod probes;
 mod stage;
 mod watch;
 
 pub use carry_out::{Done, Here, Planned, Study, carry_out};
-pub use engines::plan_of;
+pub use engines::{few_trials, plan_of};
 pub use error::StudyError;
 pub use folder::{Kept, cut_short, datasets};
+pub use probes::Prober;
 pub use stage::Stage;
 pub use watch::Watch;

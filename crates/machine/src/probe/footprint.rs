@@ -93,7 +93,17 @@ impl Footprints {
 /// that is available. In small pages, which show what page walks cost, two per doubling throughout.
 pub fn footprints(topology: &Topology, cpu: CpuId, root: &FsRoot, pages: Pages) -> Vec<Bytes> {
     let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
-    let available = field_kib(&meminfo, "MemAvailable").map_or(LARGEST.0, |bytes| bytes / 4);
+    footprints_within(topology, cpu, field_kib(&meminfo, "MemAvailable").map(Bytes), pages)
+}
+
+/// The same where so much memory is available.
+pub fn footprints_within(
+    topology: &Topology,
+    cpu: CpuId,
+    available: Option<Bytes>,
+    pages: Pages,
+) -> Vec<Bytes> {
+    let available = available.map_or(LARGEST.0, |bytes| bytes.0 / 4);
     let cache = topology.llc_size(cpu).map_or(LARGEST.0 / 4, |size| size.0);
     let largest = cache.saturating_mul(4).min(LARGEST.0).min(available);
     let mut sizes = Vec::new();

@@ -14,7 +14,7 @@ mod reload;
 
 pub use buffer::{Flush, Pages};
 pub use capacity::{Capacities, Capacity, capacities, levels};
-pub use footprint::{Footprints, footprints, latency_over_footprint};
+pub use footprint::{Footprints, footprints, footprints_within, latency_over_footprint};
 pub use ping_pong::{PingPong, ping_pong};
 pub use plateaus::{Plateau, plateaus};
 pub use reload::{Reload, reload_latency};

@@ -6,13 +6,14 @@ use ringfence_studies::reproduce::simulated::Simulated;
 
 use super::table::{Align, table};
 use super::{Answer, Group, Layout, Page, Section};
-use crate::reproduce::{HEADS, TIME_HEADS, Tabled, left_open, tabled, verdicts};
+use crate::reproduce::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
 
 /// The page; `here` is what was measured of an experiment on this host.
 pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>) -> Page {
     let mut verdicts = verdicts(all).into_iter();
     let first = verdicts.next().map(|(_, lines)| lines).unwrap_or_default();
     let others = verdicts.flat_map(|(of, lines)| lines.into_iter().map(move |line| format!("{of} {line}")));
+    let others: Vec<String> = others.collect();
     let group =
         |one: &Simulated| Group { title: None, sections: vec![section(tabled(one, here(&one.experiment)))] };
     Page {
@@ -22,8 +23,8 @@ pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>
             question: "How near do described machines come to what was published?".into(),
             headline: first.first().cloned().unwrap_or_default(),
             sentences: first.into_iter().skip(1).collect(),
-            folded: (!left_open(all).is_empty())
-                .then(|| ("Other readings of what publications leave open".into(), others.collect())),
+            folded: (!others.is_empty())
+                .then(|| ("Other readings of what publications leave open".into(), others)),
             layout: Layout::Stacked,
             ..Answer::default()
         },
@@ -34,9 +35,7 @@ pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>
 }
 
 fn section(tabled: Tabled) -> Section {
-    let aligned = |heads: &[(&'static str, bool)]| -> Vec<(&'static str, Align)> {
-        heads.iter().map(|(head, words)| (*head, if *words { Align::Left } else { Align::Right })).collect()
-    };
+    let aligned = |heads: &[&'static str]| heads.iter().map(|head| (*head, Align::Left)).collect::<Vec<_>>();
     let body = html! {
         @for (source, rows) in &tabled.tables {
             p { (source) }

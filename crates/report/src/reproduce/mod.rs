@@ -9,7 +9,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
 
-pub(crate) use simulated::{HEADS, TIME_HEADS, Tabled, left_open, tabled, verdicts};
+pub(crate) use simulated::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
 pub use simulated::{simulated, simulated_summary};
 
 /// A heading line of its own.

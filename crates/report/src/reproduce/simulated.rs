@@ -10,22 +10,20 @@ use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
 
-/// The columns of comparisons, whether each is of words.
-pub(crate) const HEADS: [(&str, bool); 9] = [
-    ("case", true),
-    ("published", true),
-    ("change", false),
-    ("simulated", false),
-    ("interval", true),
-    ("error", false),
-    ("direction", true),
-    ("magnitude", true),
-    ("measured here", true),
+/// The columns of comparisons.
+pub(crate) const HEADS: [&str; 9] = [
+    "case",
+    "published",
+    "change",
+    "simulated",
+    "interval",
+    "error",
+    "direction",
+    "magnitude",
+    "measured here",
 ];
-
 /// The columns of times of so many bytes.
-pub(crate) const TIME_HEADS: [(&str, bool); 4] =
-    [("case", true), ("published", false), ("simulated", false), ("error", false)];
+pub(crate) const TIME_HEADS: [&str; 4] = ["case", "published", "simulated", "error"];
 
 /// What is shown of one simulation, as words.
 pub(crate) struct Tabled {
@@ -64,20 +62,14 @@ pub(crate) fn tabled(one: &Simulated, here: Option<&Reproduced>) -> Tabled {
             tabled.notes.push(line);
         }
     };
-    for row in &outcome.reproduced.rows {
-        match &row.measured {
-            Measured::NotRun(why) => add(format!("not run, because {why}")),
-            Measured::NotEstimable(why) => add(format!("-: {}", why.told())),
-            Measured::Ratio { .. } => {}
-        }
-    }
-    for time in &outcome.times {
-        match &time.simulated {
-            Seconds::NotRun(why) => add(format!("not run, because {why}")),
-            Seconds::NotEstimable(why) => add(format!("-: {}", why.told())),
-            Seconds::Time(_) => {}
-        }
-        add(format!("{}: {} bytes; {}", time.volume.of, time.volume.bytes.0, time.volume.why));
+    let unknown = outcome.reproduced.rows.iter().filter_map(|row| match &row.measured {
+        Measured::NotRun(why) => Some(format!("not run, because {why}")),
+        Measured::NotEstimable(why) => Some(format!("-: {}", why.told())),
+        Measured::Ratio { .. } => None,
+    });
+    unknown.for_each(&mut add);
+    for Time { volume, .. } in &outcome.times {
+        add(format!("{}: {} bytes; {}", volume.of, volume.bytes.0, volume.why));
     }
     let remarks = outcome.reproduced.rows.iter().filter_map(|row| row.published.remark.as_ref());
     remarks.for_each(|remark| add(format!("published: {remark}")));
@@ -96,20 +88,15 @@ pub(crate) fn tabled(one: &Simulated, here: Option<&Reproduced>) -> Tabled {
 
 fn cells(row: &Row, here: Option<&Reproduced>) -> Vec<String> {
     let mut cells = vec![case(&row.published.case), published_times(row), change(row.ratio)];
-    cells.extend(match &row.measured {
+    let [value, interval, error, direction, magnitude] = match &row.measured {
         Measured::Ratio { interval, direction, magnitude } => {
-            let figure = slowdown_figure(interval);
-            [
-                figure.value,
-                figure.interval,
-                row.error().map(percent).unwrap_or_default(),
-                word(*direction).into(),
-                word(*magnitude).into(),
-            ]
+            let (figure, error) = (slowdown_figure(interval), row.error().map(percent).unwrap_or_default());
+            [figure.value, figure.interval, error, word(*direction).into(), word(*magnitude).into()]
         }
-        Measured::NotRun(_) => ["not run".into(), String::new(), String::new(), String::new(), String::new()],
-        Measured::NotEstimable(_) => ["-".into(), String::new(), String::new(), String::new(), String::new()],
-    });
+        Measured::NotRun(_) => ["not run", "", "", "", ""].map(String::from),
+        Measured::NotEstimable(_) => ["-", "", "", "", ""].map(String::from),
+    };
+    cells.extend([value, interval, error, direction, magnitude]);
     let same = |other: &&Row| other.published.is_same(&row.published);
     let measured = here.and_then(|here| here.rows.iter().find(same));
     cells.push(measured.map_or("-".into(), |row| line(&row.measured)));
@@ -158,13 +145,10 @@ pub fn simulated(one: &Simulated, here: Option<&Reproduced>, style: &Style) -> S
     out
 }
 
-fn show(out: &mut String, heads: &[(&'static str, bool)], rows: &[Vec<String>], style: &Style) {
-    let column = |(place, (head, words)): (usize, &(&'static str, bool))| match (place, words) {
-        (0, _) => Column::text(*head, 20),
-        (_, true) => Column::left(*head),
-        (_, false) => Column::right(*head),
-    };
-    let mut table = Table::new(heads.iter().enumerate().map(column).collect());
+fn show(out: &mut String, heads: &[&'static str], rows: &[Vec<String>], style: &Style) {
+    let mut columns = vec![Column::text(heads[0], 20)];
+    columns.extend(heads[1..].iter().map(|head| Column::left(*head)));
+    let mut table = Table::new(columns);
     for row in rows {
         table.row(row.iter().map(Cell::new).collect());
     }
@@ -175,7 +159,7 @@ fn show(out: &mut String, heads: &[(&'static str, bool)], rows: &[Vec<String>], 
     for row in rows {
         paragraph(out, 0, &row[0], style);
         let said = heads.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
-        let said: Vec<String> = said.map(|((head, _), cell)| format!("{head} {cell}")).collect();
+        let said: Vec<String> = said.map(|(head, cell)| format!("{head} {cell}")).collect();
         paragraph(out, 2, &said.join(", "), style);
     }
 }
@@ -210,7 +194,7 @@ pub(crate) fn verdicts(all: &[Simulated]) -> Vec<(String, Vec<String>)> {
 }
 
 /// The readings beside the first one, each once.
-pub(crate) fn left_open(all: &[Simulated]) -> Vec<&str> {
+fn left_open(all: &[Simulated]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for alternative in all.iter().filter_map(|one| one.alternative.as_ref()) {
         if !names.contains(&alternative.name.as_str()) {

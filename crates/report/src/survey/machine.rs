@@ -100,6 +100,9 @@ pub(crate) fn round_trip(trip: &PingPong, machine: &Machine) -> String {
             None => "caches unknown",
         }
     };
+    if trip.round_trips == 0 {
+        return format!("CPUs {a} and {b} {} as described, {nominal}", numbers::ns(trip.median_ns));
+    }
     format!(
         "CPUs {a} and {b} {} [p10 {}, p90 {}], {nominal}",
         numbers::ns(trip.median_ns),

@@ -9,6 +9,7 @@ mod neighbours;
 use ringfence_experiment::start;
 use ringfence_studies::survey::{Outside, Survey};
 
+use crate::experiment::SIMULATED;
 use crate::numbers;
 use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
@@ -49,11 +50,22 @@ pub(crate) fn outside(starts: &Outside) -> String {
 /// Renders a survey.
 pub fn survey(survey: &Survey, style: &Style) -> String {
     let mut out = String::new();
-    machine::section(&mut out, survey, style);
-    costs::section(&mut out, survey, style);
-    neighbours::section(&mut out, survey, style);
+    // Over every part, as each may be copied by itself.
+    let mark = |out: &mut String| {
+        if survey.is_simulated() {
+            heading(out, SIMULATED, style);
+        }
+    };
+    let sections: [fn(&mut String, &Survey, &Style); 3] =
+        [machine::section, costs::section, neighbours::section];
+    for section in sections {
+        mark(&mut out);
+        section(&mut out, survey, style);
+    }
     if !survey.advice.is_empty() {
-        heading(&mut out, "On this machine:", style);
+        mark(&mut out);
+        let machine = if survey.is_simulated() { "On the described machine:" } else { "On this machine:" };
+        heading(&mut out, machine, style);
         if let Some(answer) = &survey.answer {
             paragraph(&mut out, 2, &headline::headline(answer), style);
         }

@@ -26,6 +26,7 @@ pub fn outcome(verdict: Verdict) -> Outcome {
     Outcome {
         kinds: vec![kind('A', "chase footprint=64MiB", &[1, 2]), kind('B', "alu", &[3, 4])],
         placement: vec!["measured on CPUs 2 and 34, siblings of one core".into()],
+        simulated: false,
         margin: 0.01,
         pairs: vec![
             pair((0, 0), chases, chases, interval(1.689, 1.657, 1.721)),

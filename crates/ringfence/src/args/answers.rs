@@ -221,6 +221,9 @@ pub struct Tune {
     pub policy: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: Output,
 }
 
@@ -252,6 +255,9 @@ pub struct Pair {
     /// Continue the interrupted run in this folder
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub measuring: Measuring,

@@ -25,6 +25,9 @@ pub struct Survey {
     pub save: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub output: Output,
 }
 

@@ -18,7 +18,13 @@ pub fn saving(run: &Run, survey: &Path) -> Result<Result<Saving, String>, Failur
             format!("{} is not the folder of a survey: 'ringfence survey' makes one", survey.display());
         return Err(Failure::Usage(what));
     }
+    let folder = survey.display();
     let survey = Survey::open(survey, |_| {})?;
+    if survey.is_simulated() {
+        return Err(Failure::Usage(format!(
+            "{folder}: this survey was simulated: name one that was measured, by 'ringfence survey'"
+        )));
+    }
     let prices = Prices::here().map_err(|error| Failure::Usage(error.to_string()))?;
     let methods: Vec<MethodCosts> = survey.parts.iter().filter_map(method).collect();
     let saving = saving::predict(run, survey.target.clone(), &methods, &prices);

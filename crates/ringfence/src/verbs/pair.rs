@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::shell;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_json as json;
@@ -23,16 +24,19 @@ const SCREENING: f64 = 0.6;
 
 pub fn run(args: &Pair) -> Result<(), Failure> {
     let flags = &args.measuring;
-    let machine = host::examine()?;
+    let machine = host::machine(&args.on)?;
     let Some(dir) = &args.resume else {
         let question = question(args, &machine)?;
         if let Some(path) = &flags.save {
             let kinds = question.kinds().map_err(Failure::Usage)?;
             experiment::save(&question.screening(&kinds), path)?;
+            let mut again = command(&["run"], path);
+            if let Some(machine) = &args.on.machine {
+                again += &format!(" --machine {}", shell::quote(machine));
+            }
             return output::print(&format!(
-                "saved {}, which measures every pair; run it with: {}",
-                path.display(),
-                command(&["run"], path)
+                "saved {}, which measures every pair; run it with: {again}",
+                path.display()
             ));
         }
         let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
@@ -43,6 +47,9 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
             "--resume continues with the tasks, pairs and placement of that folder: leave out --task, --present and --placement"
                 .into(),
         ));
+    }
+    if args.on.machine.is_some() {
+        return Err(resume::refused("machine"));
     }
     let fixed = resume::fixed(flags).or(flags.time.is_some().then_some("time"));
     if let Some(flag) = fixed {
@@ -115,6 +122,10 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
     page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;
     match &outcome.ended_early {
         None => Ok(()),
+        Some(why) if machine.simulated.is_some() => Err(Failure::Failed(format!(
+            "{why}; what was simulated until then is in {}; begin it again in a new folder",
+            dir.display()
+        ))),
         Some(why) => Err(Failure::Failed(format!(
             "{why}; what was measured until then is in {}; continue with: {}",
             dir.display(),

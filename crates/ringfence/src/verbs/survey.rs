@@ -14,7 +14,7 @@ use crate::shared::{experiment, host, page};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
-    let machine = host::examine()?;
+    let machine = host::machine(&args.on)?;
     if let Some(dir) = &args.save {
         return save(depth, args.seed, &machine, dir);
     }

@@ -21,9 +21,18 @@ use ringfence_sysfs::whole;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let question = question(args)?;
-    let machine = host::examine()?;
+    let machine = host::machine(&args.on)?;
     let path = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
-    can_be_written(&path)?;
+    match (&machine.simulated, &args.policy) {
+        (Some(simulated), Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "--policy: {} is simulated, and a policy follows from measurements: leave one of them out",
+                simulated.name
+            )));
+        }
+        (Some(_), None) => {}
+        (None, _) => can_be_written(&path)?,
+    }
     tune::check(&question, &machine)?;
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("tune"));
     crate::shared::folder::check_new(&dir)?;
@@ -44,10 +53,11 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
         }
         (None, Some(_)) => Ok(()),
-        // A policy is held back only where the victim's budget is not met.
+        // A policy is held back where the victim's budget is not met, and where nothing was measured.
         (None, None) => {
             let verdict = tuned.proof.as_ref().map(|proof| Exit::of(proof.verdict));
-            Err(Failure::Verdict(verdict.filter(|exit| *exit != Exit::Done).unwrap_or(Exit::Undecided)))
+            let otherwise = if tuned.simulated { Exit::SimulatedOnly } else { Exit::Undecided };
+            Err(Failure::Verdict(verdict.filter(|exit| *exit != Exit::Done).unwrap_or(otherwise)))
         }
     }
 }
@@ -67,7 +77,11 @@ fn tell(
     let style = output::style();
     let mut text = ringfence_report::machine_line(machine, &style) + "\n";
     text += &ringfence_report::tune(tuned, &style);
-    let policy = written.map_or("no policy was written".into(), |path| format!("policy: {}", path.display()));
+    let policy = match written {
+        Some(path) => format!("policy: {}", path.display()),
+        None if tuned.simulated => "no policy was written, since a policy follows from measurements".into(),
+        None => "no policy was written".into(),
+    };
     let seconds = started.elapsed().as_secs_f64();
     text += &format!("\n{seconds:.0} s; {policy}; datasets: {}\n", dir.display());
     output::print(&text)

@@ -22,17 +22,21 @@ pub struct Chaser {
     histogram: bool,
 }
 
+/// By line, the next one of a random cycle through all of them (Sattolo, 1986).
+pub fn cycle(lines: u32, seed: u64) -> Vec<u32> {
+    let mut next: Vec<u32> = (0..lines).collect();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for i in (1..next.len()).rev() {
+        let j = ((u128::from(rng.next_u64()) * i as u128) >> 64) as usize;
+        next.swap(i, j);
+    }
+    next
+}
+
 impl Chaser {
     pub fn new(task: &Chase, place: &mut Place) -> Result<Self, SetupError> {
         let region = place.region(&Target::Dram, task.footprint)?;
-        let lines = (task.footprint.0 / LINE as u64) as usize;
-        let mut next: Vec<u32> = (0..lines as u32).collect();
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(place.seed);
-        // Sattolo, 1986.
-        for i in (1..next.len()).rev() {
-            let j = ((u128::from(rng.next_u64()) * i as u128) >> 64) as usize;
-            next.swap(i, j);
-        }
+        let next = cycle((task.footprint.0 / LINE as u64) as u32, place.seed);
         Ok(Self { region, next, at: 0, timed: None, histogram: task.histogram })
     }
 

@@ -16,6 +16,7 @@ use ringfence_experiment::task;
 
 use crate::actor::Task;
 
+pub use chase::cycle;
 pub use error::SetupError;
 pub use place::{Place, Regions};
 

@@ -126,8 +126,11 @@ pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
 
 // Every pair is needed: one that cannot be run would leave assignments out.
 fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Result<(), StudyError> {
-    let plan = Plan::new(screening, &machine.topology, machine.features.as_ref())
-        .map_err(|error| StudyError::Usage(error.to_string()))?;
+    let plan = match machine.simulated {
+        Some(_) => ringfence_study::plan_of(screening, machine)?,
+        None => Plan::new(screening, &machine.topology, machine.features.as_ref())
+            .map_err(|error| StudyError::Usage(error.to_string()))?,
+    };
     let refused = (0..plan.cases.len()).find_map(|case| Some((case, plan.refusal(case)?)));
     match refused {
         Some((case, reason)) => {

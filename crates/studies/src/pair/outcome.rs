@@ -25,6 +25,8 @@ pub struct Outcome {
     pub placement: Vec<String>,
     /// The margin: a change smaller than it does not matter. 0.01 is 1 %.
     pub margin: f64,
+    /// Whether it was simulated, so that no figure here is a measurement.
+    pub simulated: bool,
     /// Every pair of kinds, in order.
     pub pairs: Vec<PairEntry>,
     /// Pairs of windows of the screening, by where the CPUs were relative to each other.
@@ -169,6 +171,7 @@ impl Outcome {
             kinds: kinds.iter().enumerate().map(|(number, kind)| KindEntry::new(number, kind)).collect(),
             placement: placement(screen.0),
             margin,
+            simulated: screen.1.iter().any(|sample| sample.simulated == Some(true)),
             pairs: pairs(kinds.len(), &results, (margin, level), progress.as_ref().ok()),
             classes: BTreeMap::new(),
             present: question.present.clone(),

@@ -6,10 +6,9 @@ use ringfence_experiment::placement::{self, Want};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{self, Capacity, Footprints, Pages, PingPong, Plateau, Reload};
-use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
-use ringfence_workloads::lines::Flusher;
+use ringfence_study::Prober;
 use serde::{Deserialize, Serialize};
 
 use super::Depth;
@@ -66,17 +65,20 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
     let cpu = cpus.first().copied().unwrap_or(0);
     let scale = if depth == Depth::Full { 2 } else { 1 };
 
+    let prober = match Prober::new(machine) {
+        Ok(prober) => prober,
+        Err(why) => return Probes { cpu, failed: vec![why], ..Probes::default() },
+    };
     let mut round_trips = Vec::new();
     for (a, b) in pairs(machine, &cpus) {
-        match probe::ping_pong(a, b, Duration::from_millis(20 * scale)) {
+        match prober.round_trip(a, b, Duration::from_millis(20 * scale)) {
             Ok(round) => round_trips.push(round),
             Err(error) => failed.push(format!("round trip between CPUs {a} and {b}: {error}")),
         }
     }
 
     let mut curve = |pages: Pages, ms: u64| {
-        let sizes = probe::footprints(topology, cpu, &FsRoot::host(), pages);
-        let measured = probe::latency_over_footprint(cpu, &sizes, pages, Duration::from_millis(ms * scale));
+        let measured = prober.latency(cpu, pages, Duration::from_millis(ms * scale));
         measured.map_err(|error| failed.push(format!("latency over footprint: {error}"))).ok()
     };
     let latency = curve(Pages::Huge, 3000);
@@ -88,14 +90,13 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
 
     let budget = Duration::from_millis(100 * scale);
     let mut reloads = Reloads::default();
-    let mut reload = |flush: Option<probe::Flush>, what: &str| {
-        let measured = probe::reload_latency(cpu, flush, budget);
+    let mut reload = |flush: Option<Flush>, what: &str| {
+        let measured = prober.reload(cpu, flush, budget);
         measured.map_err(|error| failed.push(format!("reload latency {what}: {error}"))).ok()
     };
     reloads.cached = reload(None, "of a cached line");
-    for flusher in Flush::ALL.into_iter().filter_map(Flusher::new) {
-        let flush = flusher.instruction();
-        let latency = reload(Some(flusher.for_probe()), &format!("after {flush}"));
+    for flush in prober.flushes() {
+        let latency = reload(Some(flush), &format!("after {flush}"));
         reloads.after.extend(latency.map(|latency| (flush.to_string(), latency)));
     }
     Probes {

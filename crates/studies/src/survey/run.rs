@@ -11,8 +11,8 @@ use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
 use super::{Survey, conclude, probes, stored};
-use ringfence_study::StudyError;
 use ringfence_study::{Here, Kept, Planned, Stage, Study, Watch};
+use ringfence_study::{StudyError, few_trials};
 
 /// What is to be surveyed.
 #[derive(Debug, Clone)]
@@ -47,7 +47,13 @@ pub fn planned(depth: Depth, seed: u64, machine: &Machine) -> Vec<Experiment> {
     let victims = experiments::victims(probes::probe(machine, depth).victim_footprint);
     let writers = Writers::AtFullRate(Vec::new());
     let beside = victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
-    std::iter::once(experiments::cost(depth, size, seed)).chain(beside).collect()
+    let all = std::iter::once(experiments::cost(depth, size, seed)).chain(beside);
+    all.map(|experiment| on(machine, experiment)).collect()
+}
+
+fn on(machine: &Machine, mut experiment: Experiment) -> Experiment {
+    few_trials(&mut experiment.measure, machine);
+    experiment
 }
 
 // Expected seconds of each stage, full and quick: probes, costs, three victims, the same paced.
@@ -71,6 +77,10 @@ impl Surveying<'_> {
     }
 
     fn planned(&self, name: String, experiment: Experiment) -> Planned {
+        let experiment = match &self.survey {
+            Some(survey) => on(&survey.machine, experiment),
+            None => experiment,
+        };
         Planned { name, dir: self.options.dir.join(&experiment.name), experiment }
     }
 

@@ -113,6 +113,11 @@ impl Survey {
         }
     }
 
+    /// Whether the machine is a described one, so that no figure here is a measurement.
+    pub fn is_simulated(&self) -> bool {
+        self.machine.simulated.is_some()
+    }
+
     /// Takes the samples of [`super::experiments::cost`].
     pub fn add_cost(&mut self, plan: &Plan, samples: &[Sample]) {
         self.parts = parts::parts(plan, samples, &self.probes.reloads, LEVEL);

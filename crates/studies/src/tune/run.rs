@@ -10,15 +10,14 @@ use ringfence_experiment::task::Instruction;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
-use ringfence_persist::isa;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
 use serde::Serialize;
 
 use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
 use crate::prove::{self, Proof, Verdict};
-use ringfence_study::StudyError;
 use ringfence_study::{Here, Kept, Planned, Stage, Study};
+use ringfence_study::{Prober, StudyError, few_trials, plan_of};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -39,6 +38,8 @@ pub struct Tuned {
     pub policy: Option<String>,
     /// Why the policy does not say what single instructions cost, where it does not.
     pub unpriced: Option<String>,
+    /// Whether it was simulated, so that no figure here is a measurement and there is no policy.
+    pub simulated: bool,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
 }
@@ -49,14 +50,14 @@ pub struct Tuned {
 /// One sentence.
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
-    if let Some(simulated) = &machine.simulated {
-        return Err(StudyError::Usage(format!(
-            "a policy follows from measurements, and {} is simulated: run it on such a machine",
-            simulated.name
-        )));
-    }
     Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref()).map_err(usage)?;
-    if let Some(asked) = beside(question, &pmdk()) {
+    if machine.simulated.is_some() {
+        let plan = plan_of(&experiments::costs(question), machine)?;
+        if let Some(why) = plan.nothing_to_measure() {
+            return Err(StudyError::Usage(format!("none of this can be simulated, because {why}")));
+        }
+    }
+    if let Some(asked) = beside(question, &pmdk(machine)?) {
         prove::plan_of_baseline(&asked, machine)?;
     }
     Ok(())
@@ -68,12 +69,16 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
 pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
     check(question, here.machine)?;
-    let tuning = Tuning { question, dir: here.dir, proof: None, policy: None, unpriced: None };
+    let (machine, pmdk) = (here.machine, pmdk(here.machine)?);
+    let tuning = Tuning { question, machine, pmdk, dir: here.dir, proof: None, policy: None, unpriced: None };
     Ok(ringfence_study::carry_out(&mut { tuning }, here)?.findings)
 }
 
 struct Tuning<'a> {
     question: &'a Question,
+    machine: &'a Machine,
+    // PMDK's rule there.
+    pmdk: Choice,
     dir: &'a Path,
     proof: Option<Proof>,
     policy: Option<Policy>,
@@ -97,13 +102,13 @@ impl Study for Tuning<'_> {
             Ok(Some(Planned { name: name.into(), dir, experiment }))
         };
         let Some(costs) = stages.first() else {
-            return planned("what each method costs", experiments::costs(self.question));
+            return planned("what each method costs", self.on_it(experiments::costs(self.question)));
         };
         let choice = self.choice(costs, None)?;
         if let [_] = stages
-            && let Some(experiment) = experiments::confirmation(self.question, &choice, &pmdk())
+            && let Some(experiment) = experiments::confirmation(self.question, &choice, &self.pmdk)
         {
-            return planned("confirming the choice", experiment);
+            return planned("confirming the choice", self.on_it(experiment));
         }
         self.settle(stages, here)?;
         Ok(None)
@@ -115,22 +120,30 @@ impl Study for Tuning<'_> {
         Ok(Tuned {
             costs: figures(costs),
             choice: self.choice(costs, ended_early)?,
-            pmdk: pmdk(),
+            pmdk: self.pmdk,
             fell_back: speaks_against(&confirmed),
             confirmed,
             proof: self.proof.take(),
             policy: self.policy.as_ref().map(Policy::to_string),
             unpriced: self.unpriced.take(),
+            simulated: self.machine.simulated.is_some(),
             ended_early: ended_early.map(str::to_owned),
         })
     }
 }
 
-fn pmdk() -> Choice {
-    Choice::pmdk(isa::supports)
+fn pmdk(machine: &Machine) -> Result<Choice, StudyError> {
+    let flushes = Prober::new(machine).map_err(StudyError::Usage)?.flushes();
+    Ok(Choice::pmdk(|flush| flushes.contains(&flush)))
 }
 
 impl Tuning<'_> {
+    // The trials that are asked for are those of measurements.
+    fn on_it(&self, mut experiment: Experiment) -> Experiment {
+        few_trials(&mut experiment.measure, self.machine);
+        experiment
+    }
+
     fn choice(&self, costs: &Stage, ended_early: Option<&str>) -> Result<Choice, StudyError> {
         choice::choose(&Costs::new(costs.plan, costs.samples)).ok_or_else(|| {
             let why = ended_early.unwrap_or("the costs are not all known");
@@ -143,7 +156,7 @@ impl Tuning<'_> {
         let question = self.question;
         let choice = self.choice(&stages[0], None)?;
         let fell_back = stages.get(1).is_some_and(|stage| speaks_against(&figures(stage)));
-        let choice = if fell_back { Choice { batch: choice.batch, ..pmdk() } } else { choice };
+        let choice = if fell_back { Choice { batch: choice.batch, ..self.pmdk } } else { choice };
         let mut policy = Policy {
             processor: Fingerprint::here(),
             target: question.target.to_string(),
@@ -166,7 +179,8 @@ impl Tuning<'_> {
                 return Err(StudyError::Failed(why));
             }
         }
-        if met {
+        // What was not measured here is no policy for here.
+        if met && self.machine.simulated.is_none() {
             match prices::measure(question, policy.instruction) {
                 Ok(prices) => policy.prices = prices,
                 Err(why) => self.unpriced = Some(why),

@@ -94,7 +94,7 @@ pub fn measure(
     holds_two_trials(&plan)?;
     // While nothing runs yet.
     recording.scale = counts_latencies_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
-    let mut engine = engines::choose(&plan, machine, stop)?;
+    let mut engine = engines::choose_for_all(&plan, machine, stop)?;
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());
     let left = engine.end();

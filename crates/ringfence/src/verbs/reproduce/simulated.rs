@@ -62,8 +62,10 @@ pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> 
     if !args.output.json {
         output::print(&format!("report: {}; open it in a browser\n", path.display()))?;
     }
-    match all.iter().all(|one| one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples == 0))
-    {
+    let simulated = |one: &simulated::Simulated| {
+        one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples > 0)
+    };
+    match !all.iter().any(simulated) {
         true => Err(Failure::Failed(
             "nothing was simulated: none of these experiments can be, for the reasons given".into(),
         )),

@@ -8,9 +8,8 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::units::Share;
 use ringfence_machine::Machine;
-use ringfence_study::{StudyError, measure, plan_of};
+use ringfence_study::{StudyError, few_trials, measure, plan_of};
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
 use crate::reproduce::{Published, Reproduced};
@@ -33,6 +32,9 @@ pub struct Job {
     pub folder: String,
 }
 
+/// Finds a machine by its name, with other values in places.
+pub type Describe<'a> = dyn Fn(&str, &[(String, String)]) -> Result<Machine, String> + 'a;
+
 /// All simulations of experiments: each on the machine that its sources name, or on `only`, and each reading of what is left
 /// open.
 ///
@@ -45,7 +47,7 @@ pub fn jobs(
     published: &[Published],
     setting: &Setting,
     only: Option<&str>,
-    describe: &dyn Fn(&str, &[(String, String)]) -> Result<Machine, String>,
+    describe: &Describe,
 ) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for experiment in experiments {
@@ -79,7 +81,7 @@ pub fn jobs(
                 Ok(Job {
                     experiment: match reason {
                         Some(why) => Err(why),
-                        None => Ok(quickly(part(experiment, &own, alternative)?)),
+                        None => Ok(part(experiment, &own, alternative)?),
                     },
                     asked: (experiment.name.clone(), experiment.question.clone()),
                     machine: simulated.map(|it| (it.name.clone(), it.title.clone())).unwrap_or_default(),
@@ -107,16 +109,6 @@ impl Alternative {
         let name: String = self.name.chars().map(plain).collect();
         name.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
     }
-}
-
-// Nothing disturbs a simulated window: a few trials show how much depends on where tasks begin.
-fn quickly(mut experiment: Experiment) -> Experiment {
-    let measure = &mut experiment.measure;
-    measure.looks = vec![3, 5, 10];
-    measure.rounds = 1;
-    measure.precision = Some(Share(0.01));
-    measure.time = None;
-    experiment
 }
 
 /// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as they begin. Results are in the
@@ -190,7 +182,9 @@ impl Job {
             (plan, Vec::new(), Ended::Complete)
         } else {
             let own = dir.join(&self.folder);
-            let done = measure::measure(experiment, &self.examined, &own, stop, &mut |_| {})?;
+            let mut experiment = experiment.clone();
+            few_trials(&mut experiment.measure, &self.examined);
+            let done = measure::measure(&experiment, &self.examined, &own, stop, &mut |_| {})?;
             (done.plan, done.samples, done.ended)
         };
         if let Ended::Failed(why) = &ended {

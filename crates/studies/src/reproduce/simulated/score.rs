@@ -160,9 +160,12 @@ fn victim(row: &Row) -> &str {
     row.published.quantity.split(", ").next().unwrap_or_default()
 }
 
+// Published and simulated.
+type Ratios = (f64, Option<f64>);
+
 fn orders(outcome: &Outcome) -> Vec<Order> {
     let margin = outcome.reproduced.findings.plan.experiment.measure.margin.0;
-    let mut found: Vec<(Order, Vec<(f64, Option<f64>)>)> = Vec::new();
+    let mut found: Vec<(Order, Vec<Ratios>)> = Vec::new();
     for row in beside(outcome) {
         let key = (row.published.source.as_str(), victim(row));
         let figures = (row.ratio, ratio(row));
@@ -180,7 +183,7 @@ fn orders(outcome: &Outcome) -> Vec<Order> {
             }
         }
     }
-    let counted = |(mut order, figures): (Order, Vec<(f64, Option<f64>)>)| {
+    let counted = |(mut order, figures): (Order, Vec<Ratios>)| {
         for (place, (there, here)) in figures.iter().enumerate() {
             for (other_there, other_here) in &figures[..place] {
                 let differ = (there / other_there).ln().abs() > margin.ln_1p();

@@ -1,0 +1,130 @@
+//! Several trials at once. Each begins anew and its order is known beforehand, so that they can be simulated beside each
+//! other, with the same samples as one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_experiment::plan::{self, Active, Plan};
+use ringfence_machine::cpulist::CpuId;
+
+use crate::engine::SimulatedEngine;
+use crate::file::Description;
+
+/// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are those of the plan, in its order.
+pub struct TrialsAtOnce<'a> {
+    plan: Plan,
+    description: Description,
+    stop: &'a AtomicBool,
+    threads: u32,
+    // For what needs no trial.
+    alone: SimulatedEngine<'a>,
+    ahead: BTreeMap<u32, Simulated>,
+    now: Simulated,
+    before_ns: u64,
+}
+
+// A trial.
+#[derive(Default)]
+struct Simulated {
+    windows: VecDeque<(Vec<Active>, Vec<Measured>)>,
+    // What ended it before its time.
+    failed: Option<EngineError>,
+    length_ns: u64,
+}
+
+impl<'a> TrialsAtOnce<'a> {
+    /// As [`SimulatedEngine::new`], with so many trials at once.
+    pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool, threads: usize) -> Self {
+        Self {
+            plan: plan.clone(),
+            description: description.clone(),
+            stop,
+            threads: threads.max(1) as u32,
+            alone: SimulatedEngine::new(plan, description, stop),
+            ahead: BTreeMap::new(),
+            now: Simulated::default(),
+            before_ns: 0,
+        }
+    }
+
+    fn simulate(&mut self, first: u32) {
+        let most = self.plan.experiment.measure.looks.last().copied().unwrap_or(first + 1);
+        let wanted = first..(first + self.threads).min(most.max(first + 1));
+        let (plan, description, stop) = (&self.plan, &self.description, self.stop);
+        let found: Vec<(u32, Simulated)> = std::thread::scope(|scope| {
+            let trials: Vec<_> = wanted
+                .map(|trial| (trial, scope.spawn(move || simulated(plan, description, stop, trial))))
+                .collect();
+            trials
+                .into_iter()
+                .map(|(trial, thread)| {
+                    (trial, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                })
+                .collect()
+        });
+        self.ahead.extend(found);
+    }
+}
+
+fn simulated(plan: &Plan, description: &Description, stop: &AtomicBool, trial: u32) -> Simulated {
+    let mut engine = SimulatedEngine::new(plan, description, stop);
+    let mut windows = VecDeque::new();
+    let mut run = || -> Result<(), EngineError> {
+        engine.begin_trial(trial)?;
+        for step in plan::trial(plan, trial).rounds.concat() {
+            for case in step.windows {
+                engine.arrange(case)?;
+                let active = &plan.cases[case].active;
+                windows.push_back((active.clone(), engine.window(active)?));
+            }
+        }
+        Ok(())
+    };
+    let failed = run().err();
+    Simulated { windows, failed, length_ns: engine.now_ns() }
+}
+
+impl Engine for TrialsAtOnce<'_> {
+    fn elapsed(&self) -> Duration {
+        self.alone.elapsed()
+    }
+
+    fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+        self.before_ns += self.now.length_ns;
+        if !self.ahead.contains_key(&trial) {
+            self.simulate(trial);
+        }
+        self.now = self.ahead.remove(&trial).unwrap_or_default();
+        match self.now.failed.take_if(|_| self.now.windows.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError> {
+        self.alone.probe(cpus)
+    }
+
+    fn arrange(&mut self, _: usize) -> Result<(), EngineError> {
+        // Before each window, where it was simulated.
+        Ok(())
+    }
+
+    fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        self.alone.count_window();
+        match self.now.windows.pop_front() {
+            Some((planned, mut measured)) if planned == active => {
+                measured.iter_mut().for_each(|one| one.sample.start_ns += self.before_ns);
+                Ok(measured)
+            }
+            Some(_) => Err(EngineError::Failed("windows came in another order than the plan's".into())),
+            None => Err(self.now.failed.take().unwrap_or(EngineError::Interrupted)),
+        }
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        Ok(Vec::new())
+    }
+}
