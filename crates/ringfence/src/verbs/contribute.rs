@@ -32,10 +32,9 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for (dir, place, cleaned) in &ready {
-        let bytes = write(place, cleaned, &private).map_err(|failure| {
+        let bytes = write(place, cleaned, &private).inspect_err(|_| {
             // Written moments ago, by nobody else.
             let _ = std::fs::remove_dir_all(place);
-            failure
         })?;
         let how = if cleaned.machine.simulated { "simulated" } else { "measured" };
         text += &format!("{} -> {} ({}, {how})\n", dir.display(), place.display(), Bytes(bytes));
