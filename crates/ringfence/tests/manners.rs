@@ -220,7 +220,7 @@ fn the_exit_codes_are_told() {
             "{brief:?}"
         );
     }
-    for (args, codes) in [(vec!["prove", "--help"], 6), (vec!["tune", "--help"], 6)] {
+    for (args, codes) in [(vec!["prove", "--help"], 7), (vec!["tune", "--help"], 7)] {
         let help = ringfence(&args);
         for (code, meaning) in meanings.iter().enumerate() {
             let told =

@@ -27,8 +27,8 @@ Examples:
   ringfence machine cascade-lake-optane
   ringfence machine
   ringfence write --machine cascade-lake-optane --target dax:/mnt/pmem0
-  ringfence machine new --from ringfence-survey-20260509-072933 --out here.toml
-  ringfence machine check here.toml --from ringfence-survey-20260509-072933"
+  ringfence machine new --from mine --out here.toml
+  ringfence machine check here.toml --from mine"
 )]
 pub struct Describe {
     /// What to do; without it, a machine is shown
@@ -110,7 +110,7 @@ pub struct MachineSensitivity {
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence calibrate here.toml --from ringfence-survey-20260509-072933 --out fitted.toml
+  ringfence calibrate here.toml --from mine --out fitted.toml
   ringfence calibrate here.toml --from costs --fit core.fence_ns,uncore.flush_ns --use 'clwb, 64B'")]
 pub struct Calibrate {
     /// A machine file, or the name of a machine that comes with Ringfence
