@@ -201,6 +201,7 @@ fn machine() -> Machine {
             fence_ns: 2.0,
             locked_ns: 6.0,
             rfo_past_fences: 1000,
+            flush_buffers: None,
             flush_gap_ns: 0.0,
             store_after_flush_ns: 0.0,
             clflush_ordered: true,

@@ -100,3 +100,30 @@ fn stores_wait_behind_flushes_for_as_long_as_described() {
     assert!(each(0.0) < 30.0, "{}", each(0.0));
     assert!((each(200.0) - 200.0).abs() < 2.0, "{}", each(200.0));
 }
+
+#[test]
+fn as_many_flushes_are_under_way_as_have_places() {
+    let each = |places: Option<u32>, kind: Flush| {
+        let mut machine = machine();
+        machine.uncore.flush_ns = 400.0;
+        machine.core.flush_buffers = places;
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 4096).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % 64);
+            vec![Op::Store(line), Op::Flush { kind, line }, Op::Units(1)]
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        window(&mut setup.start(), thread).1
+    };
+    // There, 400 ns longer, and back.
+    let way = 30.0 + 400.0 + 25.0;
+    for places in [5, 20] {
+        let found = each(Some(places), Flush::Clwb);
+        assert!((found / (way / f64::from(places)) - 1.0).abs() < 0.02, "{places}: {found}");
+    }
+    // Twelve fill buffers otherwise.
+    assert!((each(None, Flush::Clwb) / (way / 12.0) - 1.0).abs() < 0.05);
+    // One at a time where each waits for the one before.
+    assert!(each(Some(20), Flush::Clflush) > way);
+}

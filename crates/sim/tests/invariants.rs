@@ -28,6 +28,7 @@ struct Scene {
     past_fences: u32,
     flush_gap_ns: f64,
     nt_ns: f64,
+    flush_buffers: Option<u32>,
     prefetcher: Option<Prefetcher>,
     masks: [u32; 2],
     node: usize,
@@ -52,6 +53,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
             0_u32..4,
             prop::sample::select(vec![0.0, 44.0]),
             prop::sample::select(vec![0.0, 90.0]),
+            prop::sample::select(vec![None, Some(2), Some(62)]),
             prop::sample::select(vec![None, Some(Prefetcher { steps: 2, distance: 20, lines: 3 })]),
         ),
         [1_u32..256, 1_u32..256],
@@ -60,7 +62,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
         prop::collection::vec(task, 1..=most_tasks),
     )
         .prop_map(|(inclusion, clwb, replacement, core, masks, node, shared, tasks)| {
-            let (ordered, past_fences, flush_gap_ns, nt_ns, prefetcher) = core;
+            let (ordered, past_fences, flush_gap_ns, nt_ns, flush_buffers, prefetcher) = core;
             Scene {
                 inclusion,
                 clwb,
@@ -69,6 +71,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
                 past_fences,
                 flush_gap_ns,
                 nt_ns,
+                flush_buffers,
                 prefetcher,
                 masks,
                 node,
@@ -87,6 +90,7 @@ impl Scene {
         machine.core.rfo_past_fences = self.past_fences;
         machine.core.flush_gap_ns = self.flush_gap_ns;
         machine.core.store_after_flush_ns = self.flush_gap_ns;
+        machine.core.flush_buffers = self.flush_buffers;
         machine.uncore.nt_ns = self.nt_ns;
         machine.prefetcher = self.prefetcher.clone();
         for replacement in

@@ -19,6 +19,12 @@ pub trait Task: Send {
     /// Called before the first portion after a pause.
     fn resumed(&mut self) {}
 
+    /// Whether what it does depends on where in a long computation it stands, so that it is compared over the same stretch: it
+    /// goes back to where the trial began at the beginning of each window, by [`Task::resumed`].
+    fn goes_back(&self) -> bool {
+        false
+    }
+
     /// The shortest window that is sure to hold some of its work, where it does not work all the time.
     fn least_window(&self) -> Duration {
         Duration::ZERO
@@ -95,15 +101,16 @@ impl Program for Actor {
     #[inline]
     fn next(&mut self, now: Ps) -> Op {
         let order = self.shared.order.load(Ordering::Relaxed);
-        // What another task has left undone is not this one's.
-        if let Some(op) = self.ops.get(self.next).filter(|_| order == self.of) {
+        let resumed = self.shared.resumed.load(Ordering::Relaxed);
+        // What another task has left undone is not this one's, nor what one that went back had begun.
+        let undone = order == self.of && (resumed == self.resumed || !self.tasks[order].goes_back());
+        if let Some(op) = self.ops.get(self.next).filter(|_| undone) {
             self.next += 1;
             return *op;
         }
         self.ops.clear();
         self.of = order;
         let task = &mut self.tasks[order];
-        let resumed = self.shared.resumed.load(Ordering::Relaxed);
         if resumed != self.resumed {
             self.resumed = resumed;
             task.resumed();

@@ -30,6 +30,9 @@ const STEADY: f64 = 0.02;
 const ROUND: Duration = Duration::from_millis(10);
 // How long is waited for a task to count anything.
 const STALL_LIMIT: Duration = Duration::from_millis(200);
+// For how long is simulated at most until a stretch is over, and how much between two looks meanwhile.
+const REACH_LIMIT: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_micros(5);
 // How much is simulated between two looks.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -56,6 +59,8 @@ struct Trial {
     run: Run,
     seats: Vec<Seat>,
     regions: Regions,
+    // Of the metric's variants.
+    stretches: Vec<(usize, Stretch)>,
     // Where CPUs move.
     chairs: Option<Chairs>,
 }
@@ -77,6 +82,14 @@ struct Holder {
     // Units of a round over what caches have to settle to, beside others and alone.
     round: [u64; 2],
     least_window: Duration,
+    goes_back: bool,
+}
+
+// What somebody who goes back does in each window of a trial, in units: until it is measured, and then.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    before: u64,
+    measured: u64,
 }
 
 // Who runs in a window: a seat, and its holder.
@@ -146,8 +159,8 @@ impl<'a> SimulatedEngine<'a> {
                     let mut place = Place { description, setup: &mut setup, regions, cpu, seed };
                     if let Some(task) = tasks::build(&what.task, &mut place)? {
                         let round = [false, true].map(|alone| task.round(alone));
-                        let least_window = task.least_window();
-                        holders.push(Holder { role, instance, variant, round, least_window });
+                        let (least_window, goes_back) = (task.least_window(), task.goes_back());
+                        holders.push(Holder { role, instance, variant, round, least_window, goes_back });
                         programs.push(task);
                     }
                 }
@@ -166,7 +179,7 @@ impl<'a> SimulatedEngine<'a> {
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
         chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
-        Ok(Trial { run, seats, regions, chairs })
+        Ok(Trial { run, seats, regions, stretches: Vec::new(), chairs })
     }
 
     // Roles and instances that are placed on a CPU.
@@ -218,7 +231,8 @@ impl Trial {
                 })
             };
             let now = seat.holders.iter().position(is_active);
-            if now.is_some() && now != seat.running {
+            let goes_back = now.is_some_and(|holder| seat.holders[holder].goes_back);
+            if now.is_some() && (now != seat.running || goes_back) {
                 seat.shared.resumed.fetch_add(1, Ordering::Relaxed);
             }
             seat.running = now;
@@ -292,6 +306,33 @@ impl Trial {
             (now.units - before.units) as f64 / (now.at - before.at).0 as f64
         };
         Ok(rated.map(rate).collect())
+    }
+
+    // What is known of the stretch of somebody.
+    fn stretch(&self, (seat, holder): (usize, usize)) -> Option<Stretch> {
+        let variant = self.seats[seat].holders[holder].variant;
+        self.stretches.iter().find(|(known, _)| *known == variant).map(|(_, stretch)| *stretch)
+    }
+
+    fn note_stretch(&mut self, (seat, holder): (usize, usize), stretch: Stretch) {
+        if stretch.measured > 0 {
+            self.stretches.push((self.seats[seat].holders[holder].variant, stretch));
+        }
+    }
+
+    // Simulates until somebody has done so many units, or for as long as nobody takes.
+    fn reach(
+        &mut self,
+        running: &Running,
+        place: usize,
+        units: u64,
+        stop: &AtomicBool,
+    ) -> Result<(), EngineError> {
+        let begun = self.run.now();
+        while self.points(running, false)[place].units < units && self.run.now() - begun < ps(REACH_LIMIT) {
+            self.simulate(STEP, stop)?;
+        }
+        Ok(())
     }
 
     fn points(&self, running: &Running, latencies: bool) -> Vec<Point> {
@@ -391,10 +432,33 @@ impl Engine for SimulatedEngine<'_> {
                 assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
             }
         }
-        trial.settle(&running, settle, self.stop)?;
+        // Whoever goes back is measured over the same stretch in every window of the trial.
+        let metric = self.plan.metric;
+        let back = running.iter().position(|(seat, holder)| {
+            let holder = &trial.seats[*seat].holders[*holder];
+            holder.role == metric && holder.goes_back
+        });
+        let known = back.and_then(|place| trial.stretch(running[place]));
+        let origin = trial.points(&running, false);
+        match (back, known) {
+            (Some(place), Some(stretch)) => {
+                trial.reach(&running, place, origin[place].units + stretch.before, self.stop)?
+            }
+            _ => trial.settle(&running, settle, self.stop)?,
+        }
         let begun = trial.points(&running, latencies);
-        trial.simulate(window, self.stop)?;
+        match (back, known) {
+            (Some(place), Some(stretch)) => {
+                trial.reach(&running, place, begun[place].units + stretch.measured, self.stop)?
+            }
+            _ => trial.simulate(window, self.stop)?,
+        }
         let mut ended = trial.points(&running, latencies);
+        if let (Some(place), None) = (back, known) {
+            let before = begun[place].units - origin[place].units;
+            let measured = ended[place].units - begun[place].units;
+            trial.note_stretch(running[place], Stretch { before, measured });
+        }
         let opened = trial.run.now();
         while begun.iter().zip(&ended).any(|(begun, ended)| begun.units == ended.units)
             && trial.run.now() - opened < ps(STALL_LIMIT)
@@ -431,24 +495,5 @@ impl Engine for SimulatedEngine<'_> {
 
     fn end(self: Box<Self>) -> Result<Vec<String>, EngineError> {
         Ok(Vec::new())
-    }
-}
-
-impl Description {
-    // A line goes from one core to the other and back.
-    pub(crate) fn round_trip_ns(&self, one: CpuId, other: CpuId) -> f64 {
-        let (a, b) = (self.thread(one), self.thread(other));
-        let ((llc, socket), (other_llc, other_socket)) =
-            (self.llc_and_socket(one), self.llc_and_socket(other));
-        let uncore = &self.parts.uncore;
-        let way = if a.core == b.core {
-            self.parts.l1.latency_ns
-        } else if llc == other_llc {
-            uncore.core_to_core_ns
-        } else {
-            let remote = if socket == other_socket { 0.0 } else { 2.0 * uncore.remote_ns };
-            uncore.to_memory_ns + uncore.from_memory_ns + remote
-        };
-        2.0 * way
     }
 }

@@ -43,6 +43,23 @@ impl Description {
         }
     }
 
+    // A line goes from one core to the other and back.
+    pub(crate) fn round_trip_ns(&self, one: CpuId, other: CpuId) -> f64 {
+        let (a, b) = (self.thread(one), self.thread(other));
+        let ((llc, socket), (other_llc, other_socket)) =
+            (self.llc_and_socket(one), self.llc_and_socket(other));
+        let uncore = &self.parts.uncore;
+        let way = if a.core == b.core {
+            self.parts.l1.latency_ns
+        } else if llc == other_llc {
+            uncore.core_to_core_ns
+        } else {
+            let remote = if socket == other_socket { 0.0 } else { 2.0 * uncore.remote_ns };
+            uncore.to_memory_ns + uncore.from_memory_ns + remote
+        };
+        2.0 * way
+    }
+
     /// Which thread of which core a CPU is.
     pub(crate) fn thread(&self, cpu: CpuId) -> HardwareThread {
         HardwareThread { core: cpu % self.cores(), sibling: cpu / self.cores() }

@@ -10,6 +10,7 @@ const PORTION: u64 = 64;
 
 /// Solvers that begin anew whenever they have found the optimum. Each call works on the next one, so
 /// that a window of a few milliseconds sees them all, each at another point of its solution.
+#[derive(Clone)]
 pub struct Pricer<T = Untraced> {
     solvers: Vec<Solver<T>>,
     next: usize,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::buffers::{Buffers, Use};
+use super::flushes::Flushes;
 use super::thread::{Activity, Costs, Thread, Waits};
 use crate::hierarchy::Hierarchy;
 use crate::machine::Core as Description;
@@ -23,6 +24,7 @@ pub struct Core {
     pub(super) clflush_ordered: bool,
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
+    pub(super) flushes: Flushes,
     /// From when on another flush may leave, and another store.
     pub(super) next_flush: u64,
     pub(super) next_store: u64,
@@ -50,6 +52,7 @@ impl Core {
             clflush_ordered: description.clflush_ordered,
             rfo_past_fences: description.rfo_past_fences,
             rfo_window: description.rfo_window,
+            flushes: Flushes::new(description.flush_buffers.unwrap_or(0)),
             next_flush: 0,
             next_store: 0,
             scheduled: NEVER,
@@ -113,22 +116,36 @@ impl Core {
         }
     }
 
+    // Memory has accepted something of a thread's; whether its fence waited for that.
+    #[inline]
+    fn accepted(&mut self, thread: u8, at: u64) -> bool {
+        let thread = &mut self.threads[usize::from(thread)];
+        thread.outgoing -= 1;
+        thread.accepted = thread.accepted.max(at);
+        let waited = thread.outgoing == 0 && thread.head.waits == Waits::ACCEPTANCE;
+        if waited {
+            thread.head = Activity::at(thread.accepted);
+        }
+        waited
+    }
+
     /// Memory says when the use of a buffer ends, which is not yet. Whether anything waited for it.
     #[inline]
     pub fn answered(&mut self, outside: &mut Hierarchy, buffer: u8, at: u64) -> bool {
+        if Flushes::are_for(buffer) {
+            let owner = self.flushes.answered(buffer, at);
+            let mut waited = self.accepted(owner, at);
+            for thread in self.threads.iter_mut().filter(|thread| thread.head.waits == Waits::FLUSH) {
+                thread.head.at = thread.head.at.min(at);
+                waited = true;
+            }
+            return waited;
+        }
         let (what, line) = self.buffers.answered(buffer, at);
         let mut waited = false;
         match what {
             Use::Miss(slot, _) => outside.filled(self.number, slot, line, at),
-            Use::Outgoing(thread) => {
-                let thread = &mut self.threads[usize::from(thread)];
-                thread.outgoing -= 1;
-                thread.accepted = thread.accepted.max(at);
-                if thread.outgoing == 0 && thread.head.waits == Waits::ACCEPTANCE {
-                    thread.head = Activity::at(thread.accepted);
-                    waited = true;
-                }
-            }
+            Use::Outgoing(thread) => waited = self.accepted(thread, at),
             Use::Combining(..) => debug_assert!(false, "nobody was asked about this buffer"),
         }
         for thread in &mut self.threads {

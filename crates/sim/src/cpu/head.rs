@@ -197,6 +197,21 @@ impl Core {
             self.threads[who].head = Activity::at(self.next_flush);
             return None;
         }
+        // An ordered one is waited for, in a fill buffer.
+        if !ordered && self.flushes.are_there() {
+            match self.flushes.find_free(at) {
+                Ok(buffer) => {
+                    if self.send_flush(who, outside, (kind, line), buffer, at) == NEVER {
+                        self.flushes.take(buffer, who as u8);
+                    }
+                    return Some(self.costs.commit);
+                }
+                Err(soonest) => {
+                    self.threads[who].head = Activity { at: soonest, waits: Waits::FLUSH };
+                    return None;
+                }
+            }
+        }
         let buffer = match self.buffers.find_free(at) {
             Ok(buffer) => buffer,
             Err(soonest) => {
@@ -204,9 +219,29 @@ impl Core {
                 return None;
             }
         };
+        let until = self.send_flush(who, outside, (kind, line), buffer as u8, at);
+        let thread = &mut self.threads[who];
+        let ticket = self.buffers.take_for(buffer, Use::Outgoing(who as u8), until);
+        if ordered {
+            thread.store_buffer[0].wait_for(Some(ticket));
+            thread.head = Activity::end(ticket.buffer, until);
+            return None;
+        }
+        Some(self.costs.commit)
+    }
+
+    // A line's flush leaves the core; when it is known to be accepted, unless memory will say.
+    fn send_flush(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (kind, line): (Flush, u32),
+        buffer: u8,
+        at: u64,
+    ) -> u64 {
         let thread = &mut self.threads[who];
         outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
-        let until = match outside.flush(self.number, thread.class, (kind, line), buffer as u8, at) {
+        match outside.flush(self.number, thread.class, (kind, line), buffer, at) {
             Departure::Sent => {
                 self.next_flush = at + self.costs.flush_gap;
                 self.next_store = at + self.costs.store_after_flush;
@@ -217,14 +252,7 @@ impl Core {
                 thread.accepted = thread.accepted.max(known);
                 known
             }
-        };
-        let ticket = self.buffers.take_for(buffer, Use::Outgoing(who as u8), until);
-        if ordered {
-            thread.store_buffer[0].wait_for(Some(ticket));
-            thread.head = Activity::end(ticket.buffer, until);
-            return None;
         }
-        Some(self.costs.commit)
     }
 
     fn nt_store(

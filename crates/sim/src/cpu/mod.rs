@@ -9,6 +9,7 @@
 
 mod buffers;
 mod core;
+mod flushes;
 mod front;
 mod head;
 mod thread;

@@ -77,6 +77,8 @@ impl Waits {
     pub const ROOM: Waits = Waits(1 << 33);
     /// The head, which has a fence to let through.
     pub const HEAD: Waits = Waits(1 << 34);
+    /// A place for a flush.
+    pub const FLUSH: Waits = Waits(1 << 35);
 }
 
 /// When the data of the last load is there.

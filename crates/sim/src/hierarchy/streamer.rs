@@ -11,8 +11,6 @@ use crate::units::NEVER;
 pub const PAGE: u32 = 64;
 /// Pages that are watched, one for each value of a page's last bits.
 const STREAMS: usize = 32;
-/// Buffers with this number or a higher one are the streamer's.
-const FIRST: u8 = 64;
 
 /// A core's streamer.
 pub struct Streamer {
@@ -62,12 +60,12 @@ impl Streamer {
     /// Whether memory's answer is for a streamer.
     #[inline]
     pub fn is_for(buffer: u8) -> bool {
-        buffer >= FIRST && buffer != Request::NOBODY
+        (Request::PREFETCHES..Request::FLUSHES).contains(&buffer)
     }
 
     /// Memory says when a line is there; the fill buffers that wait for it, a bit each.
     pub fn answered(&mut self, buffer: u8, at: u64) -> u64 {
-        let coming = &mut self.coming[usize::from(buffer - FIRST)];
+        let coming = &mut self.coming[usize::from(buffer - Request::PREFETCHES)];
         coming.until = at;
         self.last = self.last.max(at);
         std::mem::take(&mut coming.waits).into()
@@ -120,7 +118,7 @@ impl Streamer {
     #[inline]
     pub fn free(&self, at: u64) -> Option<(usize, u8)> {
         let free = self.coming.iter().position(|coming| coming.until <= at)?;
-        Some((free, FIRST + free as u8))
+        Some((free, Request::PREFETCHES + free as u8))
     }
 
     /// A line was asked for from a place, and is there at a time, or when memory says so.

@@ -112,6 +112,9 @@ impl Core {
             format!("core.issue.compute_share is {}, but must be from 0 to 1", issue.compute_share)
         })?;
         span("core.commit_ns", self.commit_ns)?;
+        if let Some(count) = self.flush_buffers {
+            number("core.flush_buffers", count, 1, 62)?;
+        }
         span("core.flush_gap_ns", self.flush_gap_ns)?;
         span("core.store_after_flush_ns", self.store_after_flush_ns)?;
         span("core.fence_ns", self.fence_ns)?;

@@ -69,6 +69,10 @@ pub struct Core {
     pub locked_ns: f64,
     /// How many fences that still wait in the store buffer a read for ownership may pass.
     pub rfo_past_fences: u32,
+    /// How many flushes of dirty lines may be under way besides what fill buffers hold, at most 62; absent where each takes a fill
+    /// buffer. A `clflush` that is ordered always takes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_buffers: Option<u32>,
     /// Time between two flushes of dirty lines that leave a core.
     pub flush_gap_ns: f64,
     /// Time between a flush that leaves a core and a store behind it.

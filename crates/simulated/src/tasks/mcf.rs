@@ -40,10 +40,13 @@ const LINES_PER_TRIP: u64 = 34;
 /// Solvers in turn.
 pub struct Simplex {
     pricer: Pricer<Follower>,
+    // Where they stand when a trial begins.
+    begin: Pricer<Follower>,
     round: u64,
 }
 
 /// Turns what a solver touches into operations.
+#[derive(Clone)]
 struct Follower {
     region: Region,
     // Lines of the region before the arcs, and before the nodes.
@@ -116,7 +119,7 @@ impl Simplex {
         let mut pricer = Pricer::traced(task, later, follow)?;
         pricer.tracers().for_each(|follower| follower.awake = true);
         let round = pricer.settle_units();
-        Ok(Self { pricer, round })
+        Ok(Self { begin: pricer.clone(), pricer, round })
     }
 }
 
@@ -129,5 +132,13 @@ impl Task for Simplex {
 
     fn round(&self, _: bool) -> u64 {
         self.round
+    }
+
+    fn goes_back(&self) -> bool {
+        true
+    }
+
+    fn resumed(&mut self) {
+        self.pricer = self.begin.clone();
     }
 }

@@ -92,6 +92,7 @@ pub(super) enum Verdict {
 }
 
 /// Where the pricing of arcs stands.
+#[derive(Clone)]
 pub(super) struct Pricing {
     arcs: usize,
     groups: usize,

@@ -49,6 +49,7 @@ const LIMIT: i64 = 1 << 60;
 ///
 /// The data is an array of arcs and one of nodes, a cache line of 64 bytes for each of both,
 /// after SPEC's `mcf`.
+#[derive(Clone)]
 pub struct Solver<T = Untraced> {
     arcs: Vec<NetArc>,
     tree: Tree,

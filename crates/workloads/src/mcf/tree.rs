@@ -64,6 +64,7 @@ pub(super) struct Entering {
 /// A strongly feasible spanning tree: every node can send some flow to the root along it.
 ///
 /// Choosing among blocking arcs so that this stays true (Cunningham 1976) rules out cycling.
+#[derive(Clone)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     big: i64,
