@@ -24,10 +24,9 @@ pub const USED: &str = "stores to cached lines; streams of stores and of non-tem
 
 /// The values that are fitted to these cells. `core.fence_ns` is not among them: each of these fences waits for a flush
 /// or a non-temporal line, whose own time it would only be exchanged for.
-pub const FITTED: [&str; 7] = [
+pub const FITTED: [&str; 6] = [
     "core.issue.store_ns",
     "core.rfo_window",
-    "core.rfo_past_fences",
     "uncore.flush_ns",
     "uncore.nt_ns",
     "core.fill_buffers",
