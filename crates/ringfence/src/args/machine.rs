@@ -111,7 +111,7 @@ pub struct MachineSensitivity {
 #[command(after_long_help = "\
 Examples:
   ringfence calibrate here.toml --from mine --out fitted.toml
-  ringfence calibrate here.toml --from costs --fit core.fence_ns,uncore.flush_ns --use 'clwb, 64B'")]
+  ringfence calibrate here.toml --from costs --fit core.fence_ns --use clwb")]
 pub struct Calibrate {
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "MACHINE")]

@@ -11,9 +11,9 @@ KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them
 that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
 
 Examples:
-  ringfence whatif zen3-epyc --change topology.threads_per_core=1 -- neighbours --placement auto
-  ringfence whatif cascade-lake-optane --change processor.eadr=true -- write --target dax:/mnt/pmem0
-  ringfence whatif laptop --change topology.threads_per_core=1 -- run experiment.toml")]
+  ringfence whatif zen3-epyc --change llc.ways=8 -- neighbours
+  ringfence whatif cascade-lake-optane --change processor.eadr=true -- write
+  ringfence whatif laptop --change core.fill_buffers=6 -- run FILE.toml")]
 pub struct WhatIf {
     /// A machine file, or the name of one ('ringfence machine')
     #[arg(value_name = "MACHINE")]
