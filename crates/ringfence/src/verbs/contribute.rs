@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_claims::clean::{Cleaned, clean, found};
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_machine::units::Bytes;
+use ringfence_simulated::shipped;
 
 use super::claims::{KINDS, RESULTS};
 use crate::args::Contribute;
@@ -23,7 +24,13 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
     // All or none: what cannot be cleaned is found before anything is written.
     for dir in ringfence_dataset::list(&args.dataset)? {
         let refuse = |why: String| Failure::Usage(format!("{}: {why}", dir.display()));
-        let cleaned = clean(&Dataset::open(&dir)?, &private).map_err(refuse)?;
+        let dataset = Dataset::open(&dir)?;
+        if let Some(name) = borrowed_name(&dataset) {
+            return Err(refuse(format!(
+                "it was simulated on another machine than the one that comes with Ringfence as {name}: give its file a name of its own"
+            )));
+        }
+        let cleaned = clean(&dataset, &private).map_err(refuse)?;
         let place = place(&to, &cleaned);
         if place.exists() {
             return Err(Failure::Usage(format!("{} is there already: nothing was written", place.display())));
@@ -44,6 +51,14 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
     }
     text += "Look through these files before you publish them. 'ringfence claims' counts what lies in results/.\n";
     output::print(&text)
+}
+
+// A machine's name under which another one comes with Ringfence, such as that of a reading with other values.
+fn borrowed_name(dataset: &Dataset) -> Option<String> {
+    let simulated = dataset.machine.get("simulated")?;
+    let (name, file) = (simulated.get("name")?.as_str()?, simulated.get("file")?.as_str()?);
+    let shipped = shipped::all().into_iter().find(|known| known.name == name)?;
+    (shipped.text != file).then(|| name.to_owned())
 }
 
 // By whether it was measured, machine, experiment and time.
