@@ -392,7 +392,7 @@ fn a_survey_finds_what_was_planted() {
     assert!((slowdown(&shared, "alu", "plain store") - 1.0).abs() < 0.01);
     let caches = shared["probes"]["caches"].as_array().unwrap();
     let last = caches.iter().find(|cache| cache["level"] == 3).unwrap();
-    assert!((11.0..20.0).contains(&last["plateau_ns"].as_f64().unwrap()), "{last}");
+    assert!((last["plateau_ns"].as_f64().unwrap() - 11.0).abs() < 0.5, "{last}");
     let failed = shared["probes"]["failed"].as_array().unwrap();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].as_str().unwrap().contains("page walks are not simulated"));
