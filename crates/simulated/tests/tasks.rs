@@ -168,3 +168,20 @@ fn entries_that_are_read_back_from_slower_memory_take_longer() {
     let (dram, optane) = (cost("dram"), cost("dax:/mnt/pmem0"));
     assert!(optane > 1.05 * dram, "{optane} and {dram}");
 }
+
+#[test]
+fn every_window_of_a_trial_covers_the_same_stretch_of_a_solution() {
+    let goldmont = machine("goldmont-j3455", &[]);
+    let other = "name = 'other'\ntask = { workload = 'stream', size = '6MiB' }\ncpus = '1'";
+    let mut wanted = experiment(&[&format!("name = 'victim'\n{MCF}"), other], &format!("{ALONE}{BESIDE}"));
+    wanted.measure.rounds = 2;
+    let samples = run(&goldmont, &wanted);
+    assert!(ns(&samples, 1) > 1.1 * ns(&samples, 0), "{} and {}", ns(&samples, 1), ns(&samples, 0));
+    for trial in 0..2 {
+        let of_it = samples.iter().filter(|sample| sample.trial == trial && &*sample.role == "victim");
+        let units: Vec<u64> = of_it.map(|sample| sample.units).collect();
+        // Work is counted by portions of up to 2048 arcs, and looked at every few microseconds.
+        let (least, most) = (units.iter().min().unwrap(), units.iter().max().unwrap());
+        assert!(units.len() == 4 && most - least <= 3 * 2048, "{units:?}");
+    }
+}
