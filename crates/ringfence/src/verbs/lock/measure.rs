@@ -272,8 +272,13 @@ fn capabilities(
         let (info, state) = (fs.info().map_err(say)?, State::read(&fs).map_err(say)?);
         lock::shared_out(&info, &state, at, way, bytes)
     };
-    let apart = apart().map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok();
+    let apart = or_said(apart(), notes);
     Capabilities { apart, can_lock, locks_anew: false }
+}
+
+// Ways of its own, or why there are none, as a note.
+fn or_said(apart: Result<lock::Apart, String>, notes: &mut Vec<String>) -> Option<lock::Apart> {
+    apart.map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok()
 }
 
 fn support_of(described: &Description) -> Support {
@@ -294,8 +299,7 @@ fn capabilities_of(
     notes: &mut Vec<String>,
 ) -> Capabilities {
     let can_lock = matches!(support, Support::Can(_));
-    let apart = lock::described(described, cpu, bytes);
-    let apart = apart.map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok();
+    let apart = or_said(lock::described(described, cpu, bytes), notes);
     Capabilities { apart, can_lock, locks_anew: true }
 }
 
