@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
-use ringfence_studies::reproduce;
+use ringfence_reproduce as reproduce;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

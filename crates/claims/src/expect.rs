@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ringfence_analysis::estimate::Interval;
-use ringfence_studies::reproduce::{Agreement, agreement};
+use ringfence_reproduce::{Agreement, agreement};
 use serde::{Deserialize, Serialize};
 
 /// What a ratio of two times must be.

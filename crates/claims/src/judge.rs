@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results;
 use ringfence_experiment::Measure;
-use ringfence_studies::reproduce::{Published, find_case};
+use ringfence_reproduce::{Published, find_case};
 use serde::Serialize;
 
 use crate::evidence::{Evidence, Machine};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use ringfence_studies::reproduce;
+use ringfence_reproduce as reproduce;
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Expect;

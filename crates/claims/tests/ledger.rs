@@ -8,7 +8,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
-use ringfence_studies::reproduce::{self, find_case};
+use ringfence_reproduce::{self as reproduce, find_case};
 
 fn plan(experiment: &str) -> Plan {
     let all = reproduce::experiments();

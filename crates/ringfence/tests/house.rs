@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     (
         "ringfence",
         &[
@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "claims",
             "describe",
             "report",
+            "reproduce",
             "studies",
             "whatif",
             "study",
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "claims",
             "describe",
             "report",
+            "reproduce",
             "studies",
             "whatif",
             "analysis",
@@ -61,12 +63,13 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "trace",
         ],
     ),
-    ("claims", &["report", "text", "studies", "analysis", "dataset", "experiment"]),
+    ("claims", &["report", "text", "reproduce", "analysis", "dataset", "experiment"]),
     ("describe", &["text", "studies", "simulated", "engine", "analysis", "experiment", "machine", "persist"]),
     (
         "report",
         &[
             "text",
+            "reproduce",
             "studies",
             "whatif",
             "study",
@@ -80,6 +83,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
         ],
     ),
     ("text", &["analysis"]),
+    ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     (
         "studies",

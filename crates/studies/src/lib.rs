@@ -8,7 +8,6 @@ pub mod fixtures;
 pub mod lock;
 pub mod pair;
 pub mod prove;
-pub mod reproduce;
 pub mod sensitivity;
 pub mod survey;
 pub mod tune;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_claims::{Evidence, Ledger, judge, markdown};
 use ringfence_dataset::Dataset;
 use ringfence_json as json;
-use ringfence_studies::reproduce;
+use ringfence_reproduce as reproduce;
 
 use crate::args::Claims;
 use crate::failure::Failure;

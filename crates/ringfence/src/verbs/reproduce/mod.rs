@@ -13,7 +13,7 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::reproduce::{self, Published, Reproduced};
+use ringfence_reproduce::{self as reproduce, Published, Reproduced};
 use ringfence_study::measure;
 
 use crate::args::Reproduce;

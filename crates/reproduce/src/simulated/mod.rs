@@ -141,5 +141,5 @@ fn seconds(
 }
 
 #[cfg(test)]
-#[path = "../../../tests/inside/simulated.rs"]
+#[path = "../../tests/inside/simulated.rs"]
 mod tests;

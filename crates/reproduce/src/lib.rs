@@ -27,7 +27,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::findings::Findings;
+use ringfence_studies::findings::Findings;
 
 pub use published::{Published, find_case, parse};
 pub use shipped::{experiments, published};
@@ -197,5 +197,5 @@ pub fn agreement(published: f64, measured: &Interval, margin: f64) -> (Agreement
 }
 
 #[cfg(test)]
-#[path = "../../tests/inside/reproduce.rs"]
+#[path = "../tests/inside/reproduce.rs"]
 mod tests;

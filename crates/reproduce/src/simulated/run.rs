@@ -12,7 +12,7 @@ use ringfence_machine::Machine;
 use ringfence_study::{StudyError, few_trials, measure, plan_of};
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
-use crate::reproduce::{Published, Reproduced};
+use crate::{Published, Reproduced};
 
 /// One simulation.
 pub struct Job {

@@ -7,7 +7,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::fixtures;
 
 use super::*;
-use crate::reproduce::{self, experiments, parse, published};
+use crate::{self as reproduce, experiments, parse, published};
 
 fn named(name: &str) -> Experiment {
     experiments().into_iter().find(|experiment| experiment.name == name).expect(name)
