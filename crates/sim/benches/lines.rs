@@ -235,6 +235,7 @@ fn channels(interleave_bytes: u32, device: Device) -> Node {
         gib: 64,
         socket: 0,
         channels: 6,
+        shares_channels_with: None,
         interleave_bytes,
         bus_gb_per_s: 19.2,
         turnaround_ns: 0.0,

@@ -24,7 +24,7 @@ fn a_file_can_hold_a_machine() {
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     type Change = fn(&mut Machine);
-    let cases: [(Change, &str); 11] = [
+    let cases: [(Change, &str); 13] = [
         (|m| m.topology.sockets = 0, "topology.sockets is 0, but must be from 1 to 16"),
         (|m| m.core.fill_buffers = 33, "core.fill_buffers is 33, but must be from 1 to 32"),
         (|m| m.core.rfo_window = 57, "core.rfo_window is 57, but must be from 1 to 56"),
@@ -35,6 +35,14 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (
             |m| m.uncore.remote_ns = f64::NAN,
             "uncore.remote_ns is NaN, but must be a time from 0 to a second, in nanoseconds",
+        ),
+        (
+            |m| m.nodes[1].shares_channels_with = Some("dax:/mnt/pmem0".into()),
+            "nodes[1].shares_channels_with is \"dax:/mnt/pmem0\", but must be the target of another node of socket 0 that has channels of its own",
+        ),
+        (
+            |m| m.nodes[0].shares_channels_with = Some("dram".into()),
+            "nodes[0].shares_channels_with is \"dram\", but must be the target of another node of socket 0 that has channels of its own",
         ),
         (|m| m.nodes[1].socket = 2, "nodes[1].socket is 2, but sockets are counted from 0 to 1"),
         (

@@ -49,9 +49,22 @@ impl Machine {
                 })
             })?;
             node.check(&name)?;
+            shared(&name, node, &self.nodes)?;
         }
         Ok(())
     }
+}
+
+// No node shares with one that shares itself.
+fn shared(name: &str, node: &Node, nodes: &[Node]) -> Checked {
+    let Some(with) = &node.shares_channels_with else { return Ok(()) };
+    let other = node.shares_with(nodes).map(|place| &nodes[place]);
+    must(other.is_some_and(|other| other.shares_channels_with.is_none()), || {
+        format!(
+            "{name}.shares_channels_with is \"{with}\", but must be the target of another node of socket {} that has channels of its own",
+            node.socket
+        )
+    })
 }
 
 fn must(holds: bool, why: impl FnOnce() -> String) -> Checked {

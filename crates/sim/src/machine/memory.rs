@@ -14,6 +14,10 @@ pub struct Node {
     pub socket: u32,
     /// Channels, one DIMM on each.
     pub channels: u32,
+    /// The `target` of another node of this socket on whose channels the DIMMs are plugged in as well: a channel of both has one bus,
+    /// for which they wait in queues of their own. Absent where the channels are this node's alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_channels_with: Option<String>,
     /// Bytes on one channel before the next: a power of two, and at least 64. Optane is interleaved by 4 KiB.
     pub interleave_bytes: u32,
     /// What a channel's bus carries, reads and writes together.
@@ -24,6 +28,14 @@ pub struct Node {
     pub write_queue: WriteQueue,
     /// What is plugged in.
     pub device: Device,
+}
+
+impl Node {
+    /// The node whose channels this one shares, among all of a machine's.
+    pub(crate) fn shares_with(&self, nodes: &[Node]) -> Option<usize> {
+        let with = self.shares_channels_with.as_ref()?;
+        nodes.iter().position(|node| node.socket == self.socket && node.target == *with)
+    }
 }
 
 /// A channel's write pending queue. Under ADR what it has accepted is durable.

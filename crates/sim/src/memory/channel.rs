@@ -1,4 +1,5 @@
-//! A channel: a bus that carries one line at a time, a write pending queue, and a device.
+//! A channel: a bus that carries one line at a time, a write pending queue, and a device. DIMMs of two kinds on one channel are two
+//! of these with one bus.
 //!
 //! Reads are served when they arrive. Writes leave the queue when the bus has nothing else to do, and ahead of reads
 //! once the queue is nearly full; as nothing can change that afterwards, they are carried out late, when somebody
@@ -20,13 +21,18 @@ pub struct Accepted {
     pub write: Request,
 }
 
+/// The wires of a channel, which carry one line at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bus {
+    /// Until when they are taken.
+    free: u64,
+    last_wrote: bool,
+}
+
 /// A channel.
 pub struct Channel {
-    /// Until when the bus is taken.
-    bus_free: u64,
     line_ps: u64,
     turnaround: u64,
-    last_wrote: bool,
     /// Accepted writes: the line on this channel, and when it was accepted.
     queue: VecDeque<(u32, u64)>,
     lines: usize,
@@ -98,10 +104,8 @@ impl Channel {
         };
         let lines = node.write_queue.lines as usize;
         Self {
-            bus_free: 0,
             line_ps: transfer(crate::units::LINE, node.bus_gb_per_s),
             turnaround: ps(node.turnaround_ns),
-            last_wrote: false,
             queue: VecDeque::with_capacity(lines),
             lines,
             high: node.write_queue.high as usize,
@@ -117,27 +121,26 @@ impl Channel {
 
     // When the bus can carry something that is there from a time on.
     #[inline]
-    fn start(&self, from: u64, write: bool) -> u64 {
-        let turn = if write == self.last_wrote { 0 } else { self.turnaround };
-        from.max(self.bus_free + turn)
+    fn start(&self, bus: Bus, from: u64, write: bool) -> u64 {
+        let turn = if write == bus.last_wrote { 0 } else { self.turnaround };
+        from.max(bus.free + turn)
     }
 
-    // When the oldest write in the queue can go.
+    /// When the oldest write in the queue can go.
     #[inline]
-    fn next_write(&self) -> Option<u64> {
+    pub fn next_write(&self, bus: Bus) -> Option<u64> {
         let (_, accepted) = *self.queue.front()?;
         let ready = match &self.device {
             Medium::Dram { .. } => 0,
             Medium::Dimm(dimm) => dimm.write_ready(),
         };
-        Some(self.start(accepted.max(ready), true))
+        Some(self.start(bus, accepted.max(ready), true))
     }
 
     // Takes the bus, and counts what it carries once that has begun.
     #[inline]
-    fn carry(&mut self, start: u64, write: bool, at: u64) {
-        self.bus_free = start + self.line_ps;
-        self.last_wrote = write;
+    fn carry(&mut self, bus: &mut Bus, start: u64, write: bool, at: u64) {
+        *bus = Bus { free: start + self.line_ps, last_wrote: write };
         if start > at {
             self.promised.push_back((start, write));
         } else {
@@ -151,9 +154,10 @@ impl Channel {
         self.counters.lines_read += u64::from(!write);
     }
 
-    fn carry_write(&mut self, start: u64, at: u64) {
+    /// Takes the oldest write out of the queue.
+    pub fn carry_write(&mut self, bus: &mut Bus, start: u64, at: u64) {
         let Some((line, _)) = self.queue.pop_front() else { return };
-        self.carry(start, true, at);
+        self.carry(bus, start, true, at);
         if let Medium::Dimm(dimm) = &mut self.device {
             dimm.write(line, start);
         }
@@ -170,32 +174,44 @@ impl Channel {
         }
     }
 
-    /// Carries the writes whose turn came before a time.
+    /// Counts what has begun by a time.
     #[inline]
-    pub fn advance(&mut self, at: u64) {
+    pub fn keep_promises(&mut self, at: u64) {
         while let Some((_, write)) = self.promised.front().copied().filter(|(start, _)| *start <= at) {
             self.promised.pop_front();
             self.count(write);
         }
-        while let Some(start) = self.next_write().filter(|start| *start < at) {
-            self.carry_write(start, at);
+    }
+
+    /// Carries the writes whose turn came before a time.
+    #[inline]
+    pub fn advance(&mut self, bus: &mut Bus, at: u64) {
+        self.keep_promises(at);
+        while let Some(start) = self.next_write(*bus).filter(|start| *start < at) {
+            self.carry_write(bus, start, at);
         }
     }
 
-    #[inline(always)]
-    pub fn read(&mut self, line: u32, at: u64) -> u64 {
-        self.advance(at);
+    /// Carries writes that go ahead of a read at a time, where the queue is nearly full.
+    #[inline]
+    pub fn make_room(&mut self, bus: &mut Bus, at: u64) {
         if self.queue.len() >= self.high {
             for _ in 0..self.writes_per_read {
                 // Only writes that hold nothing up: those that the device takes as soon as the bus is free.
-                let Some(start) = self.next_write().filter(|start| *start <= self.start(at, true)) else {
+                let Some(start) = self.next_write(*bus).filter(|start| *start <= self.start(*bus, at, true))
+                else {
                     break;
                 };
-                self.carry_write(start, at);
+                self.carry_write(bus, start, at);
             }
         }
-        let start = self.start(at, false);
-        self.carry(start, false, at);
+    }
+
+    /// A read arrives, once all writes before it were carried and room was made; when its data is there.
+    #[inline(always)]
+    pub fn read(&mut self, bus: &mut Bus, line: u32, at: u64) -> u64 {
+        let start = self.start(*bus, at, false);
+        self.carry(bus, start, false, at);
         self.line_ps
             + match &mut self.device {
                 Medium::Dram { latency } => start + *latency,
@@ -203,9 +219,9 @@ impl Channel {
             }
     }
 
+    /// A write arrives, once all writes before it were carried; whether it is accepted at once.
     #[inline(always)]
     pub fn write(&mut self, line: u32, at: u64, write: Request) -> bool {
-        self.advance(at);
         let room = self.waiting.is_empty() && (write.probe || self.queue.len() < self.lines);
         if room && !write.probe {
             self.queue.push_back((line, at));
@@ -222,17 +238,16 @@ impl Channel {
     }
 
     #[inline]
-    pub fn alarm(&mut self, now: u64) -> Option<u64> {
+    pub fn alarm(&mut self, bus: Bus, now: u64) -> Option<u64> {
         if self.waiting.is_empty() || self.alarm_set != NEVER {
             return None;
         }
-        self.alarm_set = self.next_write()?.max(now);
+        self.alarm_set = self.next_write(bus)?.max(now);
         Some(self.alarm_set)
     }
 
-    pub fn alarmed(&mut self, at: u64) {
+    pub fn alarmed(&mut self) {
         self.alarm_set = NEVER;
-        self.advance(at + 1);
     }
 
     #[inline]

@@ -9,13 +9,18 @@ use std::ops::Range;
 use crate::counters::ChannelCounters;
 use crate::event::Request;
 use crate::machine::Node;
-use channel::Channel;
+use channel::{Bus, Channel};
 
 pub use channel::Accepted;
 
 /// The channels of all nodes.
 pub struct Memory {
     channels: Vec<Channel>,
+    /// The bus of each channel, by its number.
+    bus_of: Vec<u32>,
+    buses: Vec<Bus>,
+    /// For each channel the others on its bus.
+    mates: Vec<Vec<u32>>,
     nodes: Vec<Interleaving>,
 }
 
@@ -55,7 +60,21 @@ impl Memory {
                 channels.push(Channel::new(node, slices, seed));
             }
         }
-        Self { channels, nodes: places }
+        // Each has a bus of its own, or that of a channel of the node that it shares with.
+        let mut bus_of: Vec<u32> = (0..channels.len() as u32).collect();
+        for (node, place) in nodes.iter().zip(&places) {
+            let Some(with) = node.shares_with(nodes) else { continue };
+            for channel in 0..place.channels.min(places[with].channels) {
+                bus_of[(place.first + channel) as usize] = places[with].first + channel;
+            }
+        }
+        let others = |channel: usize| {
+            let same = |other: &u32| *other as usize != channel && bus_of[*other as usize] == bus_of[channel];
+            (0..bus_of.len() as u32).filter(same).collect()
+        };
+        let mates = (0..channels.len()).map(others).collect();
+        let buses = vec![Bus::default(); channels.len()];
+        Self { channels, bus_of, buses, mates, nodes: places }
     }
 
     /// The channels of a node.
@@ -68,19 +87,48 @@ impl Memory {
     #[inline]
     pub fn read(&mut self, node: usize, line: u32, at: u64) -> (usize, u64) {
         let (channel, local) = self.nodes[node].place(line);
-        (channel, self.channels[channel].read(local, at))
+        self.advance(channel, at);
+        let bus = &mut self.buses[self.bus_of[channel] as usize];
+        self.channels[channel].make_room(bus, at);
+        for mate in &self.mates[channel] {
+            self.channels[*mate as usize].make_room(bus, at);
+        }
+        (channel, self.channels[channel].read(bus, local, at))
     }
 
     /// A write of a line arrives at its channel; whether the write pending queue accepts it at once.
     #[inline]
     pub fn write(&mut self, node: usize, at: u64, write: Request) -> (usize, bool) {
         let (channel, local) = self.nodes[node].place(write.line);
+        self.advance(channel, at);
         (channel, self.channels[channel].write(local, at, write))
     }
 
-    /// Does what a channel can do until a time.
+    /// Does what a channel, and those on its bus, can do until a time.
+    #[inline]
     pub fn advance(&mut self, channel: usize, at: u64) {
-        self.channels[channel].advance(at);
+        let bus = &mut self.buses[self.bus_of[channel] as usize];
+        let mates = &self.mates[channel];
+        if mates.is_empty() {
+            self.channels[channel].advance(bus, at);
+            return;
+        }
+        let together = || mates.iter().map(|mate| *mate as usize).chain([channel]);
+        together().for_each(|one| self.channels[one].keep_promises(at));
+        // Whose turn comes first takes the bus.
+        while let Some((start, one)) = together()
+            .filter_map(|one| Some((self.channels[one].next_write(*bus)?, one)))
+            .min()
+            .filter(|(start, _)| *start < at)
+        {
+            self.channels[one].carry_write(bus, start, at);
+        }
+    }
+
+    /// The other channels on a channel's bus.
+    #[inline]
+    pub fn mates(&self, channel: usize) -> &[u32] {
+        &self.mates[channel]
     }
 
     /// Whether no write waits on a channel, and none is to be told that it was accepted.
@@ -92,12 +140,13 @@ impl Memory {
     /// When a channel with writes that wait for acceptance can next make room, unless that was asked before.
     #[inline]
     pub fn alarm(&mut self, channel: usize, now: u64) -> Option<u64> {
-        self.channels[channel].alarm(now)
+        self.channels[channel].alarm(self.buses[self.bus_of[channel] as usize], now)
     }
 
     /// A channel's alarm has come.
     pub fn alarmed(&mut self, channel: usize, at: u64) {
-        self.channels[channel].alarmed(at);
+        self.channels[channel].alarmed();
+        self.advance(channel, at + 1);
     }
 
     /// A write that was accepted after it had waited.

@@ -143,6 +143,12 @@ impl Run {
         if !self.memory.is_settled(channel) {
             self.let_in(channel, at);
         }
+        for place in 0..self.memory.mates(channel).len() {
+            let mate = self.memory.mates(channel)[place] as usize;
+            if !self.memory.is_settled(mate) {
+                self.let_in(mate, at);
+            }
+        }
     }
 
     fn let_in(&mut self, channel: usize, at: u64) {

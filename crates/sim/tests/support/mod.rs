@@ -59,6 +59,7 @@ pub fn dram() -> Node {
         gib: 64,
         socket: 0,
         channels: 1,
+        shares_channels_with: None,
         interleave_bytes: 256,
         bus_gb_per_s: 12.8,
         turnaround_ns: 0.0,
