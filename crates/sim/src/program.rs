@@ -28,6 +28,11 @@ impl Region {
         self.lines
     }
 
+    /// Its first lines, so many or all of them.
+    pub fn part(self, lines: u32) -> Self {
+        Self { lines: lines.min(self.lines), ..self }
+    }
+
     /// One of its lines, counted from 0.
     ///
     /// # Panics

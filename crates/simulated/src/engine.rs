@@ -145,7 +145,7 @@ impl<'a> SimulatedEngine<'a> {
         let mut setup = Setup::new(&self.description.parts, seed)?;
         let every = (0..self.description.cpu_count()).map(|cpu| self.description.thread(cpu));
         let chairs = self.host.as_ref().map(|_| Chairs::new(&mut setup, every)).transpose()?;
-        let mut regions = Regions::default();
+        let mut regions = Regions::of(&self.plan);
         let mut seats = Vec::new();
         for &cpu in &self.cpus {
             let (mut holders, mut programs): (Vec<Holder>, Vec<Box<dyn Task>>) = (Vec::new(), Vec::new());

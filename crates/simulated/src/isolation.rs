@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ringfence_engine::isolation::Settings;
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Memory, Read, Task};
 use ringfence_experiment::{Arm, Experiment};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
+use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
 use ringfence_resctrl::info::{BandwidthInfo, BitUsage, CacheInfo, IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
@@ -143,15 +144,22 @@ struct Lock {
     bits: Mask,
 }
 
+/// Devices whose regions these cases read, how much of each, and by whom.
+pub fn locked<'a>(
+    plan: &'a Plan,
+    cases: &'a [usize],
+) -> impl Iterator<Item = (&'a PathBuf, Bytes, &'a Active)> {
+    let active = cases.iter().flat_map(|case| &plan.cases[*case].active);
+    active.filter_map(|active| match &plan.variants[active.role][active.variant].task {
+        Task::Read(Read { memory: Memory::Locked(device), size, .. }) => Some((device, *size, active)),
+        _ => None,
+    })
+}
+
 // The regions that readers of these cases have, and the bits that each takes of its cache's masks.
 fn locks(plan: &Plan, description: &Description, cases: &[usize]) -> Result<Vec<Lock>, String> {
     let mut found: Vec<Lock> = Vec::new();
-    for active in cases.iter().flat_map(|case| &plan.cases[*case].active) {
-        let Task::Read(Read { memory: Memory::Locked(device), size, .. }) =
-            &plan.variants[active.role][active.variant].task
-        else {
-            continue;
-        };
+    for (device, size, active) in locked(plan, cases) {
         for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
             let llc = description.llc_and_socket(*cpu).0;
             match found.iter_mut().find(|lock| lock.device == *device && lock.llc == llc) {
@@ -186,8 +194,8 @@ pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option
     }
 }
 
-// The measured cases, and their baselines.
-fn run_cases(plan: &Plan) -> Vec<usize> {
+/// The measured cases, and their baselines.
+pub fn run_cases(plan: &Plan) -> Vec<usize> {
     let both = |case: usize| [Some(case), plan.cases[case].baseline];
     plan.measured().into_iter().flat_map(both).flatten().collect()
 }

@@ -226,3 +226,21 @@ fn a_region_takes_ways_from_everybody_and_only_where_the_kernel_locks_any() {
     assert_eq!(offered.default.to_string().trim(), "L2:0=fc;1=ff");
     assert_eq!(offered.info.caches["L2"].bit_usage[&0].0, "SSSSSSPP");
 }
+
+#[test]
+fn readers_of_one_device_read_one_region_from_its_beginning() {
+    // Sizes that take turns keep their lines: the largest is what is locked.
+    let arms = "[[arm]]\nname = 'idle'\nactive = ['victim']\n[[arm]]\nname = 'noise'\nactive = ['victim', 'other']\nbaseline = 'idle'\n";
+    let victim = format!(
+        "name = 'victim'\ncpus = '0'\n[role.task]\nworkload = 'read'\nsize = ['128KiB', '512KiB', '896KiB']\naccess = '64B'\ninterval = '8ms'\n{LOCKED}"
+    );
+    let mut experiment = experiment(&[&victim, NOISE], arms);
+    (experiment.measure.window, experiment.measure.settle) = (Span::ms(40), Span::ms(40));
+    let [goldmont, _] = lockable();
+    let samples = run(&goldmont, &experiment);
+    let hit = goldmont.parts.llc.latency_ns;
+    for case in 0..6 {
+        let found = ns(&samples, case);
+        assert!(found < 1.2 * hit, "case {case}: {found}, where a hit takes {hit}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Where a task finds its memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Memory, Target};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
@@ -10,6 +11,7 @@ use ringfence_sim::{Region, Setup, SetupError};
 
 use super::memory::How;
 use crate::file::{Description, Vendor};
+use crate::isolation;
 
 /// Memory that writers to equal targets share, as they do on a machine.
 #[derive(Default)]
@@ -17,6 +19,10 @@ pub struct Regions {
     written: Vec<(Target, Bytes, Region)>,
     // By whom.
     read: Vec<(CpuId, Bytes, Memory, Region)>,
+    // Of a device, below a last-level cache.
+    locked: Vec<(PathBuf, u32, CpuId, Region)>,
+    // Bytes of each device: as many as any of its readers reads.
+    devices: Vec<(PathBuf, Bytes)>,
 }
 
 /// What building takes.
@@ -29,12 +35,21 @@ pub struct Place<'a> {
 }
 
 impl Regions {
+    /// None yet, for the tasks of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let mut devices: Vec<(PathBuf, Bytes)> = Vec::new();
+        for (device, bytes, _) in isolation::locked(plan, &isolation::run_cases(plan)) {
+            match devices.iter_mut().find(|known| known.0 == *device) {
+                Some(known) => known.1 = known.1.max(bytes),
+                None => devices.push((device.clone(), bytes)),
+            }
+        }
+        Self { devices, ..Self::default() }
+    }
+
     /// Regions that are locked into the cache below a CPU, by their devices.
     pub fn locked(&self) -> impl Iterator<Item = (CpuId, &Path, Region)> {
-        self.read.iter().filter_map(|(cpu, _, memory, region)| match memory {
-            Memory::Locked(device) => Some((*cpu, device.as_path(), *region)),
-            Memory::Malloc => None,
-        })
+        self.locked.iter().map(|(device, _, cpu, region)| (*cpu, device.as_path(), *region))
     }
 }
 
@@ -66,6 +81,9 @@ impl Place<'_> {
 
     // Readers that differ in nothing that concerns their memory share it, so that its place is not a difference between them.
     pub(super) fn read(&mut self, memory: &Memory, bytes: Bytes) -> Result<Region, SetupError> {
+        if let Memory::Locked(device) = memory {
+            return self.locked(device, bytes);
+        }
         let same = |known: &&(CpuId, Bytes, Memory, Region)| {
             (known.0, known.1, &known.2) == (self.cpu, bytes, memory)
         };
@@ -75,6 +93,21 @@ impl Place<'_> {
         let region = self.region(&Target::Dram, bytes)?;
         self.regions.read.push((self.cpu, bytes, memory.clone(), region));
         Ok(region)
+    }
+
+    // A device is one region, of which a reader maps as much as it reads, from its beginning.
+    fn locked(&mut self, device: &Path, bytes: Bytes) -> Result<Region, SetupError> {
+        let llc = self.description.llc_and_socket(self.cpu).0;
+        let lines = bytes.0.div_ceil(LINE as u64) as u32;
+        let known = self.regions.locked.iter().find(|known| (&*known.0, known.1) == (device, llc));
+        if let Some((.., region)) = known {
+            return Ok(region.part(lines));
+        }
+        let most =
+            self.regions.devices.iter().find(|known| known.0 == *device).map_or(bytes, |known| known.1);
+        let region = self.region(&Target::Dram, most.max(bytes))?;
+        self.regions.locked.push((device.to_owned(), llc, self.cpu, region));
+        Ok(region.part(lines))
     }
 
     // Lines of the last-level cache that the CPU uses.
