@@ -24,11 +24,13 @@ pub const USED: &str = "stores to cached lines; streams of stores and of non-tem
 
 /// The values that are fitted to these cells. `core.fence_ns` is not among them: each of these fences waits for a flush
 /// or a non-temporal line, whose own time it would only be exchanged for.
-pub const FITTED: [&str; 6] = [
+pub const FITTED: [&str; 8] = [
     "core.issue.store_ns",
     "core.rfo_window",
     "uncore.flush_ns",
+    "uncore.clwb_ns",
     "uncore.nt_ns",
+    "core.nt_gap_ns",
     "core.fill_buffers",
     "prefetcher.lines",
 ];
@@ -331,6 +333,9 @@ impl File {
             let half = measured("half of a round trip between two CPUs");
             self.put("uncore.core_to_core_ns", rounded(trip.median_ns / 2.0), &half);
         }
+        // Flushes that invalidate have other caches asked, and one that leaves the line may not: its own time is fitted.
+        let flush = self.number("uncore.flush_ns");
+        self.put("uncore.clwb_ns", flush, "assumed: as uncore.flush_ns, because no probe shows it");
         let reloads = &survey.probes.reloads;
         let after = |name: &str| {
             reloads.after.iter().find(|(known, _)| known == name).map(|(_, reload)| reload.median_ns)

@@ -20,9 +20,9 @@ impl Request {
     /// Nobody waits.
     pub const NOBODY: u8 = u8::MAX;
     /// From this number on it is not a fill buffer that waits, but the streamer.
-    pub const PREFETCHES: u8 = 64;
-    /// From this number on it is a flush in a place of its own.
-    pub const FLUSHES: u8 = 192;
+    pub const PREFETCHES: u8 = 32;
+    /// From this number on it is what left a core, in a place of its own.
+    pub const FLUSHES: u8 = 96;
 }
 
 /// What happens at a time.

@@ -127,3 +127,70 @@ fn as_many_flushes_are_under_way_as_have_places() {
     // One at a time where each waits for the one before.
     assert!(each(Some(20), Flush::Clflush) > way);
 }
+
+#[test]
+fn flushes_and_non_temporal_lines_leave_with_a_pause_and_are_not_held_up_by_fill_buffers() {
+    let each = |nt: bool, gap: f64, fence: u32| {
+        let mut machine = machine();
+        machine.core.flush_buffers = Some(128);
+        (machine.core.flush_gap_ns, machine.core.nt_gap_ns) = (gap, Some(gap));
+        (machine.uncore.flush_ns, machine.uncore.nt_ns) = (145.0, 145.0);
+        // Channels enough that memory does not limit it.
+        machine.nodes[0].channels = 16;
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 4096).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % 64);
+            let mut ops = vec![Op::Store(line), Op::Flush { kind: Flush::Clwb, line }];
+            if nt {
+                ops = vec![Op::NtStore { line, bytes: 64 }];
+            }
+            if number % fence == fence - 1 {
+                ops.push(Op::Sfence);
+            }
+            ops.push(Op::Units(1));
+            ops
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        window(&mut setup.start(), thread).1
+    };
+    // There, 145 ns longer, and back; and what a fence takes itself.
+    let way = 30.0 + 145.0 + 25.0 + 2.0;
+    for nt in [false, true] {
+        let near = |found: f64, expected: f64, share: f64| {
+            assert!((found / expected - 1.0).abs() < share, "nt {nt}: {found}, not {expected}");
+        };
+        // Without a fence the pause is all; with 12 fill buffers each would take 17 ns.
+        near(each(nt, 3.0, u32::MAX), 3.0, 0.02);
+        near(each(nt, 6.0, u32::MAX), 6.0, 0.02);
+        // A fence after 64 of them waits once, for the last.
+        near(each(nt, 3.0, 64), 3.0 * 63.0 / 64.0 + way / 64.0, 0.05);
+        // After each, the pause is within the wait.
+        near(each(nt, 3.0, 1), way, 0.02);
+    }
+}
+
+#[test]
+fn clwb_may_take_another_time_than_flushes_that_invalidate() {
+    let each = |kind: Flush, clwb_ns: Option<f64>| {
+        let mut machine = machine();
+        machine.core.clflush_ordered = false;
+        machine.uncore.flush_ns = 100.0;
+        machine.uncore.clwb_ns = clwb_ns;
+        let mut setup = Setup::new(&machine, 1).unwrap();
+        let region = setup.region(0, 4096).unwrap();
+        let program = rounds(move |number| {
+            let line = region.line(number % 64);
+            vec![Op::Store(line), Op::Flush { kind, line }, Op::Sfence, Op::Units(1)]
+        });
+        let thread = setup.program(core(0), 0, program).unwrap();
+        window(&mut setup.start(), thread).1
+    };
+    let way = 30.0 + 25.0 + 2.0;
+    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 3.0, "{found}, not {expected}");
+    near(each(Flush::Clwb, Some(40.0)), way + 40.0);
+    near(each(Flush::Clwb, None), way + 100.0);
+    for kind in [Flush::Clflush, Flush::Clflushopt] {
+        near(each(kind, Some(40.0)), way + 100.0);
+    }
+}

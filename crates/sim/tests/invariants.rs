@@ -90,6 +90,8 @@ impl Scene {
         machine.core.rfo_past_fences = self.past_fences;
         machine.core.flush_gap_ns = self.flush_gap_ns;
         machine.core.store_after_flush_ns = self.flush_gap_ns;
+        machine.core.nt_gap_ns = Some(self.flush_gap_ns);
+        machine.uncore.clwb_ns = Some(self.flush_gap_ns);
         machine.core.flush_buffers = self.flush_buffers;
         machine.uncore.nt_ns = self.nt_ns;
         machine.prefetcher = self.prefetcher.clone();

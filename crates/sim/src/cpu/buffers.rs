@@ -152,6 +152,14 @@ impl Buffers {
         (buffer.what, buffer.line)
     }
 
+    /// What a buffer held has gone elsewhere.
+    #[inline]
+    pub fn end_now(&mut self, buffer: usize, at: u64) {
+        self.all[buffer].free = at;
+        self.soonest = self.soonest.min(at);
+        self.idle |= 1 << buffer;
+    }
+
     // Those that collect, with what they are for.
     #[inline]
     fn collecting(&self) -> impl Iterator<Item = (usize, Use)> {

@@ -25,8 +25,9 @@ pub struct Core {
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
     pub(super) flushes: Flushes,
-    /// From when on another flush may leave, and another store.
+    /// From when on another flush may leave, another non-temporal line, and another store.
     pub(super) next_flush: u64,
+    pub(super) next_nt: u64,
     pub(super) next_store: u64,
     /// When the run has this core go on.
     pub scheduled: u64,
@@ -54,6 +55,7 @@ impl Core {
             rfo_window: description.rfo_window,
             flushes: Flushes::new(description.flush_buffers.unwrap_or(0)),
             next_flush: 0,
+            next_nt: 0,
             next_store: 0,
             scheduled: NEVER,
         };
@@ -148,6 +150,13 @@ impl Core {
             Use::Outgoing(thread) => waited = self.accepted(thread, at),
             Use::Combining(..) => debug_assert!(false, "nobody was asked about this buffer"),
         }
+        waited | self.ended(buffer, at)
+    }
+
+    /// The use of a buffer ends; whether anything waited for that.
+    #[inline]
+    pub(super) fn ended(&mut self, buffer: u8, at: u64) -> bool {
+        let mut waited = false;
         for thread in &mut self.threads {
             waited |= thread.front.answered(buffer, at);
             waited |= thread.head.answered(buffer, at);

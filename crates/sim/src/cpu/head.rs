@@ -265,6 +265,10 @@ impl Core {
         let owner = who as u8;
         let (buffer, so_far) = match self.buffers.find_combining(owner, line) {
             Some(found) => found,
+            None if self.next_nt > at => {
+                self.threads[who].head = Activity::at(self.next_nt);
+                return None;
+            }
             None => match self.buffers.find_free(at) {
                 Ok(buffer) => {
                     self.buffers.take_for(buffer, Use::Combining(owner, line, 0), NEVER);
@@ -298,8 +302,17 @@ impl Core {
         let thread = &mut self.threads[usize::from(owner)];
         thread.outgoing += 1;
         outside.counters[self.number].partial_nt_lines += u64::from(u64::from(bytes) < LINE);
-        outside.write_past(self.number, thread.class, (thread.number, line), buffer as u8, at);
+        let (from, class) = ((thread.number, line), thread.class);
+        self.next_nt = at + self.costs.nt_gap;
+        // A whole line goes on to a place of its own, where there is one; another collects in its buffer.
+        let place = if u64::from(bytes) >= LINE { self.flushes.find_free(at).ok() } else { None };
+        outside.write_past(self.number, class, from, place.unwrap_or(buffer as u8), at);
         self.buffers.becomes(buffer, Use::Outgoing(owner));
+        if let Some(place) = place {
+            self.flushes.take(place, owner);
+            self.buffers.end_now(buffer, at);
+            self.ended(buffer as u8, at);
+        }
     }
 
     // A fence, or a locked instruction, which is one: waits for acceptance of what is outgoing.

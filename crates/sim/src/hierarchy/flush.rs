@@ -32,7 +32,8 @@ impl Hierarchy {
         let counters = &mut self.counters[core];
         if dirty {
             counters.dirty_flushes += 1;
-            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at, self.times.flush);
+            let longer = if kind == Flush::Clwb { self.times.clwb } else { self.times.flush };
+            self.send(Request { line, core: core as u8, buffer, probe: false }, None, at, longer);
             return Departure::Sent;
         }
         counters.clean_flushes += 1;

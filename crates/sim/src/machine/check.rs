@@ -37,6 +37,7 @@ impl Machine {
         span("uncore.to_memory_ns", uncore.to_memory_ns)?;
         span("uncore.from_memory_ns", uncore.from_memory_ns)?;
         span("uncore.flush_ns", uncore.flush_ns)?;
+        span("uncore.clwb_ns", uncore.clwb_ns.unwrap_or(0.0))?;
         span("uncore.nt_ns", uncore.nt_ns)?;
         span("uncore.remote_ns", uncore.remote_ns)?;
         span("uncore.core_to_core_ns", uncore.core_to_core_ns)?;
@@ -126,9 +127,10 @@ impl Core {
         })?;
         span("core.commit_ns", self.commit_ns)?;
         if let Some(count) = self.flush_buffers {
-            number("core.flush_buffers", count, 1, 62)?;
+            number("core.flush_buffers", count, 1, 128)?;
         }
         span("core.flush_gap_ns", self.flush_gap_ns)?;
+        span("core.nt_gap_ns", self.nt_gap_ns.unwrap_or(0.0))?;
         span("core.store_after_flush_ns", self.store_after_flush_ns)?;
         span("core.fence_ns", self.fence_ns)?;
         span("core.locked_ns", self.locked_ns)

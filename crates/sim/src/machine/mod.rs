@@ -69,12 +69,15 @@ pub struct Core {
     pub locked_ns: f64,
     /// How many fences that still wait in the store buffer a read for ownership may pass.
     pub rfo_past_fences: u32,
-    /// How many flushes of dirty lines may be under way besides what fill buffers hold, at most 62; absent where each takes a fill
-    /// buffer. A `clflush` that is ordered always takes one.
+    /// How many flushes of dirty lines and whole non-temporal lines may be under way besides what fill buffers hold, at most 128;
+    /// absent where each takes a fill buffer. A `clflush` that is ordered always takes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_buffers: Option<u32>,
     /// Time between two flushes of dirty lines that leave a core.
     pub flush_gap_ns: f64,
+    /// Time between two non-temporal lines that leave a core; absent where they follow each other at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nt_gap_ns: Option<f64>,
     /// Time between a flush that leaves a core and a store behind it.
     pub store_after_flush_ns: f64,
     /// Whether `clflush` lets nothing younger out of the store buffer before it is complete, as on Intel (SDM volume
@@ -193,6 +196,9 @@ pub struct Uncore {
     pub from_memory_ns: f64,
     /// What a flush of a dirty line takes more to the memory controller than a read's request.
     pub flush_ns: f64,
+    /// The same of `clwb`; absent where it takes as long as a flush that invalidates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clwb_ns: Option<f64>,
     /// What a non-temporal line takes more to the memory controller than a read's request.
     pub nt_ns: f64,
     /// What either way takes more to another socket.
