@@ -190,9 +190,16 @@ impl Writer {
                 LineState::AsIs => {}
             }
         }
-        isa::mfence();
+        settle();
         self.clock.now() - start
     }
+}
+
+// Until everything before has been done: an `sfence` may wait in the store buffer, while the clock is read and the preparation
+// goes on (SDM vol. 2B, "RDTSC": MFENCE and LFENCE before it).
+fn settle() {
+    isa::mfence();
+    isa::lfence();
 }
 
 impl Workload for Writer {
@@ -229,7 +236,7 @@ impl Workload for Writer {
                 self.write(blocks);
                 // What is still in the store buffer belongs to this portion, not to the next
                 // preparation, which is not timed.
-                isa::sfence();
+                settle();
                 left -= blocks;
             }
         }
