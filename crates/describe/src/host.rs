@@ -24,7 +24,7 @@ pub const USED: &str = "stores to cached lines; streams of stores and of non-tem
 
 /// The values that are fitted to these cells. `core.fence_ns` is not among them: each of these fences waits for a flush
 /// or a non-temporal line, whose own time it would only be exchanged for.
-pub const FITTED: [&str; 8] = [
+pub const FITTED: [&str; 9] = [
     "core.issue.store_ns",
     "core.rfo_window",
     "uncore.flush_ns",
@@ -33,6 +33,7 @@ pub const FITTED: [&str; 8] = [
     "core.nt_gap_ns",
     "core.fill_buffers",
     "prefetcher.lines",
+    "prefetcher.distance",
 ];
 
 /// A file, and how it was come by.
@@ -59,6 +60,7 @@ pub fn host(
     let mut file = File::like(machine)?;
     file.topology(machine)?;
     file.processor(machine);
+    file.generation(machine);
     file.caches(machine, surveyed.map(|(survey, _, date)| (survey, date)))?;
     if let Some((survey, _, date)) = surveyed {
         file.survey(survey, date)?;
@@ -225,6 +227,19 @@ impl File {
             for key in ["classes", "bandwidth_control", "pseudo_lock"] {
                 processor.remove(key);
             }
+        }
+    }
+
+    // What is known of a generation other than the one that the file is like, and shows in no probe.
+    fn generation(&mut self, machine: &Machine) {
+        let identity = &machine.processor;
+        // Family 26 (1AH) is Zen 5.
+        if identity.vendor.as_deref() == Some("AuthenticAMD") && identity.family == Some(26) {
+            let source =
+                "Chips and Cheese, AMD's Ryzen 9950X: Zen 5 on Desktop (2024): a store queue of 104 entries";
+            self.put("core.store_buffer", 104, source);
+            let passed = "assumed: as many as the store buffer holds, as in machines/zen3-epyc.toml";
+            self.put("core.rfo_past_fences", 104, passed);
         }
     }
 

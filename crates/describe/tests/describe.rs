@@ -121,6 +121,24 @@ fn every_known_machine_gets_a_file_that_parses_and_names_each_source() {
         let cells = measured_on(&written.description);
         assert!(cells.cells.iter().all(|cell| cell.value > 0.0));
     }
+    let mut machine = Machine::examine(&fixtures::zen_multi_llc().root()).unwrap();
+    let store_buffer =
+        |machine: &Machine| host(machine, None, &mut |_| {}).unwrap().description.parts.core.store_buffer;
+    (machine.processor.vendor, machine.processor.family) = (Some("AuthenticAMD".into()), Some(25));
+    assert_eq!(store_buffer(&machine), 64);
+    machine.processor.family = Some(26);
+    assert_eq!(store_buffer(&machine), 104);
     let described = laptop().machine();
     assert!(host(&described, None, &mut |_| {}).unwrap_err().contains("this was simulated"));
+}
+
+#[test]
+fn the_file_of_a_surveyed_guest_parses_and_says_what_was_fitted() {
+    // Made by `machine new` of a survey of 25 November 2026; docs/simulator.md has what it predicted before that was measured.
+    let description = Description::parse(include_str!("host/zen5-guest.toml")).unwrap();
+    let values = description.values();
+    let fitted = values.iter().filter(|value| value.source.starts_with("fitted to 11 cells")).count();
+    assert_eq!(fitted, 8);
+    let cells = measured_on(&description);
+    assert!(cells.cells.iter().all(|cell| cell.value > 0.0));
 }
