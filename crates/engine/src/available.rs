@@ -5,7 +5,7 @@ use std::path::Path;
 use ringfence_experiment::nearest;
 use ringfence_experiment::plan::{NotRun, Plan};
 use ringfence_experiment::task::text::{self, WORKLOADS};
-use ringfence_experiment::task::{Memory, Target, Task};
+use ringfence_experiment::task::{Memory, Target, Task, Trace};
 use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
@@ -80,8 +80,18 @@ pub fn unmet_requirement(
             Memory::Locked(device) => unmet_by_region(device),
             Memory::Malloc => None,
         },
+        Task::Trace(trace) => Some(only_simulated(trace)),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) => None,
     }
+}
+
+/// Why a recorded program is not played on a machine that is there.
+pub fn only_simulated(trace: &Trace) -> String {
+    format!(
+        "the recorded program {} is only played on a described machine: name one by --machine, or run the program \
+         itself",
+        trace.file.display()
+    )
 }
 
 // Where regions can be locked at all, this one is yet to be made.

@@ -11,11 +11,13 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::engine::SimulatedEngine;
 use crate::file::Description;
+use crate::recorded::Recordings;
 
 /// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are those of the plan, in its order.
 pub struct TrialsAtOnce<'a> {
     plan: Plan,
     description: Description,
+    recordings: Recordings,
     stop: &'a AtomicBool,
     threads: u32,
     // For what needs no trial.
@@ -40,6 +42,7 @@ impl<'a> TrialsAtOnce<'a> {
         Self {
             plan: plan.clone(),
             description: description.clone(),
+            recordings: Recordings::default(),
             stop,
             threads: threads.max(1) as u32,
             alone: SimulatedEngine::new(plan, description, stop),
@@ -49,13 +52,22 @@ impl<'a> TrialsAtOnce<'a> {
         }
     }
 
+    /// With the recorded programs that the plan plays.
+    pub fn playing(mut self, recordings: &Recordings) -> Self {
+        self.recordings = recordings.clone();
+        self
+    }
+
     fn simulate(&mut self, first: u32) {
         let most = self.plan.experiment.measure.looks.last().copied().unwrap_or(first + 1);
         let wanted = first..(first + self.threads).min(most.max(first + 1));
-        let (plan, description, stop) = (&self.plan, &self.description, self.stop);
+        let (plan, description, recordings, stop) =
+            (&self.plan, &self.description, &self.recordings, self.stop);
         let found: Vec<(u32, Simulated)> = std::thread::scope(|scope| {
             let trials: Vec<_> = wanted
-                .map(|trial| (trial, scope.spawn(move || simulated(plan, description, stop, trial))))
+                .map(|trial| {
+                    (trial, scope.spawn(move || simulated((plan, description, recordings), stop, trial)))
+                })
                 .collect();
             trials
                 .into_iter()
@@ -68,8 +80,12 @@ impl<'a> TrialsAtOnce<'a> {
     }
 }
 
-fn simulated(plan: &Plan, description: &Description, stop: &AtomicBool, trial: u32) -> Simulated {
-    let mut engine = SimulatedEngine::new(plan, description, stop);
+fn simulated(
+    (plan, description, recordings): (&Plan, &Description, &Recordings),
+    stop: &AtomicBool,
+    trial: u32,
+) -> Simulated {
+    let mut engine = SimulatedEngine::new(plan, description, stop).playing(recordings);
     let mut windows = VecDeque::new();
     let mut run = || -> Result<(), EngineError> {
         engine.begin_trial(trial)?;

@@ -5,37 +5,30 @@
 //! a plan has as many trials here whatever the machine that simulates.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringfence_engine::{Engine, EngineError, Measured};
-use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_sim::{Ps, Run, Setup, Thread};
+use ringfence_sim::{Ps, Setup};
 
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
 use crate::isolation::Partitions;
 use crate::noise::{Chairs, Host};
-use crate::spans::{SETTLE_LIMIT, SHARE};
+use crate::recorded::Recordings;
+use crate::spans::{LOOK, SHARE};
 use crate::tasks::{self, Place, Regions};
+use crate::trial::{Holder, Seat, Stretch, Trial, ns, ps};
 
 // A window is not shorter or longer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(5);
-// They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
-const STEADY: f64 = 0.02;
-const ROUND: Duration = Duration::from_millis(10);
 // How long is waited for a task to count anything.
 const STALL_LIMIT: Duration = Duration::from_millis(200);
-// For how long is simulated at most until a stretch is over, and how much between two looks meanwhile.
-const REACH_LIMIT: Duration = Duration::from_secs(1);
-const STEP: Duration = Duration::from_micros(5);
-// How much is simulated between two looks.
-const LOOK: Duration = Duration::from_micros(50);
-
 // What a paused core has begun has ended by then.
 const DRAIN: Duration = Duration::from_micros(50);
 
@@ -43,6 +36,7 @@ const DRAIN: Duration = Duration::from_micros(50);
 pub struct SimulatedEngine<'a> {
     plan: Plan,
     description: Description,
+    recordings: Recordings,
     stop: &'a AtomicBool,
     cpus: Vec<CpuId>,
     partitions: Option<Partitions>,
@@ -54,55 +48,6 @@ pub struct SimulatedEngine<'a> {
     elapsed: Duration,
 }
 
-// A start of everybody.
-struct Trial {
-    run: Run,
-    seats: Vec<Seat>,
-    regions: Regions,
-    // Of the metric's variants.
-    stretches: Vec<(usize, Stretch)>,
-    // Where CPUs move.
-    chairs: Option<Chairs>,
-}
-
-// A CPU, and which of its tasks is whose.
-struct Seat {
-    cpu: CpuId,
-    thread: Thread,
-    shared: Arc<Shared>,
-    holders: Vec<Holder>,
-    // Of the holders, who runs.
-    running: Option<usize>,
-}
-
-struct Holder {
-    role: usize,
-    instance: u32,
-    variant: usize,
-    // Units of a round over what caches have to settle to, beside others and alone.
-    round: [u64; 2],
-    least_window: Duration,
-    goes_back: bool,
-}
-
-// What somebody who goes back does in each window of a trial, in units: until it is measured, and then.
-#[derive(Debug, Clone, Copy)]
-struct Stretch {
-    before: u64,
-    measured: u64,
-}
-
-// Who runs in a window: a seat, and its holder.
-type Running = Vec<(usize, usize)>;
-
-// What somebody has done at an end of a window.
-struct Point {
-    units: u64,
-    at: Ps,
-    untimed: u64,
-    latencies: Option<[u64; BUCKETS]>,
-}
-
 impl<'a> SimulatedEngine<'a> {
     /// Prepares an engine for a plan of [`crate::plan`]. Setting `stop` ends it within a moment.
     pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool) -> Self {
@@ -111,13 +56,17 @@ impl<'a> SimulatedEngine<'a> {
             measured.flatten().flat_map(|case| plan.cases[case].active.clone()).collect();
         let mut cpus: Vec<CpuId> = active
             .iter()
-            .flat_map(|active| plan.placed.cpus[active.role].iter().take(active.count as usize).copied())
+            .flat_map(|active| {
+                (0..active.count)
+                    .flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
+            })
             .collect();
         cpus.sort_unstable();
         cpus.dedup();
         Self {
             plan: plan.clone(),
             description: description.clone(),
+            recordings: Recordings::default(),
             stop,
             cpus,
             partitions: Partitions::of(plan, description),
@@ -126,6 +75,12 @@ impl<'a> SimulatedEngine<'a> {
             before: Ps::ZERO,
             elapsed: Duration::ZERO,
         }
+    }
+
+    /// With the recorded programs that the plan plays.
+    pub fn playing(mut self, recordings: &Recordings) -> Self {
+        self.recordings = recordings.clone();
+        self
     }
 
     // The time that a window takes by the plan.
@@ -149,18 +104,36 @@ impl<'a> SimulatedEngine<'a> {
         let mut seats = Vec::new();
         for &cpu in &self.cpus {
             let (mut holders, mut programs): (Vec<Holder>, Vec<Box<dyn Task>>) = (Vec::new(), Vec::new());
-            for (role, instance) in self.holders(cpu) {
+            for (role, instance, share) in self.holders(cpu) {
                 for (variant, what) in self.plan.variants[role].iter().enumerate() {
                     if !self.runs(role, instance, variant) {
                         continue;
                     }
                     let seed = seed ^ u64::from(instance);
-                    let (description, regions) = (&self.description, &mut regions);
-                    let mut place = Place { description, setup: &mut setup, regions, cpu, seed };
+                    let mut place = Place {
+                        description: &self.description,
+                        setup: &mut setup,
+                        regions: &mut regions,
+                        recordings: &self.recordings,
+                        whose: (role, instance),
+                        share,
+                        cpu,
+                        seed,
+                    };
                     if let Some(task) = tasks::build(&what.task, &mut place)? {
                         let round = [false, true].map(|alone| task.round(alone));
                         let (least_window, goes_back) = (task.least_window(), task.goes_back());
-                        holders.push(Holder { role, instance, variant, round, least_window, goes_back });
+                        let (first, fellows) = (share.0 == 0, Vec::new());
+                        holders.push(Holder {
+                            role,
+                            instance,
+                            first,
+                            fellows,
+                            variant,
+                            round,
+                            least_window,
+                            goes_back,
+                        });
                         programs.push(task);
                     }
                 }
@@ -179,20 +152,22 @@ impl<'a> SimulatedEngine<'a> {
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
         chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
-        Ok(Trial { run, seats, regions, stretches: Vec::new(), chairs })
+        let mut trial = Trial { run, seats, regions, stretches: Vec::new(), chairs };
+        trial.introduce();
+        Ok(trial)
     }
 
-    // Roles and instances that are placed on a CPU.
-    fn holders(&self, cpu: CpuId) -> Vec<(usize, u32)> {
+    // Roles and instances that have a CPU, and which of how many it is to each.
+    fn holders(&self, cpu: CpuId) -> Vec<(usize, u32, (usize, usize))> {
         let placed = self.plan.placed.cpus.iter().enumerate();
-        let of_role = |(role, cpus): (usize, &Vec<CpuId>)| {
-            cpus.iter()
-                .enumerate()
-                .filter(|(_, placed)| **placed == cpu)
-                .map(|(instance, _)| (role, instance as u32))
-                .collect::<Vec<_>>()
+        let all =
+            placed.flat_map(|(role, cpus)| (0..cpus.len() as u32).map(move |instance| (role, instance)));
+        let at_home = |(role, instance): (usize, u32)| {
+            let home = self.plan.home(role, instance);
+            let place = home.iter().position(|own| own == cpu)?;
+            Some((role, instance, (place, home.len())))
         };
-        placed.flat_map(of_role).collect()
+        all.filter_map(at_home).collect()
     }
 
     // Whether any case that is run has this instance do this.
@@ -203,158 +178,6 @@ impl<'a> SimulatedEngine<'a> {
         let mut cases = measured.flat_map(|case| [Some(case), self.plan.cases[case].baseline]).flatten();
         cases.any(|case| self.plan.cases[case].active.iter().any(is_it))
     }
-}
-
-impl Trial {
-    // Everybody gets up, and sits down where the host has moved them.
-    fn reseat(&mut self, host: &Host) {
-        let Some(chairs) = &self.chairs else { return };
-        let stand_up = |seat: &mut Seat| {
-            self.run.pause(seat.thread);
-            chairs.clear(seat.thread)
-        };
-        let actors: Vec<Option<Actor>> = self.seats.iter_mut().map(stand_up).collect();
-        for (seat, actor) in self.seats.iter_mut().zip(actors) {
-            seat.thread = chairs.seat(host.place(seat.cpu), actor);
-            seat.running = None;
-        }
-    }
-
-    // Lets exactly these run.
-    fn switch(&mut self, active: &[Active]) -> Running {
-        let mut running = Running::new();
-        for (place, seat) in self.seats.iter_mut().enumerate() {
-            let is_active = |holder: &Holder| {
-                active.iter().any(|active| {
-                    (active.role, active.variant) == (holder.role, holder.variant)
-                        && holder.instance < active.count
-                })
-            };
-            let now = seat.holders.iter().position(is_active);
-            let goes_back = now.is_some_and(|holder| seat.holders[holder].goes_back);
-            if now.is_some() && (now != seat.running || goes_back) {
-                seat.shared.resumed.fetch_add(1, Ordering::Relaxed);
-            }
-            seat.running = now;
-            match now {
-                Some(holder) => {
-                    seat.shared.order.store(holder, Ordering::Relaxed);
-                    self.run.resume(seat.thread);
-                    running.push((place, holder));
-                }
-                None => self.run.pause(seat.thread),
-            }
-        }
-        running
-    }
-
-    fn simulate(&mut self, span: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
-        let until = self.run.now() + ps(span);
-        while self.run.now() < until {
-            if stop.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
-            }
-            self.run.until(until.min(self.run.now() + ps(LOOK)));
-        }
-        Ok(())
-    }
-
-    // Until everybody is as fast in one round as in the one before.
-    fn settle(&mut self, running: &Running, least: Duration, stop: &AtomicBool) -> Result<(), EngineError> {
-        let begun = self.run.now();
-        self.simulate(least, stop)?;
-        let mut last = self.round(running, SETTLE_LIMIT, stop)?;
-        while self.run.now() - begun < ps(SETTLE_LIMIT) {
-            let rates = self.round(running, ROUND, stop)?;
-            let steady = |(now, before): (&f64, &f64)| (now - before).abs() <= STEADY * before;
-            if rates.iter().zip(&last).all(steady) {
-                break;
-            }
-            last = rates;
-        }
-        Ok(())
-    }
-
-    // Simulates until everybody has done a round, for so long at most: units per picosecond of those that have rounds.
-    fn round(
-        &mut self,
-        running: &Running,
-        most: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Vec<f64>, EngineError> {
-        let roles = || running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].role);
-        let alone = usize::from(roles().max() == roles().min());
-        let (begun, before) = (self.run.now(), self.points(running, false));
-        let rounds: Vec<u64> =
-            running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].round[alone]).collect();
-        let unfinished = |trial: &Self| {
-            let now = trial.points(running, false);
-            rounds
-                .iter()
-                .zip(before.iter().zip(&now))
-                .any(|(round, (before, now))| now.units - before.units < *round)
-        };
-        while unfinished(self) && self.run.now() - begun < ps(most) {
-            self.simulate(LOOK, stop)?;
-        }
-        let now = self.points(running, false);
-        let rated = rounds
-            .iter()
-            .zip(before.iter().zip(&now))
-            .filter(|(round, (before, now))| **round > 0 && now.at > before.at);
-        let rate = |(_, (before, now)): (&u64, (&Point, &Point))| {
-            (now.units - before.units) as f64 / (now.at - before.at).0 as f64
-        };
-        Ok(rated.map(rate).collect())
-    }
-
-    // What is known of the stretch of somebody.
-    fn stretch(&self, (seat, holder): (usize, usize)) -> Option<Stretch> {
-        let variant = self.seats[seat].holders[holder].variant;
-        self.stretches.iter().find(|(known, _)| *known == variant).map(|(_, stretch)| *stretch)
-    }
-
-    fn note_stretch(&mut self, (seat, holder): (usize, usize), stretch: Stretch) {
-        if stretch.measured > 0 {
-            self.stretches.push((self.seats[seat].holders[holder].variant, stretch));
-        }
-    }
-
-    // Simulates until somebody has done so many units, or for as long as nobody takes.
-    fn reach(
-        &mut self,
-        running: &Running,
-        place: usize,
-        units: u64,
-        stop: &AtomicBool,
-    ) -> Result<(), EngineError> {
-        let begun = self.run.now();
-        while self.points(running, false)[place].units < units && self.run.now() - begun < ps(REACH_LIMIT) {
-            self.simulate(STEP, stop)?;
-        }
-        Ok(())
-    }
-
-    fn points(&self, running: &Running, latencies: bool) -> Vec<Point> {
-        let point = |(seat, _): &(usize, usize)| {
-            let seat = &self.seats[*seat];
-            Point {
-                units: self.run.units(seat.thread),
-                at: self.run.counted(seat.thread),
-                untimed: seat.shared.tally.untimed_ps(),
-                latencies: latencies.then(|| seat.shared.tally.latencies()),
-            }
-        };
-        running.iter().map(point).collect()
-    }
-}
-
-fn ps(span: Duration) -> Ps {
-    Ps::from_ns(span.as_nanos() as u64)
-}
-
-fn ns(span: Ps) -> u64 {
-    (span.0 + 500) / 1000
 }
 
 impl Engine for SimulatedEngine<'_> {
@@ -425,9 +248,9 @@ impl Engine for SimulatedEngine<'_> {
         let least = running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
         let window = window.max(least.max().unwrap_or_default());
         if let Some(partitions) = &self.partitions {
-            for (seat, holder) in &running {
-                let seat = &trial.seats[*seat];
-                let (role, llc) = (seat.holders[*holder].role, self.description.llc_and_socket(seat.cpu).0);
+            for seat in &trial.seats {
+                let Some(holder) = seat.running else { continue };
+                let (role, llc) = (seat.holders[holder].role, self.description.llc_and_socket(seat.cpu).0);
                 let assigned = trial.run.assign(seat.thread, partitions.class(role, llc));
                 assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
             }

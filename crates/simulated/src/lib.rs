@@ -16,13 +16,16 @@ mod isolation;
 mod missing;
 mod noise;
 mod probes;
+mod recorded;
 pub mod shipped;
 mod spans;
 mod tasks;
+mod trial;
 
 pub use at_once::TrialsAtOnce;
 pub use engine::SimulatedEngine;
 pub use file::{Change, ChangeError, Description, MachineFileError, Processor, Value, Vendor};
-pub use missing::plan;
+pub use missing::{plan, plan_with};
 pub use noise::Noise;
+pub use recorded::{Bytes, Did, Recorded, Recordings};
 pub use tasks::SetupError;

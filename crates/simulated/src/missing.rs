@@ -1,5 +1,7 @@
 //! What of an experiment can be simulated, and on which memory.
 
+use std::collections::BTreeSet;
+
 use ringfence_experiment::plan::{Active, NotRun, Plan};
 use ringfence_experiment::task::{Instruction, Target, Task, Write};
 use ringfence_experiment::{Arm, Experiment, ExperimentError};
@@ -8,6 +10,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::file::Description;
 use crate::isolation;
+use crate::recorded::Recordings;
 
 /// The plan of an experiment for a described machine. What it does not have, and what is not simulated, is not run, with
 /// the reason.
@@ -15,6 +18,19 @@ use crate::isolation;
 /// # Errors
 /// As [`Plan::new`].
 pub fn plan(
+    experiment: &Experiment,
+    description: &Description,
+    machine: &Machine,
+) -> Result<Plan, ExperimentError> {
+    plan_with(&Recordings::default(), experiment, description, machine)
+}
+
+/// As [`plan`], with the recorded programs that it plays.
+///
+/// # Errors
+/// As [`Plan::new`].
+pub fn plan_with(
+    recordings: &Recordings,
     experiment: &Experiment,
     description: &Description,
     machine: &Machine,
@@ -32,7 +48,7 @@ pub fn plan(
                     let task = &variant.task;
                     let quota = variant.quota.is_some_and(|quota| quota.0 < 1.0);
                     let quota = quota.then(|| "a quota is not simulated, since scheduling is not".to_owned());
-                    quota.or_else(|| not_simulated(task)).or_else(|| {
+                    quota.or_else(|| not_simulated(task, description, recordings)).or_else(|| {
                         let cpus = &plan.placed.cpus[active.role];
                         cpus.iter()
                             .take(active.count as usize)
@@ -47,6 +63,16 @@ pub fn plan(
         .filter_map(|case| Some(NotRun { case, reason: reason(case)? }))
         .collect();
     plan.not_run.extend(found);
+    let traces = plan.variants.iter().flatten().filter_map(|variant| match &variant.task {
+        Task::Trace(trace) => Some(trace.file.display().to_string()),
+        _ => None,
+    });
+    let notes = traces.collect::<BTreeSet<_>>().into_iter().map(|file| {
+        format!(
+            "{file} is played as it was recorded, without what its program does between, which takes no time here"
+        )
+    });
+    plan.placed.notes.extend(notes);
     Ok(plan)
 }
 
@@ -64,22 +90,41 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
         if matches!(plan.variants[active.role][active.variant].task, Task::Idle(_)) {
             continue;
         }
-        for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
-            if taken.contains(cpu) {
+        for cpu in
+            (0..active.count).flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
+        {
+            if taken.contains(&cpu) {
                 return Some(format!("two tasks would share CPU {cpu}, and scheduling is not simulated"));
             }
-            taken.push(*cpu);
+            taken.push(cpu);
         }
     }
     None
 }
 
-fn not_simulated(task: &Task) -> Option<String> {
+fn not_simulated(task: &Task, description: &Description, recordings: &Recordings) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
         Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
-        Task::Command(_) => Some("programs are not simulated".into()),
+        Task::Trace(trace) => match recordings.get(&trace.file) {
+            None => Some(format!("the recorded program {} was not read", trace.file.display())),
+            Some(recorded) => {
+                let known = &description.processor.flush;
+                let wanted = recorded.flushes();
+                let mut played =
+                    wanted.filter_map(|own| trace.flush.instead_of(own, description.processor.eadr));
+                played.find(|flush| !known.contains(flush)).map(|flush| {
+                    format!(
+                        "{} would flush by {flush}, which the described processor lacks",
+                        trace.file.display()
+                    )
+                })
+            }
+        },
+        Task::Command(_) => {
+            Some("programs are not simulated, but for what 'ringfence trace' recorded of them".into())
+        }
     }
 }
 
@@ -98,6 +143,7 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         Task::Write(write) => &write.target,
         Task::Ring(ring) => &ring.target,
         Task::Record(record) => &record.target,
+        Task::Trace(trace) => &trace.target,
         _ => &Target::Dram,
     };
     description.node(target, cpu).is_none().then(|| format!("the described machine has no {target}"))

@@ -11,6 +11,7 @@ use ringfence_sim::{Op, Program, Ps, Region, Run, Setup, Thread};
 
 use crate::actor::{Actor, Shared};
 use crate::file::Description;
+use crate::recorded::Recordings;
 use crate::tasks::{self, Place, Regions, SetupError};
 
 const SEED: u64 = 1;
@@ -30,8 +31,16 @@ impl Description {
     pub fn load_ns(&self, cpu: CpuId, footprint: Bytes) -> Result<f64, SetupError> {
         let mut setup = Setup::new(&self.parts, SEED)?;
         let mut regions = Regions::default();
-        let mut place =
-            Place { description: self, setup: &mut setup, regions: &mut regions, cpu, seed: SEED };
+        let mut place = Place {
+            description: self,
+            setup: &mut setup,
+            regions: &mut regions,
+            recordings: &Recordings::default(),
+            whose: (0, 0),
+            share: (0, 1),
+            cpu,
+            seed: SEED,
+        };
         let chase = Described::Chase(Chase { footprint, ..Chase::default() });
         let chase = tasks::build(&chase, &mut place)?.into_iter().collect();
         let actor = Actor::new(Arc::new(Shared::default()), chase);

@@ -12,3 +12,5 @@ pub const SETTLE_LIMIT: Duration = Duration::from_millis(40);
 pub fn sleep(span: Duration) -> Duration {
     (span / SHARE).min(SETTLE_LIMIT)
 }
+/// How much is simulated between two looks.
+pub const LOOK: Duration = Duration::from_micros(50);

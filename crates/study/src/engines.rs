@@ -13,7 +13,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_simulated::{Description, SimulatedEngine, TrialsAtOnce};
 
-use crate::StudyError;
+use crate::{StudyError, recorded};
 
 // What simulated trials scatter by is small: more of them than this say little new.
 const MOST_TRIALS: u32 = 6;
@@ -29,7 +29,10 @@ pub fn choose<'a>(
     stop: &'a AtomicBool,
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {
     Ok(match described(machine).map_err(EngineError::Usage)? {
-        Some(description) => Box::new(SimulatedEngine::new(plan, &description, stop)),
+        Some(description) => {
+            let recordings = recorded::read(&plan.experiment).map_err(EngineError::Usage)?;
+            Box::new(SimulatedEngine::new(plan, &description, stop).playing(&recordings))
+        }
         None => Box::new(HostEngine::new(plan, &machine.topology, stop)?),
     })
 }
@@ -49,7 +52,8 @@ pub fn choose_for_all<'a>(
         return choose(plan, machine, stop);
     };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads)))
+    let recordings = recorded::read(&plan.experiment).map_err(EngineError::Usage)?;
+    Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads).playing(&recordings)))
 }
 
 /// The plan of an experiment for a machine, with what it lacks as not run, be that all of it.
@@ -58,7 +62,10 @@ pub fn choose_for_all<'a>(
 /// What makes no sense.
 pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
     let planned = match described(machine).map_err(StudyError::Usage)? {
-        Some(description) => ringfence_simulated::plan(experiment, &description, machine),
+        Some(description) => {
+            let recordings = recorded::read(experiment).map_err(StudyError::Usage)?;
+            ringfence_simulated::plan_with(&recordings, experiment, &description, machine)
+        }
         None => available::plan_for(experiment, machine, &available::can_be_started),
     };
     planned.map_err(|error| StudyError::Usage(error.to_string()))

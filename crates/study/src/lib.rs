@@ -7,6 +7,7 @@ mod error;
 mod folder;
 pub mod measure;
 mod probes;
+mod recorded;
 mod stage;
 mod watch;
 

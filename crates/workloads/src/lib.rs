@@ -25,7 +25,7 @@ pub struct Regions {
     read: read::Regions,
 }
 
-/// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs) or
+/// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs, recorded or not) or
 /// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, and so
 /// do readers of equal memory, so that its layout is not a difference between them.
 ///
@@ -41,7 +41,7 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
         Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
         Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
-        Task::Command(_) | Task::Idle(_) => None,
+        Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
     })
 }
 

@@ -148,12 +148,13 @@ impl Plan {
         home.into_iter().chain(others).collect()
     }
 
-    /// The CPUs on which an instance of a role runs: one, but for a single program whose role names
-    /// several. Those it may all use, since programs as they are may have threads.
+    /// The CPUs on which an instance of a role runs: one, but for a single program, or recording of one, whose role
+    /// names several. Those it may all use, since programs as they are may have threads.
     pub fn home(&self, role: usize, instance: u32) -> CpuSet {
         let placed = self.placed.cpus[role].get(instance as usize).copied();
         let own = &self.experiment.roles[role];
-        let programs = self.variants[role].iter().all(|variant| matches!(variant.task, Task::Command(_)));
+        let is_program = |task: &Task| matches!(task, Task::Command(_) | Task::Trace(_));
+        let programs = self.variants[role].iter().all(|variant| is_program(&variant.task));
         match (&own.cpus, placed) {
             (Some(named), Some(_)) if programs && own.count.as_slice() == [1] => named.clone(),
             _ => placed.into_iter().collect(),

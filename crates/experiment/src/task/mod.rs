@@ -12,6 +12,7 @@ mod ring;
 mod table;
 mod target;
 pub mod text;
+mod trace;
 mod word;
 mod write;
 
@@ -30,6 +31,7 @@ pub use record::{PAYLOADS, Record, RecordMethod};
 pub use ring::{Ring, RingVariant};
 pub use table::{table, words};
 pub use target::Target;
+pub use trace::{Flushes, Loads, Trace};
 pub use write::{LineState, PageSize, Pattern, Write};
 
 /// One task, every parameter decided.
@@ -52,6 +54,8 @@ pub enum Task {
     Alu(Alu),
     /// A minimum-cost-flow network simplex; unit = arcs priced.
     Mcf(Mcf),
+    /// A recorded program, played on a described machine; unit = events of the recording.
+    Trace(Trace),
     /// Any program; unit = as its parameter `unit` says.
     Command(Command),
     /// Nothing: the co-runner that cannot disturb, a control.
@@ -70,6 +74,7 @@ impl Task {
             Task::Stream(_) => "stream",
             Task::Alu(_) => "alu",
             Task::Mcf(_) => "mcf",
+            Task::Trace(_) => "trace",
             Task::Command(_) => "command",
             Task::Idle(_) => "idle",
         }
@@ -86,6 +91,7 @@ impl Task {
             Task::Stream(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
+            Task::Trace(_) => "events",
             Task::Command(command) => command.unit.name(),
             Task::Idle(_) => "none",
         }
@@ -99,7 +105,7 @@ impl Task {
             Task::Record(record) => Some(record.payload.0),
             Task::Stream(_) => Some(1),
             Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
-            Task::Command(_) | Task::Idle(_) => None,
+            Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
@@ -109,7 +115,7 @@ impl Task {
             Task::Write(write) => write.pinned,
             Task::Ring(ring) => ring.pinned,
             Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
-            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => true,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
         }
     }
 
@@ -119,7 +125,7 @@ impl Task {
             Task::Read(_) => true,
             Task::Chase(chase) => chase.histogram,
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
-            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => false,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => false,
         }
     }
 
@@ -128,7 +134,7 @@ impl Task {
         match self {
             Task::Read(read) => Some(read.least_window()),
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
-            Task::Alu(_) | Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => None,
+            Task::Alu(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
@@ -139,7 +145,7 @@ impl Task {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),
             Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
-            Task::Mcf(_) | Task::Command(_) | Task::Idle(_) => None,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
 
@@ -162,6 +168,7 @@ impl Task {
                 at_least("footprint per instance", each, Bytes::kib(4))
             }
             Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
+            Task::Trace(trace) => trace.check(),
             Task::Command(command) => command.check(),
             Task::Alu(_) | Task::Idle(_) => Ok(()),
         }

@@ -1,5 +1,7 @@
 //! Why a task cannot be simulated after all.
 
+use std::path::PathBuf;
+
 /// What refused it.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -9,4 +11,7 @@ pub enum SetupError {
     /// The workload.
     #[error(transparent)]
     Workload(#[from] ringfence_workloads::SetupError),
+    /// A recorded program that nobody handed over, or that does nothing.
+    #[error("the recorded program {} was not read", .0.display())]
+    NotRead(PathBuf),
 }

@@ -6,6 +6,7 @@ mod error;
 mod mcf;
 mod memory;
 mod place;
+mod play;
 mod read;
 mod record;
 mod ring;
@@ -34,6 +35,14 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
         task::Task::Mcf(task) => Some(Box::new(mcf::Simplex::new(task, place)?)),
         task::Task::Ring(task) => Some(Box::new(ring::Rings::new(task, place)?)),
         task::Task::Record(task) => Some(Box::new(record::Records::new(task, place)?)),
+        task::Task::Trace(task) => {
+            let program = place.program(task)?;
+            // It may have fewer threads than CPUs.
+            match place.share.0 {
+                cpu if cpu < program.cpus() => Some(Box::new(play::Player::new(task, program, cpu, place)?)),
+                _ => None,
+            }
+        }
         // Plans do not run programs: see `missing`.
         task::Task::Command(_) | task::Task::Idle(_) => None,
     })

@@ -1,17 +1,21 @@
 //! Where a task finds its memory.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Memory, Target};
+use ringfence_experiment::task::{Memory, Target, Trace};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
 use ringfence_sim::{Region, Setup, SetupError};
 
+use super::error::SetupError as Refused;
 use super::memory::How;
+use super::play::Played;
 use crate::file::{Description, Vendor};
 use crate::isolation;
+use crate::recorded::Recordings;
 
 /// Memory that writers to equal targets share, as they do on a machine.
 #[derive(Default)]
@@ -23,6 +27,8 @@ pub struct Regions {
     locked: Vec<(PathBuf, u32, CpuId, Region)>,
     // Bytes of each device: as many as any of its readers reads.
     devices: Vec<(PathBuf, Bytes)>,
+    // Of whom.
+    programs: Vec<(usize, u32, Trace, Arc<Played>)>,
 }
 
 /// What building takes.
@@ -30,6 +36,11 @@ pub struct Place<'a> {
     pub description: &'a Description,
     pub setup: &'a mut Setup,
     pub regions: &'a mut Regions,
+    pub recordings: &'a Recordings,
+    /// Whose task it is: the role, and which of its instances.
+    pub whose: (usize, u32),
+    /// Which of the CPUs it is that a task has, and of how many.
+    pub share: (usize, usize),
     pub cpu: CpuId,
     pub seed: u64,
 }
@@ -67,6 +78,20 @@ impl Place<'_> {
         let region = self.region(target, bytes)?;
         self.regions.written.push((target.clone(), bytes, region));
         Ok(region)
+    }
+
+    // The same for all its CPUs.
+    pub(super) fn program(&mut self, task: &Trace) -> Result<Arc<Played>, Refused> {
+        let (role, instance) = self.whose;
+        let same = |known: &&(usize, u32, Trace, Arc<Played>)| {
+            (known.0, known.1, &known.2) == (role, instance, task)
+        };
+        if let Some((.., played)) = self.regions.programs.iter().find(same) {
+            return Ok(played.clone());
+        }
+        let played = Arc::new(Played::new(task, self.share.1, self)?);
+        self.regions.programs.push((role, instance, task.clone(), played.clone()));
+        Ok(played)
     }
 
     // As the library chooses for a processor (`ringfence_persist::Methods::of_processor`).

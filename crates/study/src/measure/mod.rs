@@ -130,6 +130,9 @@ pub fn with_engine<T>(
     with: impl FnOnce(&Plan, &mut dyn Engine) -> Result<T, EngineError>,
 ) -> Result<T, StudyError> {
     let plan = engines::plan(&decided(experiment), machine)?;
+    if machine.simulated.is_none() {
+        nothing_is_only_simulated(&plan)?;
+    }
     progress_can_be_seen(&plan)?;
     let mut engine = engines::choose(&plan, machine, stop)?;
     let done = with(&plan, engine.as_mut());
@@ -202,9 +205,20 @@ pub fn decided(experiment: &Experiment) -> Experiment {
 /// # Errors
 /// [`StudyError::Usage`] otherwise.
 pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
+    nothing_is_only_simulated(plan)?;
     programs_are_there(plan)?;
     progress_can_be_seen(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)
+}
+
+fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
+    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+    for active in measured.flatten().flat_map(|case| &plan.cases[case].active) {
+        if let Task::Trace(trace) = &plan.variants[active.role][active.variant].task {
+            return Err(StudyError::Usage(available::only_simulated(trace)));
+        }
+    }
+    Ok(())
 }
 
 // Said before anything is said of what a program shows: a name that is misspelt shows nothing.

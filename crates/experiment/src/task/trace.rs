@@ -1,0 +1,82 @@
+//! The parameters of recorded programs.
+
+use std::path::PathBuf;
+
+use ringfence_persist::Flush;
+use serde::{Deserialize, Serialize};
+
+use super::Target;
+
+/// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over and over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// The recording's folder.
+    pub file: PathBuf,
+    /// Where the files' memory comes from.
+    #[serde(default = "dram")]
+    pub target: Target,
+    /// By which instruction it flushes.
+    #[serde(default)]
+    pub flush: Flushes,
+    /// What is taken of the loads, if they were recorded.
+    #[serde(default)]
+    pub loads: Loads,
+}
+
+fn dram() -> Target {
+    Target::Dram
+}
+
+/// By which instruction a recorded program flushes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flushes {
+    /// Each by its own.
+    #[default]
+    Recorded,
+    /// The same, but none where caches survive a power failure: libpmem leaves them out there.
+    AsNeeded,
+    /// By none: they are left out. Fences stay.
+    None,
+    /// `clflush`.
+    Clflush,
+    /// `clflushopt`.
+    Clflushopt,
+    /// `clwb`.
+    Clwb,
+}
+
+/// Whether a load's address comes out of the load before it, which no recording says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loads {
+    /// None does.
+    #[default]
+    Independent,
+    /// Each does, and what follows waits for it.
+    Dependent,
+}
+
+impl Trace {
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.file.as_os_str().is_empty() {
+            true => Err("file is empty: name the folder that 'ringfence trace' wrote".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Flushes {
+    /// What a recorded flush becomes, on a machine whose caches survive or do not.
+    pub fn instead_of(self, recorded: Flush, caches_survive: bool) -> Option<Flush> {
+        match self {
+            Self::Recorded => Some(recorded),
+            Self::AsNeeded => (!caches_survive).then_some(recorded),
+            Self::None => None,
+            Self::Clflush => Some(Flush::Clflush),
+            Self::Clflushopt => Some(Flush::Clflushopt),
+            Self::Clwb => Some(Flush::Clwb),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Recorded programs, read for the engine of a described machine.
+
+use std::path::Path;
+
+use ringfence_experiment::Experiment;
+use ringfence_experiment::task::{Task, axes};
+use ringfence_simulated::{Bytes, Did, Recorded, Recordings};
+use ringfence_trace::events::{Action, Event, LINE, Place};
+use ringfence_trace::recording::Reader;
+
+/// All that an experiment plays.
+///
+/// # Errors
+/// One sentence about the first that cannot be played.
+pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
+    let mut recordings = Recordings::default();
+    for role in &experiment.roles {
+        // What makes no sense is refused where it is planned.
+        for variant in axes::of_role(role, &experiment.arms).unwrap_or_default() {
+            let Task::Trace(trace) = &variant.task else { continue };
+            if !recordings.has(&trace.file) {
+                recordings.add(&trace.file, one(&trace.file)?);
+            }
+        }
+    }
+    Ok(recordings)
+}
+
+fn one(folder: &Path) -> Result<Recorded, String> {
+    let refused = |why: &str| format!("the recorded program {} cannot be played: {why}", folder.display());
+    let reader = Reader::open(folder).map_err(|error| refused(&error.to_string()))?;
+    let (mut recorded, mut seen) = (Recorded::default(), Seen::default());
+    for event in reader.events() {
+        let event = event.map_err(|error| refused(&error.to_string()))?;
+        seen.see(&event.action);
+        push(&mut recorded, &event).map_err(|why| refused(&why))?;
+    }
+    match seen {
+        Seen { msync: true, durable: false } => Err(refused(
+            "it makes its stores durable by msync alone, and the page cache is not simulated; record it where it flushes lines \
+             (PMEM_IS_PMEM_FORCE=1 has libpmem do so)",
+        )),
+        _ if recorded.events() == 0 => Err(refused(
+            "nothing was recorded in it; name the file that the program maps by 'ringfence trace --file'",
+        )),
+        _ => Ok(recorded),
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    msync: bool,
+    durable: bool,
+}
+
+impl Seen {
+    fn see(&mut self, action: &Action) {
+        match action {
+            Action::Msync { .. } => self.msync = true,
+            Action::Flush { .. } | Action::NonTemporal { .. } => self.durable = true,
+            _ => {}
+        }
+    }
+}
+
+// What the kernel wrote is stored as by a string instruction; what else is a system call is left out.
+fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
+    let thread = event.thread;
+    let bytes = |at: &Place, size: u64| -> Result<Option<Bytes>, String> {
+        let file = u16::try_from(at.file).map_err(|_| "it has more files than are played".to_owned())?;
+        Ok(Some(Bytes { file, offset: at.offset, size }))
+    };
+    match &event.action {
+        Action::Store { at, bytes: stored } | Action::Write { at, bytes: stored } => {
+            recorded.push(thread, Did::Store, bytes(at, stored.len() as u64)?)
+        }
+        Action::NonTemporal { at, bytes: stored } => {
+            recorded.push(thread, Did::NonTemporal, bytes(at, stored.len() as u64)?)
+        }
+        Action::Load { at, size } => recorded.push(thread, Did::Load, bytes(at, (*size).into())?),
+        Action::Flush { flush, at } => recorded.push(thread, Did::Flush(*flush), bytes(&at.line(), LINE)?),
+        Action::Sfence => recorded.push(thread, Did::Sfence, None),
+        Action::Mfence => recorded.push(thread, Did::Mfence, None),
+        // A locked instruction is on one line, as good as always.
+        Action::Locked { stores: Some((at, stored)) } if !stored.is_empty() => {
+            recorded.push(thread, Did::Locked, bytes(at, (stored.len() as u64).min(LINE - at.offset % LINE))?)
+        }
+        Action::Locked { .. } => recorded.push(thread, Did::Locked, None),
+        Action::Msync { .. } | Action::Truncate { .. } | Action::Map { .. } | Action::Unmap { .. } => Ok(()),
+    }
+}
