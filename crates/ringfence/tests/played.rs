@@ -115,9 +115,8 @@ fn flushes_that_the_other_machine_needs_not_are_left_out_there() {
             victim,
         ];
         let json = ringfence_in(folder.path(), &[&change[..], &verb].concat()).json();
-        json["whatif"]["comparison"]["cells"][0]["change"]["ratio"]
-            .as_f64()
-            .unwrap_or_else(|| panic!("{json}"))
+        let cell = &json["whatif"]["comparison"]["cells"][0];
+        cell["change"]["slowdown"]["value"].as_f64().unwrap_or_else(|| panic!("{json}"))
     };
     assert_eq!(ratio(ON_DAX, "recorded"), 1.0, "a flush that is there costs what it costs");
     let needed = ratio(&format!("{ON_DAX} flush=as-needed"), "needed");
@@ -135,7 +134,7 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
     refused(&neighbours(&folder, ON_DAX, &[]), "is only played on a described machine");
     let prove = ["prove", "--victim", ON_DAX, "--aggressor", "alu", "--budget", "5%", "--quiet"];
     refused(&ringfence_in(folder.path(), &prove), "is only played on a described machine");
-    refused(&neighbours(&folder, "trace file=none", &on), "none is not a trace");
+    refused(&neighbours(&folder, "trace file=none", &on), "there is no trace.json in it");
     refused(&neighbours(&folder, "trace file=msyncs", &on), "by msync alone");
     refused(&neighbours(&folder, "trace", &on), "missing field `file`");
     refused(&neighbours(&folder, "trace file=flushes loads=none", &on), "loads");

@@ -28,6 +28,9 @@ pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
 
 fn one(folder: &Path) -> Result<Recorded, String> {
     let refused = |why: &str| format!("the recorded program {} cannot be played: {why}", folder.display());
+    if !Reader::is_one(folder) {
+        return Err(refused("there is no trace.json in it; name a folder that 'ringfence trace' wrote"));
+    }
     let reader = Reader::open(folder).map_err(|error| refused(&error.to_string()))?;
     let (mut recorded, mut seen) = (Recorded::default(), Seen::default());
     for event in reader.events() {
