@@ -7,6 +7,7 @@ mod mcf;
 mod memory;
 mod place;
 mod play;
+mod program;
 mod read;
 mod record;
 mod ring;

@@ -12,7 +12,7 @@ use ringfence_sim::{Region, Setup, SetupError};
 
 use super::error::SetupError as Refused;
 use super::memory::How;
-use super::play::Played;
+use super::program::Played;
 use crate::file::{Description, Vendor};
 use crate::isolation;
 use crate::recorded::Recordings;
@@ -89,7 +89,16 @@ impl Place<'_> {
         if let Some((.., played)) = self.regions.programs.iter().find(same) {
             return Ok(played.clone());
         }
-        let played = Arc::new(Played::new(task, self.share.1, self)?);
+        let recorded = self.recordings.get(&task.file).filter(|recorded| recorded.events() > 0).cloned();
+        let recorded = recorded.ok_or_else(|| Refused::NotRead(task.file.clone()))?;
+        let mut files = Vec::new();
+        for (file, touched) in recorded.files() {
+            let bytes = Bytes(touched.len() as u64 * LINE as u64);
+            files.resize(files.len().max(usize::from(file) + 1), None);
+            files[usize::from(file)] = Some((self.region(&task.target, bytes)?, touched.start));
+        }
+        let told = (self.seed, self.llc_lines());
+        let played = Arc::new(Played::new(recorded, files, self.share.1, told));
         self.regions.programs.push((role, instance, task.clone(), played.clone()));
         Ok(played)
     }

@@ -5,143 +5,23 @@
 //! that had been recorded by then, and a play after the one before. Whoever has to wait looks again every few
 //! nanoseconds and leaves the core to its sibling meanwhile.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use ringfence_experiment::task::{Flushes, Loads, Trace};
-use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use ringfence_sim::{Line, Op, Ps, Region};
+use ringfence_sim::{Line, Op, Ps};
 
 use super::error::SetupError;
 use super::place::Place;
+use super::program::{Played, Share};
 use crate::actor::{Tally, Task};
-use crate::recorded::{Access, Recorded, What};
+use crate::recorded::{Access, What};
 
 // Events between two looks at what else there is to do.
 const PORTION: u32 = 16;
 // Between two looks at what others have done.
 const WAIT: Ps = Ps(20_000);
-
-/// A program, and what its CPUs know of each other.
-pub struct Played {
-    recorded: Arc<Recorded>,
-    // By their numbers: where each lies, and its first line there.
-    files: Vec<Option<(Region, u32)>>,
-    shares: Vec<Share>,
-    // How often it went back to its beginning.
-    returns: AtomicUsize,
-    round: u64,
-}
-
-// What one CPU does.
-struct Share {
-    // Of the recording's accesses.
-    accesses: Vec<u32>,
-    waits: Vec<Wait>,
-    // Where a trial begins.
-    start: u64,
-    // How many accesses were handed out, those of earlier plays included.
-    done: AtomicU64,
-}
-
-// Before an access, one of another CPU's must have been handed out.
-struct Wait {
-    before: u32,
-    of: usize,
-    access: u32,
-}
-
-impl Played {
-    /// On so many CPUs, or fewer where it has fewer threads.
-    pub fn new(task: &Trace, cpus: usize, place: &mut Place) -> Result<Self, SetupError> {
-        let recorded = place.recordings.get(&task.file).cloned();
-        let recorded = recorded.filter(|recorded| recorded.events() > 0);
-        let recorded = recorded.ok_or_else(|| SetupError::NotRead(task.file.clone()))?;
-        let mut files = Vec::new();
-        let mut lines = 0;
-        for (file, touched) in recorded.files() {
-            let bytes = Bytes(touched.len() as u64 * LINE as u64);
-            files.resize(files.len().max(usize::from(file) + 1), None);
-            files[usize::from(file)] = Some((place.region(&task.target, bytes)?, touched.start));
-            lines += touched.len() as u64;
-        }
-        let mut shares = shared_out(&recorded, cpus);
-        // Trials begin at places of their own.
-        let begin = begin(&recorded, place.seed);
-        for share in &mut shares {
-            let start = share.accesses.partition_point(|access| *access < begin) as u64;
-            share.start = start;
-            share.done = AtomicU64::new(start);
-        }
-        // A part of it fills the caches where they do not hold all.
-        let held = place.llc_lines().min(lines.max(1));
-        let round = (recorded.events() as f64 * held as f64 / lines.max(1) as f64).ceil() as u64;
-        Ok(Self { recorded, files, shares, returns: AtomicUsize::new(0), round })
-    }
-
-    /// On how many CPUs it runs.
-    pub fn cpus(&self) -> usize {
-        self.shares.len()
-    }
-
-    fn line(&self, access: &Access) -> Line {
-        let (region, first) =
-            self.files[usize::from(access.file)].expect("every file that is touched has memory");
-        region.line(access.line - first)
-    }
-}
-
-// An access with which an event begins.
-fn begin(recorded: &Recorded, seed: u64) -> u32 {
-    let accesses = recorded.accesses();
-    let any = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % accesses.len().max(1) as u64) as usize;
-    accesses[..any].iter().rposition(|access| access.ends).map_or(0, |last| last as u32 + 1)
-}
-
-fn shared_out(recorded: &Recorded, cpus: usize) -> Vec<Share> {
-    let cpus = cpus.clamp(1, recorded.threads().max(1));
-    let share = |_| Share { accesses: Vec::new(), waits: Vec::new(), start: 0, done: AtomicU64::new(0) };
-    let mut shares: Vec<Share> = (0..cpus).map(share).collect();
-    // Who touched each line last, and which threads have begun.
-    let mut last: HashMap<(u16, u32), (usize, u32)> = HashMap::new();
-    let mut begun = 0;
-    let mut event = 0;
-    for (number, access) in recorded.accesses().iter().enumerate() {
-        let own = usize::from(access.thread) % cpus;
-        let here = shares[own].accesses.len() as u32;
-        if cpus > 1 {
-            if access.thread >= begun {
-                begun = access.thread + 1;
-                for other in (0..cpus).filter(|other| *other != own) {
-                    if let Some(before) = (shares[other].accesses.len() as u32).checked_sub(1) {
-                        shares[own].waits.push(Wait {
-                            before: event_of(here, event),
-                            of: other,
-                            access: before,
-                        });
-                    }
-                }
-            }
-            let fence = matches!(access.what, What::Sfence | What::Mfence | What::LockedElsewhere);
-            if !fence
-                && let Some((of, before)) = last.insert((access.file, access.line), (own, here))
-                && of != own
-            {
-                shares[own].waits.push(Wait { before: event_of(here, event), of, access: before });
-            }
-        }
-        shares[own].accesses.push(number as u32);
-        event = if access.ends { 0 } else { event + 1 };
-    }
-    shares
-}
-
-// Where an event began that has had so many accesses: they are those of one thread, one behind the other.
-fn event_of(here: u32, so_far: u32) -> u32 {
-    here - so_far
-}
 
 /// One CPU of a program.
 pub struct Player {
