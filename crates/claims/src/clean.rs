@@ -32,7 +32,7 @@ pub struct Cleaned {
 const KEPT: [&str; 7] = ["schema", "kernel", "processor", "features", "tsc", "topology", "simulated"];
 
 // Folders that say nothing about who owns them, bare or with a number behind.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 10] = [
     "/mnt/pmem",
     "/dev/dax",
     "/dev/pmem",
@@ -40,6 +40,8 @@ const COMMON: [&str; 9] = [
     "/dev/zero",
     "/dev/null",
     "/dev/mem",
+    // As the shipped experiments call a region; others' names may tell.
+    "/dev/pseudo_lock/region",
     "/tmp",
     "/var/tmp",
 ];
@@ -333,9 +335,15 @@ mod tests {
 
     #[test]
     fn paths_that_name_somebody_are_found_and_others_are_not() {
-        for text in
-            ["dax:/home/bob/pm", "'/opt/secret/run' --x", "in /var/tmp/bob", "/root", "~/x", "a=/srv/a.b."]
-        {
+        for text in [
+            "dax:/home/bob/pm",
+            "locked:/dev/pseudo_lock/bob",
+            "'/opt/secret/run' --x",
+            "in /var/tmp/bob",
+            "/root",
+            "~/x",
+            "a=/srv/a.b.",
+        ] {
             assert!(path(text).is_some(), "{text}");
         }
         for text in [
@@ -343,6 +351,7 @@ mod tests {
             "dax:/mnt/pmem0",
             "/dev/dax1.0",
             "/dev/shm/2",
+            "locked:/dev/pseudo_lock/region",
             "/proc/self/fd/3",
             "1/2",
             "a // b",
