@@ -1,18 +1,17 @@
-//! A set-associative cache of line numbers: what is in it, what is dirty, what makes room.
+//! A set-associative cache of line numbers: what is in it, what is dirty, for whom it was filled, what makes room.
 //!
-//! A search reads a byte a way, a hash of what is there, and a tag only where the hash is right: most searches are in
-//! vain, and read one or two numbers. Addresses are as if memory were physically contiguous.
+//! What is known of a set lies in as few lines of the caches of the machine that simulates as can be: a search there costs more
+//! than all arithmetic, and so does each array more that has to be looked into. Addresses are as if memory were physically
+//! contiguous.
 
 mod order;
 mod policy;
 
 use policy::Policy;
 
-use crate::bytes::{ONES, hash, maybe_zero, zero};
 use crate::machine::Replacement;
 
-const DIRTY: u32 = 1 << 31;
-const EMPTY: u32 = DIRTY - 1;
+const EMPTY: u32 = u32::MAX;
 
 /// A place in a cache.
 pub type Slot = u32;
@@ -20,21 +19,32 @@ pub type Slot = u32;
 /// All ways.
 pub const ALL_WAYS: u32 = u32::MAX;
 
+/// Numbers in a row.
+const ROW: usize = 16;
+/// In a set's last row: which of its ways are dirty, a bit each; the policy's number, in two halves; and before these, for whom
+/// each way was filled, four bits each, the first eight ways last.
+const DIRTY: usize = 15;
+const WORD: usize = 13;
+const OWNERS: usize = 12;
+
+/// Line numbers of a set's ways, and behind those of the last row what else is known of the set.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Row([u32; ROW]);
+
 /// A cache.
 pub struct Cache {
-    /// Line numbers, the top bit of those that are dirty set; each set padded to a power of two.
-    tags: Vec<u32>,
-    /// What is looked at of a set first: a number that the policy keeps, then hashes of what is in each place, a byte each
-    /// and eight to a number: never zero, or zero where nothing is.
-    heads: Vec<u64>,
+    rows: Vec<Row>,
     policy: Policy,
     sets: u32,
     /// To find the remainder of a division by the number of sets without dividing (Lemire et al., 2019).
     reciprocal: u64,
     /// Places of a set, as a power of two.
     shift: u32,
-    /// Numbers in the head of a set.
+    /// Rows of a set.
     stride: usize,
+    /// A bit for each way.
+    all: u32,
 }
 
 /// What a cache says of a line that it gives up.
@@ -52,23 +62,25 @@ impl Cache {
         let sets = size_kib * 16 / ways;
         let shift = ways.next_power_of_two().max(8).trailing_zeros();
         let policy = Policy::new(replacement, sets, ways, shift);
-        let groups = 1 << shift >> 3;
-        let mut head = vec![0; 1 + groups];
-        head[0] = policy.word();
+        let stride = (ways as usize + ROW - OWNERS + (ways as usize - 1) / 8).div_ceil(ROW);
+        let mut set = vec![Row([EMPTY; ROW]); stride];
+        let last = &mut set[stride - 1].0;
+        last[OWNERS + 1 - (ways as usize).div_ceil(8)..].fill(0);
+        put_word(last, policy.word());
         Self {
-            tags: vec![EMPTY; (sets << shift) as usize],
-            heads: head.repeat(sets as usize),
+            rows: set.repeat(sets as usize),
             policy,
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
             shift,
-            stride: 1 + groups,
+            stride,
+            all: !0 >> (32 - ways),
         }
     }
 
     /// Places, with those that only pad.
     pub fn slots(&self) -> usize {
-        self.tags.len()
+        (self.sets as usize) << self.shift
     }
 
     #[inline]
@@ -77,61 +89,58 @@ impl Cache {
         ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
     }
 
+    // The set of a place, and which of its ways it is.
+    #[inline]
+    fn split(&self, slot: Slot) -> (u32, u32) {
+        let set = slot >> self.shift;
+        (set, slot - (set << self.shift))
+    }
+
+    // The ways of a set that have a line, or are empty, a bit each.
+    #[inline]
+    fn ways_with(&self, set: u32, line: u32) -> u32 {
+        let first = set as usize * self.stride;
+        let mut ways = equal(&self.rows[first].0, line);
+        if self.stride > 1 && self.all >> ROW != 0 {
+            ways |= equal(&self.rows[first + 1].0, line) << ROW;
+        }
+        ways & self.all
+    }
+
+    #[inline]
+    fn tag(&mut self, set: u32, way: u32) -> &mut u32 {
+        &mut self.rows[set as usize * self.stride + way as usize / ROW].0[way as usize % ROW]
+    }
+
+    // The row of a set that says what is known of it.
+    #[inline]
+    fn known(&mut self, set: u32) -> &mut [u32; ROW] {
+        &mut self.rows[(set as usize + 1) * self.stride - 1].0
+    }
+
     /// Where a line is.
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let hash = u64::from(hash(line)) * ONES;
-        let likely = |hashes: u64| maybe_zero(hashes ^ hash);
-        let (first, start) = (set as usize * self.stride, set << self.shift);
-        match &self.heads[first..first + self.stride] {
-            [_, all] => match likely(*all) {
-                0 => None,
-                likely => self.compare(line, start, likely),
-            },
-            [_, low, high] => match (likely(*low), likely(*high)) {
-                (0, 0) => None,
-                (low, 0) => self.compare(line, start, low),
-                (0, high) => self.compare(line, start + 8, high),
-                (low, high) => self.compare(line, start, low).or_else(|| self.compare(line, start + 8, high)),
-            },
-            many => self.find_in_many(line, start, hash, &many[1..]),
-        }
-    }
-
-    #[inline(never)]
-    fn find_in_many(&self, line: u32, start: Slot, hash: u64, hashes: &[u64]) -> Option<Slot> {
-        hashes.iter().zip((start..).step_by(8)).find_map(|(hashes, start)| match maybe_zero(hashes ^ hash) {
-            0 => None,
-            likely => self.compare(line, start, likely),
-        })
-    }
-
-    // Which of eight places whose hash may be that of a line has it. Apart, so that a search in vain needs few registers.
-    #[inline(never)]
-    fn compare(&self, line: u32, start: Slot, mut likely: u64) -> Option<Slot> {
-        while likely != 0 {
-            let slot = start + likely.trailing_zeros() / 8;
-            if self.holds(slot, line) {
-                return Some(slot);
-            }
-            likely &= likely - 1;
-        }
-        None
+        let ways = self.ways_with(set, line);
+        (ways != 0).then(|| (set << self.shift) + ways.trailing_zeros())
     }
 
     /// Whether a place has this line.
     #[inline]
     pub fn holds(&self, slot: Slot, line: u32) -> bool {
-        self.tags[slot as usize] & !DIRTY == line
+        let (set, way) = self.split(slot);
+        self.rows[set as usize * self.stride + way as usize / ROW].0[way as usize % ROW] == line
     }
 
     /// A place was used.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        let set = slot >> self.shift;
-        let word = &mut self.heads[set as usize * self.stride];
-        self.policy.used(word, set, slot - (set << self.shift));
+        let (set, way) = self.split(slot);
+        let known = &mut self.rows[(set as usize + 1) * self.stride - 1].0;
+        let mut word = word(known);
+        self.policy.used(&mut word, set, way);
+        put_word(known, word);
     }
 
     /// A line was looked for in vain.
@@ -143,69 +152,98 @@ impl Cache {
         }
     }
 
-    /// Whether a place's line is dirty.
-    #[inline]
-    pub fn is_dirty(&self, slot: Slot) -> bool {
-        self.tags[slot as usize] & DIRTY != 0
-    }
-
     /// A place's line becomes dirty.
     #[inline]
     pub fn dirty(&mut self, slot: Slot) {
-        self.tags[slot as usize] |= DIRTY;
+        let (set, way) = self.split(slot);
+        self.known(set)[DIRTY] |= 1 << way;
     }
 
     /// A place's line becomes clean; whether it was dirty.
     #[inline]
     pub fn clean(&mut self, slot: Slot) -> bool {
-        let was = self.is_dirty(slot);
-        self.tags[slot as usize] &= !DIRTY;
+        let (set, way) = self.split(slot);
+        let dirty = &mut self.known(set)[DIRTY];
+        let was = *dirty >> way & 1 != 0;
+        *dirty &= !(1 << way);
         was
+    }
+
+    /// For whom a place was filled.
+    #[inline]
+    pub fn owner(&mut self, slot: Slot) -> u8 {
+        let (set, way) = self.split(slot);
+        (self.known(set)[OWNERS - way as usize / 8] >> (4 * (way % 8)) & 0xf) as u8
+    }
+
+    /// A place was filled for somebody, below 16.
+    #[inline]
+    pub fn own(&mut self, slot: Slot, owner: u8) {
+        let (set, way) = self.split(slot);
+        let owners = &mut self.known(set)[OWNERS - way as usize / 8];
+        let shift = 4 * (way % 8);
+        *owners = *owners & !(0xf << shift) | u32::from(owner) << shift;
     }
 
     /// Puts a line that is not there into one of the ways of a mask; where, and what made room.
     #[inline]
     pub fn insert(&mut self, line: u32, dirty: bool, mask: u32) -> (Slot, Option<Evicted>) {
         let set = self.set(line);
-        let first = set as usize * self.stride;
-        let Some((word, hashes)) = self.heads[first..first + self.stride].split_first_mut() else {
-            unreachable!("a head begins with the policy's number");
-        };
-        let way = self.policy.replace(word, set, mask, || {
-            hashes.iter().rev().fold(0, |empty, hashes| empty << 8 | zero(*hashes))
-        });
-        put(&mut hashes[(way >> 3) as usize], way, hash(line));
-        let slot = (set << self.shift) + way;
-        let old = std::mem::replace(&mut self.tags[slot as usize], line | if dirty { DIRTY } else { 0 });
-        let evicted = (old != EMPTY).then_some(Evicted { line: old & !DIRTY, dirty: old & DIRTY != 0 });
-        (slot, evicted)
+        let empty = if self.policy.wants_empty(mask) { self.ways_with(set, EMPTY) } else { 0 };
+        let known = &mut self.rows[(set as usize + 1) * self.stride - 1].0;
+        let mut word = word(known);
+        let way = self.policy.replace(&mut word, set, mask, empty);
+        put_word(known, word);
+        let was = known[DIRTY] >> way & 1 != 0;
+        known[DIRTY] = known[DIRTY] & !(1 << way) | u32::from(dirty) << way;
+        let old = std::mem::replace(self.tag(set, way), line);
+        ((set << self.shift) + way, (old != EMPTY).then_some(Evicted { line: old, dirty: was }))
     }
 
     /// Takes a place's line out; whether it was dirty.
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> bool {
-        let old = std::mem::replace(&mut self.tags[slot as usize], EMPTY);
+        let (set, way) = self.split(slot);
+        let old = std::mem::replace(self.tag(set, way), EMPTY);
         debug_assert!(old != EMPTY);
-        let set = slot >> self.shift;
-        let way = slot - (set << self.shift);
-        let head = &mut self.heads[set as usize * self.stride..];
-        self.policy.emptied(&mut head[0], set, way);
-        put(&mut head[1 + (way >> 3) as usize], way, 0);
-        old & DIRTY != 0
+        let known = &mut self.rows[(set as usize + 1) * self.stride - 1].0;
+        let mut word = word(known);
+        self.policy.emptied(&mut word, set, way);
+        put_word(known, word);
+        let was = known[DIRTY] >> way & 1 != 0;
+        known[DIRTY] &= !(1 << way);
+        was
     }
 
     /// All lines, and which of them are dirty.
     pub fn lines(&self) -> impl Iterator<Item = Evicted> {
-        let valid = self.tags.iter().filter(|tag| **tag != EMPTY);
-        valid.map(|tag| Evicted { line: tag & !DIRTY, dirty: tag & DIRTY != 0 })
+        self.rows.chunks(self.stride).flat_map(|rows| {
+            let dirty = rows[rows.len() - 1].0[DIRTY];
+            let tags = rows.iter().flat_map(|row| row.0).enumerate();
+            let valid = tags.filter(|(way, tag)| *tag != EMPTY && *way < 32 && self.all >> way & 1 != 0);
+            valid.map(move |(way, line)| Evicted { line, dirty: dirty >> way & 1 != 0 })
+        })
     }
 }
 
-// A way's hash, among those of the eight that it is one of.
+// The places of a row that have a number, a bit each; written so that vectors do it.
+#[inline(always)]
+fn equal(row: &[u32; ROW], number: u32) -> u32 {
+    let mut places = [0_u32; ROW];
+    for (place, (is, known)) in places.iter_mut().zip(row).enumerate() {
+        *is = if *known == number { 1 << place } else { 0 };
+    }
+    places.into_iter().fold(0, |all, place| all | place)
+}
+
 #[inline]
-fn put(hashes: &mut u64, way: u32, hash: u8) {
-    let shift = 8 * (way & 7);
-    *hashes = *hashes & !(0xff << shift) | u64::from(hash) << shift;
+fn word(known: &[u32; ROW]) -> u64 {
+    u64::from(known[WORD]) | u64::from(known[WORD + 1]) << 32
+}
+
+#[inline]
+fn put_word(known: &mut [u32; ROW], word: u64) {
+    (known[WORD], known[WORD + 1]) = (word as u32, (word >> 32) as u32);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which line of a set makes room.
 
 use super::order::Order;
-use crate::bytes::{ONES, maybe_zero, spread, zero};
+use crate::bytes::{ONES, maybe_zero};
 use crate::machine::Replacement;
 
 /// A set out of so many inserts by one fixed rule of DRRIP, and another by the other.
@@ -10,15 +10,16 @@ const LEADERS: u32 = 64;
 const DUEL: u32 = 1023;
 /// One insertion out of so many of the bimodal rule is for reuse.
 const BIMODAL: u32 = 32;
-/// Predicted to be used last, in two bits.
-const DISTANT: u8 = 3;
+/// The low and the high bit of a way's prediction. Both are set for what is predicted to be used last.
+const LOW: u64 = 1;
+const HIGH: u64 = 1 << 32;
 
-/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps beside its hashes: the
-/// [`Order`] of LRU, or the bits of a tree, node n's children being 2n and 2n + 1.
+/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps beside its lines: the
+/// [`Order`] of LRU; the bits of a tree, node n's children being 2n and 2n + 1; or DRRIP's predictions, of two bits each, all
+/// low ones before all high ones.
 pub struct Policy {
     kind: Kind,
-    /// A byte a way: its place in the order of use where there are more ways than an [`Order`] has, the prediction for
-    /// DRRIP.
+    /// A byte a way: its place in the order of use where there are more ways than an [`Order`] has.
     ages: Vec<u8>,
     /// The bits of a tree on the way to each leaf, and those of them that then point elsewhere.
     paths: Vec<(u32, u32)>,
@@ -50,12 +51,11 @@ impl Policy {
             Replacement::Drrip => Kind::Drrip,
         };
         let ages = match kind {
-            Kind::Order | Kind::TreePlru => Vec::new(),
+            Kind::Order | Kind::TreePlru | Kind::Drrip => Vec::new(),
             Kind::Ages => {
                 let set = (0..stride).map(|way| if way < ways { way as u8 } else { PADDING });
                 set.collect::<Vec<_>>().repeat(sets as usize)
             }
-            Kind::Drrip => vec![DISTANT; (sets * stride) as usize],
         };
         let levels = ways.next_power_of_two().trailing_zeros();
         let paths = (0..ways).map(|way| path(levels, way)).collect();
@@ -65,7 +65,11 @@ impl Policy {
 
     /// What a set's number is at first.
     pub fn word(&self) -> u64 {
-        if self.kind == Kind::Order { Order::new().0 } else { 0 }
+        match self.kind {
+            Kind::Order => Order::new().0,
+            Kind::Ages | Kind::TreePlru => 0,
+            Kind::Drrip => !0,
+        }
     }
 
     #[inline]
@@ -81,7 +85,7 @@ impl Policy {
             Kind::Order => *word = Order(*word).youngest(way).0,
             Kind::Ages => self.youngest(set, way),
             Kind::TreePlru => self.point_away(word, way),
-            Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = 0,
+            Kind::Drrip => *word &= !((LOW | HIGH) << way),
         }
     }
 
@@ -92,30 +96,36 @@ impl Policy {
             Kind::Order => *word = Order(*word).oldest(way, self.ways).0,
             Kind::Ages => self.oldest(set, way),
             Kind::TreePlru => {}
-            Kind::Drrip => self.ages[((set << self.shift) + way) as usize] = DISTANT,
+            Kind::Drrip => *word |= (LOW | HIGH) << way,
         }
     }
 
     /// The way of a mask that makes room, an empty one if there is one, gets a new line.
     #[inline]
-    pub fn replace(&mut self, word: &mut u64, set: u32, mask: u32, empty: impl FnOnce() -> u32) -> u32 {
-        if self.kind == Kind::Order && mask & self.all == self.all {
-            // Empty ways are the oldest.
+    pub fn replace(&mut self, word: &mut u64, set: u32, mask: u32, empty: u32) -> u32 {
+        if !self.wants_empty(mask) && self.kind == Kind::Order {
             let (order, way) = Order(*word).replace_last(self.ways);
             *word = order.0;
             return way;
         }
-        let way = self.victim(*word, set, mask & self.all, empty());
+        let way = self.victim(word, set, mask & self.all, empty);
         match self.kind {
             Kind::Order => *word = Order(*word).youngest(way).0,
             Kind::Ages => self.youngest(set, way),
             Kind::TreePlru => self.point_away(word, way),
-            Kind::Drrip => self.predict(set, way),
+            Kind::Drrip => self.predict(word, set, way),
         }
         way
     }
 
-    fn victim(&mut self, word: u64, set: u32, mask: u32, empty: u32) -> u32 {
+    /// Whether it matters which ways are empty when one of a mask makes room: in a whole order they are the oldest.
+    #[inline]
+    pub fn wants_empty(&self, mask: u32) -> bool {
+        !(matches!(self.kind, Kind::Order | Kind::Ages) && mask & self.all == self.all)
+    }
+
+    #[inline]
+    fn victim(&mut self, word: &mut u64, set: u32, mask: u32, empty: u32) -> u32 {
         debug_assert!(mask != 0, "no way to insert into");
         if self.kind == Kind::Ages && mask == self.all {
             let last = (self.ways - 1) as u8;
@@ -126,32 +136,14 @@ impl Policy {
             return empty.trailing_zeros();
         }
         match self.kind {
-            Kind::Order => Order(word).last_of(self.ways, mask),
+            Kind::Order => Order(*word).last_of(self.ways, mask),
             Kind::Ages => {
                 let ages = self.set(set);
                 let ways = (0..ages.len() as u32).filter(|way| mask >> way & 1 != 0);
                 ways.max_by_key(|way| ages[*way as usize]).unwrap_or_default()
             }
-            Kind::TreePlru => self.follow(word as u32, mask),
-            Kind::Drrip => self.age(set, mask),
-        }
-    }
-
-    // All ways of a mask grow older until one of them is distant: the first such.
-    #[inline]
-    fn age(&mut self, set: u32, mask: u32) -> u32 {
-        let groups = self.set(set).as_chunks_mut::<8>().0;
-        loop {
-            for (group, ages) in groups.iter().enumerate() {
-                let distant = zero(u64::from_le_bytes(*ages) ^ (ONES * u64::from(DISTANT)));
-                let distant = distant & mask >> (8 * group);
-                if distant != 0 {
-                    return 8 * group as u32 + distant.trailing_zeros();
-                }
-            }
-            for (group, ages) in groups.iter_mut().enumerate() {
-                *ages = (u64::from_le_bytes(*ages) + spread(mask >> (8 * group))).to_le_bytes();
-            }
+            Kind::TreePlru => self.follow(*word as u32, mask),
+            Kind::Drrip => age(word, mask),
         }
     }
 
@@ -229,7 +221,7 @@ impl Policy {
     }
 
     #[inline]
-    fn predict(&mut self, set: u32, way: u32) {
+    fn predict(&mut self, word: &mut u64, set: u32, way: u32) {
         self.inserted += 1;
         let bimodal = match set % LEADERS {
             0 => false,
@@ -237,7 +229,24 @@ impl Policy {
             _ => self.duel > DUEL / 2,
         };
         let near = !bimodal || self.inserted.is_multiple_of(BIMODAL);
-        self.ages[((set << self.shift) + way) as usize] = if near { DISTANT - 1 } else { DISTANT };
+        *word = *word | (LOW | HIGH) << way;
+        if near {
+            *word &= !(LOW << way);
+        }
+    }
+}
+
+// All ways of a mask grow older until one of them is distant: the first such.
+#[inline]
+fn age(word: &mut u64, mask: u32) -> u32 {
+    let both = u64::from(mask) * (LOW | HIGH);
+    loop {
+        let distant = (*word >> 32) as u32 & *word as u32 & mask;
+        if distant != 0 {
+            return distant.trailing_zeros();
+        }
+        // A low bit that is set carries.
+        *word = *word ^ both & (*word << 32 | u64::from(u32::MAX));
     }
 }
 

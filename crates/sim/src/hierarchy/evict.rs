@@ -41,7 +41,8 @@ impl Hierarchy {
         let llc = self.cores[core].place.llc;
         let last = &mut self.llcs[llc];
         let (slot, evicted) = last.cache.insert(line, dirty, self.classes[class].ways);
-        let owner = std::mem::replace(&mut last.owners[slot as usize], class as u8);
+        let owner = last.cache.owner(slot);
+        last.cache.own(slot, class as u8);
         last.occupancy[class] += 1;
         let Some(evicted) = evicted else { return };
         last.occupancy[usize::from(owner)] -= 1;

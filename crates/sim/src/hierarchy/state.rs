@@ -63,8 +63,6 @@ pub struct First {
 /// A last-level cache.
 pub struct Shared {
     pub cache: Cache,
-    /// The class that each place was filled for.
-    pub owners: Vec<u8>,
     /// Lines by class.
     pub occupancy: Vec<u64>,
     /// When each class may read from memory again, where its reads are limited.
@@ -115,7 +113,6 @@ impl Hierarchy {
             let cache = Cache::new(machine.llc.size_kib, machine.llc.ways, machine.llc.replacement);
             let below = places.iter().enumerate().filter(|(_, place)| place.llc == llc);
             Shared {
-                owners: vec![0; cache.slots()],
                 cache,
                 occupancy: vec![0; classes],
                 limited: vec![0; classes],
@@ -245,7 +242,7 @@ impl Shared {
     /// Takes a place's line out; whether it was dirty.
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> bool {
-        self.occupancy[usize::from(self.owners[slot as usize])] -= 1;
+        self.occupancy[usize::from(self.cache.owner(slot))] -= 1;
         self.cache.remove(slot)
     }
 }
