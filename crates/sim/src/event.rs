@@ -17,6 +17,8 @@ pub struct Request {
 }
 
 impl Request {
+    /// None: what places without one hold.
+    pub const NOTHING: Request = Request { line: 0, core: 0, buffer: Self::NOBODY, probe: false };
     /// Nobody waits.
     pub const NOBODY: u8 = u8::MAX;
     /// From this number on it is not a fill buffer that waits, but the streamer.

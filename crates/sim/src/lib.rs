@@ -17,6 +17,7 @@ mod memory;
 mod pages;
 mod program;
 mod record;
+mod ring;
 mod run;
 mod time;
 mod units;

@@ -111,8 +111,9 @@ impl Alternative {
     }
 }
 
-/// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as they begin. Results are in the
-/// order of the jobs, and do not depend on how many run at once.
+/// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as they begin. The largest begin
+/// first, so that at the end nobody waits for one of them. Results are in the order of the jobs, and do not depend on how many
+/// run at once.
 ///
 /// # Errors
 /// Where samples cannot be kept, and where somebody asked for an end.
@@ -124,12 +125,14 @@ pub fn run(
     stop: &AtomicBool,
     begun: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Simulated>, StudyError> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|number| std::cmp::Reverse(jobs[*number].size()));
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Simulated, StudyError>)>> = Mutex::new(Vec::new());
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(number) else { return };
+            let Some(&number) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let job = &jobs[number];
             if stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -156,6 +159,16 @@ pub fn run(
 }
 
 impl Job {
+    // About how much there is to simulate: everybody who runs, in each window of a trial.
+    fn size(&self) -> u64 {
+        let Ok(experiment) = &self.experiment else { return 0 };
+        let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };
+        let running =
+            |case: usize| plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum();
+        let windows = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
+        windows.flatten().map(running).fold(0, |all, one: u64| all + one)
+    }
+
     fn simulate(&self, setting: &Setting, dir: &Path, stop: &AtomicBool) -> Result<Simulated, StudyError> {
         let outcome = match &self.experiment {
             Err(why) => Err(why.clone()),

@@ -96,13 +96,13 @@ impl Cache {
         (set, slot - (set << self.shift))
     }
 
-    // The ways of a set that have a line, or are empty, a bit each.
+    // The ways of a set that are empty, a bit each.
     #[inline]
-    fn ways_with(&self, set: u32, line: u32) -> u32 {
+    fn empty_ways(&self, set: u32) -> u32 {
         let first = set as usize * self.stride;
-        let mut ways = equal(&self.rows[first].0, line);
-        if self.stride > 1 && self.all >> ROW != 0 {
-            ways |= equal(&self.rows[first + 1].0, line) << ROW;
+        let mut ways = equal(&self.rows[first].0, EMPTY);
+        if self.all >> (ROW - 1) > 1 {
+            ways |= equal(&self.rows[first + 1].0, EMPTY) << ROW;
         }
         ways & self.all
     }
@@ -122,7 +122,13 @@ impl Cache {
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let ways = self.ways_with(set, line);
+        let first = set as usize * self.stride;
+        // Beyond the ways of a row stands what else is known: that may be equal by chance.
+        let mut ways = equal(&self.rows[first].0, line);
+        if self.all >> (ROW - 1) > 1 {
+            ways |= equal(&self.rows[first + 1].0, line) << ROW;
+        }
+        ways &= self.all;
         (ways != 0).then(|| (set << self.shift) + ways.trailing_zeros())
     }
 
@@ -189,7 +195,7 @@ impl Cache {
     #[inline]
     pub fn insert(&mut self, line: u32, dirty: bool, mask: u32) -> (Slot, Option<Evicted>) {
         let set = self.set(line);
-        let empty = if self.policy.wants_empty(mask) { self.ways_with(set, EMPTY) } else { 0 };
+        let empty = if self.policy.wants_empty(mask) { self.empty_ways(set) } else { 0 };
         let known = &mut self.rows[(set as usize + 1) * self.stride - 1].0;
         let mut word = word(known);
         let way = self.policy.replace(&mut word, set, mask, empty);
@@ -229,11 +235,14 @@ impl Cache {
 // The places of a row that have a number, a bit each; written so that vectors do it.
 #[inline(always)]
 fn equal(row: &[u32; ROW], number: u32) -> u32 {
-    let mut places = [0_u32; ROW];
-    for (place, (is, known)) in places.iter_mut().zip(row).enumerate() {
-        *is = if *known == number { 1 << place } else { 0 };
+    const BITS: [u32; 4] = [1, 1 << 4, 1 << 8, 1 << 12];
+    let mut lanes = [0_u32; 4];
+    for (four, bit) in row.as_chunks::<4>().0.iter().zip(BITS) {
+        for (lane, known) in lanes.iter_mut().zip(four) {
+            *lane |= if *known == number { bit } else { 0 };
+        }
     }
-    places.into_iter().fold(0, |all, place| all | place)
+    lanes[0] | lanes[1] << 1 | lanes[2] << 2 | lanes[3] << 3
 }
 
 #[inline]

@@ -1,13 +1,12 @@
 //! A hardware thread: its program, its store buffer, and what it waits for.
 
-use std::collections::VecDeque;
-
 use ringfence_persist::Flush;
 
 use super::buffers::Ticket;
 use crate::cache::Slot;
 use crate::machine::Core as Description;
 use crate::program::{Op, Program};
+use crate::ring::Ring;
 use crate::time::Ps;
 use crate::units::{NEVER, ps};
 
@@ -31,7 +30,7 @@ pub struct Thread {
     pub ahead: Activity,
     pub limits: Limits,
     /// What waits to leave in order, the head first.
-    pub store_buffer: VecDeque<Entry>,
+    pub store_buffer: Ring<Entry>,
     /// How many of these, from the head on, have had their line fetched or need none.
     pub fetched: usize,
     /// How many of these store.
@@ -43,7 +42,7 @@ pub struct Thread {
     /// Operations that the front end took.
     pub taken: u64,
     /// Misses of loads, the oldest first, with the number of the operation.
-    pub misses: VecDeque<(Ticket, u64)>,
+    pub misses: Ring<(Ticket, u64)>,
     pub last_load: Loaded,
     /// Flushes and write-combining buffers that memory has not said anything of.
     pub outgoing: u32,
@@ -196,13 +195,13 @@ impl Thread {
             head: Activity::IDLE,
             ahead: Activity::IDLE,
             limits,
-            store_buffer: VecDeque::with_capacity(limits.store_buffer + 1),
+            store_buffer: Ring::new(limits.store_buffer + 1, Entry::new(What::Units, 0)),
             fetched: 0,
             stores_fetched: 0,
             fences_passed: 0,
             head_free: 0,
             taken: 0,
-            misses: VecDeque::with_capacity(limits.load_window as usize + 1),
+            misses: Ring::new(1, (Ticket { buffer: 0, use_of_it: 0 }, 0)),
             last_load: Loaded::At(0),
             outgoing: 0,
             accepted: 0,

@@ -6,12 +6,11 @@
 //! next looks. Writes beyond the queue wait for acceptance and are woken one by one, so that nobody's place on the
 //! bus is taken before its time has come.
 
-use std::collections::VecDeque;
-
 use super::dimm::Dimm;
 use crate::counters::ChannelCounters;
 use crate::event::Request;
 use crate::machine::{Device, Node};
+use crate::ring::Ring;
 use crate::units::{NEVER, ps, transfer};
 
 /// A write that had to wait, and when there was room for it.
@@ -34,17 +33,17 @@ pub struct Channel {
     line_ps: u64,
     turnaround: u64,
     /// Accepted writes: the line on this channel, and when it was accepted.
-    queue: VecDeque<(u32, u64)>,
+    queue: Ring<(u32, u64)>,
     lines: usize,
     high: usize,
     writes_per_read: u32,
     /// Writes that arrived when the queue was full.
     waiting: Waiting,
     /// Those that were let in, until they are told.
-    let_in: VecDeque<Accepted>,
+    let_in: Ring<Accepted>,
     alarm_set: u64,
     /// Transfers whose turn has not come: when it does, and whether they write.
-    promised: VecDeque<(u64, bool)>,
+    promised: Ring<(u64, bool)>,
     device: Medium,
     counters: ChannelCounters,
 }
@@ -52,14 +51,14 @@ pub struct Channel {
 /// Requests on their way into a queue that is full: in order at each slice of the mesh, and slice by slice in turn. Lines
 /// are spread over slices by a hash, so that neighbours may pass each other.
 struct Waiting {
-    slices: Vec<VecDeque<(u32, Request)>>,
+    slices: Vec<Ring<(u32, Request)>>,
     turn: usize,
     count: usize,
 }
 
 impl Waiting {
     fn new(slices: usize) -> Self {
-        Self { slices: vec![VecDeque::new(); slices], turn: 0, count: 0 }
+        Self { slices: vec![Ring::new(1, (0, Request::NOTHING)); slices], turn: 0, count: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -68,7 +67,7 @@ impl Waiting {
 
     fn push(&mut self, line: u32, write: Request) {
         let hash = u64::from(write.line).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let slice = hash as usize % self.slices.len();
+        let slice = (hash as u32 % self.slices.len() as u32) as usize;
         self.slices[slice].push_back((line, write));
         self.count += 1;
     }
@@ -79,7 +78,7 @@ impl Waiting {
             return None;
         }
         while self.slices[self.turn].is_empty() {
-            self.turn = (self.turn + 1) % self.slices.len();
+            self.pass();
         }
         self.slices[self.turn].front().copied()
     }
@@ -87,7 +86,14 @@ impl Waiting {
     fn pop(&mut self) {
         self.slices[self.turn].pop_front();
         self.count -= 1;
-        self.turn = (self.turn + 1) % self.slices.len();
+        self.pass();
+    }
+
+    fn pass(&mut self) {
+        self.turn += 1;
+        if self.turn == self.slices.len() {
+            self.turn = 0;
+        }
     }
 }
 
@@ -106,14 +112,14 @@ impl Channel {
         Self {
             line_ps: transfer(crate::units::LINE, node.bus_gb_per_s),
             turnaround: ps(node.turnaround_ns),
-            queue: VecDeque::with_capacity(lines),
+            queue: Ring::new(lines, (0, 0)),
             lines,
             high: node.write_queue.high as usize,
             writes_per_read: node.write_queue.writes_per_read,
             waiting: Waiting::new(slices),
-            let_in: VecDeque::with_capacity(lines),
+            let_in: Ring::new(lines, Accepted { at: 0, write: Request::NOTHING }),
             alarm_set: NEVER,
-            promised: VecDeque::with_capacity(64),
+            promised: Ring::new(64, (0, false)),
             device,
             counters: ChannelCounters::default(),
         }

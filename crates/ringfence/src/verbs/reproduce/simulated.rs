@@ -1,6 +1,7 @@
 //! `reproduce --simulated`: published figures beside those of described machines.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ringfence_experiment::Experiment;
@@ -37,11 +38,13 @@ pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> 
     let stop = host::stop_on_signals()?;
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let quiet = args.output.quiet;
+    let count = AtomicUsize::new(0);
     let begun = |number: usize| {
         if !quiet {
             let job: &simulated::Job = &jobs[number];
+            let so_far = count.fetch_add(1, Ordering::Relaxed) + 1;
             // A reader that has gone is not a failure.
-            let line = format!("[{}/{}] {}", number + 1, jobs.len(), job.folder);
+            let line = format!("[{so_far}/{}] {}", jobs.len(), job.folder);
             let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{line}\n"));
         }
     };
