@@ -2,7 +2,7 @@
 //! other, with the same samples as one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use ringfence_engine::{Engine, EngineError, Measured};
@@ -12,6 +12,9 @@ use ringfence_machine::cpulist::CpuId;
 use crate::engine::SimulatedEngine;
 use crate::file::Description;
 use crate::recorded::Recordings;
+
+// So many trials for each thread are simulated before anybody asks whether it is over.
+const AHEAD: u32 = 2;
 
 /// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are those of the plan, in its order.
 pub struct TrialsAtOnce<'a> {
@@ -58,23 +61,28 @@ impl<'a> TrialsAtOnce<'a> {
         self
     }
 
+    // Trials until it may be over, which are wanted in any case, each by whoever has nothing else to do: some take much longer
+    // than others. Of many, a few, since a budget may end it before.
     fn simulate(&mut self, first: u32) {
-        let most = self.plan.experiment.measure.looks.last().copied().unwrap_or(first + 1);
-        let wanted = first..(first + self.threads).min(most.max(first + 1));
+        let looks = &self.plan.experiment.measure.looks;
+        let wanted = looks.iter().copied().find(|look| *look > first).unwrap_or(first + 1);
+        let wanted = wanted.min(first + AHEAD * self.threads);
         let (plan, description, recordings, stop) =
             (&self.plan, &self.description, &self.recordings, self.stop);
-        let found: Vec<(u32, Simulated)> = std::thread::scope(|scope| {
-            let trials: Vec<_> = wanted
-                .map(|trial| {
-                    (trial, scope.spawn(move || simulated((plan, description, recordings), stop, trial)))
-                })
-                .collect();
-            trials
-                .into_iter()
-                .map(|(trial, thread)| {
-                    (trial, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                })
-                .collect()
+        let next = AtomicU32::new(first);
+        let work = || {
+            let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+            let taken = taken.take_while(|trial| *trial < wanted);
+            taken
+                .map(|trial| (trial, simulated((plan, description, recordings), stop, trial)))
+                .collect::<Vec<_>>()
+        };
+        let found = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads.min(wanted - first)).map(|_| scope.spawn(work)).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined
+                .flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Vec<_>>()
         });
         self.ahead.extend(found);
     }

@@ -96,14 +96,20 @@ impl Cache {
         (set, slot - (set << self.shift))
     }
 
-    // The ways of a set that are empty, a bit each.
-    #[inline]
-    fn empty_ways(&self, set: u32) -> u32 {
+    // The ways of a set that have a line, or are empty, a bit each.
+    #[inline(always)]
+    fn ways_with(&self, set: u32, line: u32) -> u32 {
         let first = set as usize * self.stride;
-        let mut ways = equal(&self.rows[first].0, EMPTY);
-        if self.all >> (ROW - 1) > 1 {
-            ways |= equal(&self.rows[first + 1].0, EMPTY) << ROW;
+        let [low, high] = halves(&self.rows[first]);
+        let mut ways = equal(low, line);
+        if self.all > 0xff {
+            ways |= equal(high, line) << 8;
+            if self.all > 0xffff {
+                let [low, high] = halves(&self.rows[first + 1]);
+                ways |= (equal(low, line) | equal(high, line) << 8) << ROW;
+            }
         }
+        // Beyond the ways of a row stands what else is known: that may be equal by chance.
         ways & self.all
     }
 
@@ -122,13 +128,7 @@ impl Cache {
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
-        let first = set as usize * self.stride;
-        // Beyond the ways of a row stands what else is known: that may be equal by chance.
-        let mut ways = equal(&self.rows[first].0, line);
-        if self.all >> (ROW - 1) > 1 {
-            ways |= equal(&self.rows[first + 1].0, line) << ROW;
-        }
-        ways &= self.all;
+        let ways = self.ways_with(set, line);
         (ways != 0).then(|| (set << self.shift) + ways.trailing_zeros())
     }
 
@@ -195,7 +195,7 @@ impl Cache {
     #[inline]
     pub fn insert(&mut self, line: u32, dirty: bool, mask: u32) -> (Slot, Option<Evicted>) {
         let set = self.set(line);
-        let empty = if self.policy.wants_empty(mask) { self.empty_ways(set) } else { 0 };
+        let empty = if self.policy.wants_empty(mask) { self.ways_with(set, EMPTY) } else { 0 };
         let known = &mut self.rows[(set as usize + 1) * self.stride - 1].0;
         let mut word = word(known);
         let way = self.policy.replace(&mut word, set, mask, empty);
@@ -232,12 +232,17 @@ impl Cache {
     }
 }
 
-// The places of a row that have a number, a bit each; written so that vectors do it.
 #[inline(always)]
-fn equal(row: &[u32; ROW], number: u32) -> u32 {
-    const BITS: [u32; 4] = [1, 1 << 4, 1 << 8, 1 << 12];
+fn halves(Row(row): &Row) -> [&[u32; 8]; 2] {
+    let (halves, _) = row.as_chunks::<8>();
+    [&halves[0], &halves[1]]
+}
+
+// The places that have a number, a bit each; written so that vectors do it.
+#[inline(always)]
+fn equal(eight: &[u32; 8], number: u32) -> u32 {
     let mut lanes = [0_u32; 4];
-    for (four, bit) in row.as_chunks::<4>().0.iter().zip(BITS) {
+    for (four, bit) in eight.as_chunks::<4>().0.iter().zip([1, 1 << 4]) {
         for (lane, known) in lanes.iter_mut().zip(four) {
             *lane |= if *known == number { bit } else { 0 };
         }

@@ -1,7 +1,5 @@
 //! A core: what its threads share, and who of them goes on.
 
-use std::sync::Arc;
-
 use super::buffers::{Buffers, Use};
 use super::flushes::Flushes;
 use super::thread::{Activity, Costs, Thread, Waits};
@@ -20,7 +18,7 @@ pub struct Core {
     pub(super) ports: u64,
     /// Who took them last: siblings that want them at once take turns.
     pub(super) last: usize,
-    pub(super) costs: Arc<Costs>,
+    pub(super) costs: Costs,
     pub(super) clflush_ordered: bool,
     pub(super) rfo_past_fences: u32,
     pub(super) rfo_window: u32,
@@ -41,7 +39,7 @@ enum Doing {
 }
 
 impl Core {
-    pub fn new(number: usize, description: &Description, costs: Arc<Costs>, threads: Vec<Thread>) -> Self {
+    pub fn new(number: usize, description: &Description, costs: Costs, threads: Vec<Thread>) -> Self {
         let mut core = Self {
             number,
             threads,

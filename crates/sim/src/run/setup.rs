@@ -1,7 +1,5 @@
 //! What a run begins with: memory, programs, classes of service.
 
-use std::sync::Arc;
-
 use super::engine::Run;
 use super::refusal::{CLASSES, HardwareThread, MOST_CORES, SetupError, Thread};
 use crate::cpu;
@@ -116,8 +114,8 @@ impl Setup {
             where_is[number] = (core, threads[core].len());
             threads[core].push(cpu::Thread::new(number as u32, class, limits, program));
         }
-        let costs = Arc::new(cpu::Costs::of(description));
-        let build = |(number, threads)| cpu::Core::new(number, description, Arc::clone(&costs), threads);
+        let costs = cpu::Costs::of(description);
+        let build = |(number, threads)| cpu::Core::new(number, description, costs, threads);
         let cores = threads.into_iter().enumerate().map(build).collect();
         Run::new(&self.machine, self.seed, outside, cores, where_is)
     }
