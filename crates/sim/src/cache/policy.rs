@@ -229,7 +229,7 @@ impl Policy {
             _ => self.duel > DUEL / 2,
         };
         let near = !bimodal || self.inserted.is_multiple_of(BIMODAL);
-        *word = *word | (LOW | HIGH) << way;
+        *word |= (LOW | HIGH) << way;
         if near {
             *word &= !(LOW << way);
         }
