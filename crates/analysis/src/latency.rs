@@ -25,6 +25,9 @@ pub struct CaseLatencies {
     pub role: String,
     /// What one latency is that of, in the plural.
     pub unit: &'static str,
+    /// Whether they are loads, which hit a cache or miss.
+    #[serde(skip)]
+    pub of_loads: bool,
     /// All windows together, all instances.
     pub histogram: Histogram,
     /// The share of misses, where latencies tell them from hits.
@@ -67,15 +70,18 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
         let planned = &plan.cases[case];
         let active = planned.active.iter().find(|active| active.role == role)?;
         let all = samples.iter().filter_map(|sample| sample.latencies.as_ref());
+        let task = &plan.variants[role].get(active.variant)?.task;
+        let of_loads = task.times_loads();
         Some(CaseLatencies {
             case,
             arm: planned.arm.clone(),
             label: planned.label.clone(),
             role: plan.experiment.roles[role].name.clone(),
-            unit: plan.variants[role].get(active.variant)?.task.unit(),
+            unit: task.unit(),
+            of_loads,
             histogram: Histogram::sum(all),
-            misses: from_ns.and_then(|from_ns| misses(&samples, from_ns, level)),
-            counted_misses: per_unit(&samples),
+            misses: from_ns.filter(|_| of_loads).and_then(|from_ns| misses(&samples, from_ns, level)),
+            counted_misses: if of_loads { per_unit(&samples) } else { None },
         })
     };
     counted.into_iter().filter_map(of_one).collect()

@@ -71,6 +71,7 @@ pub fn unmet_requirement(
         Task::Write(write) => unmet_by_target(&write.target, machine),
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),
         Task::Record(record) => unmet_by_target(&record.target, machine),
+        Task::Commit(commit) => ringfence_workloads::commit::try_out(commit).err(),
         Task::Command(command) => {
             let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
             let missing = wanted.find(|program| !has_program(program))?;

@@ -5,6 +5,7 @@ use ringfence_studies::findings::Findings;
 
 use crate::aa::aa;
 use crate::cases::cases;
+use crate::commits::commits;
 use crate::latencies::latencies;
 use crate::lock::lock_table;
 use crate::sensitivity::sensitivity;
@@ -17,6 +18,7 @@ pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let mut parts = vec![tables(found, style)];
+    parts.extend(commits(found, style));
     parts.extend(found.aa.as_ref().map(|summary| aa(summary, style)));
     let all = &found.latencies;
     let is_lock = found.plan.experiment.kind == Some(Kind::Lock);

@@ -104,7 +104,9 @@ pub(crate) fn interval(share: &MissShare) -> String {
 
 /// What the figures mean and rest on.
 pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String> {
-    let Some(first) = all.first() else { return Vec::new() };
+    if all.is_empty() {
+        return Vec::new();
+    }
     let mut notes = vec![
         "latencies are counted in buckets, eight to each power of two; a figure is the lower end of its bucket".to_string(),
     ];
@@ -113,6 +115,9 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
             "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",
             scale.clock_ns
         ));
+    }
+    let Some(loads) = all.iter().find(|one| one.of_loads) else { return notes };
+    if let Some(scale) = scale {
         notes.push(told_apart(scale, all));
     } else {
         notes.push(
@@ -123,13 +128,13 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         let level = percent(share.level);
         notes.push(format!(
             "[lo, hi]: {level} interval over {} trials, and no narrower than that many {} allow",
-            share.trials, first.unit
+            share.trials, loads.unit
         ));
     }
     notes.push(match all.iter().any(|one| one.counted_misses.is_some()) {
         true => format!(
             "LLC misses: what the processor counted, per one of the {}, everything that the task did in its windows included",
-            first.unit
+            loads.unit
         ),
         false => "the processor's own count of misses is absent, because there are no hardware counters here ('ringfence doctor' says why)".into(),
     });

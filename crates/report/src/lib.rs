@@ -18,6 +18,7 @@ mod aa;
 mod cases;
 mod census;
 mod classes;
+mod commits;
 mod compare;
 mod described;
 mod doctor;

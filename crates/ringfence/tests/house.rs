@@ -140,7 +140,7 @@ const LARGEST_CRATE: usize = 9_000;
 const LONGEST_README: usize = 10_240;
 
 /// Source files that may hold unsafe code.
-const MOST_UNSAFE: usize = 19;
+const MOST_UNSAFE: usize = 20;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -107,6 +107,7 @@ fn not_simulated(task: &Task, description: &Description, recordings: &Recordings
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
         Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
+        Task::Commit(_) => Some("files and disks are not simulated".into()),
         Task::Trace(trace) => match recordings.get(&trace.file) {
             None => Some(format!("the recorded program {} was not read", trace.file.display())),
             Some(recorded) => {

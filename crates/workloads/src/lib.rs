@@ -2,6 +2,7 @@
 
 mod alu;
 mod chase;
+pub mod commit;
 pub mod lines;
 pub mod mcf;
 pub mod pricer;
@@ -18,11 +19,12 @@ pub use workload::{Latencies, SetupError, Work, Workload};
 
 use ringfence_experiment::task::Task;
 
-/// Memory already mapped, for tasks that differ in nothing that concerns it.
+/// Memory already mapped and logs already made, for tasks that differ in nothing that concerns them.
 #[derive(Default)]
 pub struct Regions {
     written: write::Regions,
     read: read::Regions,
+    logs: commit::Logs,
 }
 
 /// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs, recorded or not) or
@@ -36,6 +38,7 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
         Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, &mut regions.written)?)),
         Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
         Task::Record(task) => Some(Box::new(record::Recorder::new(task, seed, &mut regions.written)?)),
+        Task::Commit(task) => Some(Box::new(commit::Committer::new(task, seed, &mut regions.logs)?)),
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
         Task::Read(task) => Some(Box::new(read::Reader::new(task, seed, &mut regions.read)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),

@@ -5,6 +5,7 @@
 
 pub mod axes;
 mod command;
+mod commit;
 mod instruction;
 mod read;
 mod record;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::units::Span;
 
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use commit::{Commit, Io, Layout, Sync};
 pub use ringfence_persist::{Flush, Width};
 
 pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
@@ -44,6 +46,8 @@ pub enum Task {
     Ring(Ring),
     /// Writes records, each failure-atomic and durable; unit = records written.
     Record(Record),
+    /// Appends records to a log in a file, each batch made durable; unit = commits.
+    Commit(Commit),
     /// A random pointer chase; unit = loads.
     Chase(Chase),
     /// Random reads at intervals, each timed; unit = reads.
@@ -69,6 +73,7 @@ impl Task {
             Task::Write(_) => "write",
             Task::Ring(_) => "ring",
             Task::Record(_) => "record",
+            Task::Commit(_) => "commit",
             Task::Chase(_) => "chase",
             Task::Read(_) => "read",
             Task::Stream(_) => "stream",
@@ -86,6 +91,7 @@ impl Task {
             Task::Write(_) => "lines",
             Task::Ring(_) => "entries",
             Task::Record(_) => "records",
+            Task::Commit(_) => "commits",
             Task::Chase(_) => "loads",
             Task::Read(_) => "reads",
             Task::Stream(_) => "bytes",
@@ -103,6 +109,7 @@ impl Task {
             Task::Write(_) => Some(64),
             Task::Ring(ring) => Some(ring.entry.0),
             Task::Record(record) => Some(record.payload.0),
+            Task::Commit(commit) => Some(commit.bytes()),
             Task::Stream(_) => Some(1),
             Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
             Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
@@ -115,24 +122,30 @@ impl Task {
             Task::Write(write) => write.pinned,
             Task::Ring(ring) => ring.pinned,
             Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
-            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
+            Task::Commit(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
         }
     }
 
     /// Whether it counts the latencies of single units of its work.
     pub fn counts_latencies(&self) -> bool {
         match self {
-            Task::Read(_) => true,
+            Task::Read(_) | Task::Commit(_) => true,
             Task::Chase(chase) => chase.histogram,
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => false,
         }
     }
 
+    /// Whether what it times are loads, of which some hit a cache and some miss.
+    pub fn times_loads(&self) -> bool {
+        self.counts_latencies() && matches!(self, Task::Read(_) | Task::Chase(_))
+    }
+
     /// The shortest window that is sure to hold some of its work, where it does not work all the time.
     pub fn least_window(&self) -> Option<Span> {
         match self {
             Task::Read(read) => Some(read.least_window()),
+            Task::Commit(_) => Some(Commit::LEAST_WINDOW),
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
             Task::Alu(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
@@ -144,6 +157,7 @@ impl Task {
         match self {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),
+            Task::Commit(commit) => commit.impossible(),
             Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
@@ -158,6 +172,7 @@ impl Task {
             Task::Write(write) => write.check(),
             Task::Ring(ring) => ring.check(),
             Task::Record(record) => record.check(),
+            Task::Commit(commit) => commit.check(),
             Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
             Task::Read(read) => read.check(),
             Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {

@@ -7,8 +7,9 @@ use toml::{Table, Value};
 use crate::nearest;
 
 /// The built-in workloads' names.
-pub const WORKLOADS: [&str; 11] =
-    ["write", "ring", "record", "chase", "read", "stream", "alu", "mcf", "trace", "command", "idle"];
+pub const WORKLOADS: [&str; 12] = [
+    "write", "ring", "record", "commit", "chase", "read", "stream", "alu", "mcf", "trace", "command", "idle",
+];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
 /// workload, and `key=value` words follow, lists separated by commas; any other text is a program

@@ -38,12 +38,18 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
     let right = |head| (head, Align::Right);
     let mut heads = vec![("case", Align::Left), right("counted")];
     heads.extend(["median", "p99", "p99.9", "max"].map(right));
-    heads.extend([right("misses"), ("interval", Align::Left), right("LLC misses")]);
+    let of_loads = all.iter().any(|one| one.of_loads);
+    if of_loads {
+        heads.extend([right("misses"), ("interval", Align::Left), right("LLC misses")]);
+    }
     let row = |one: &CaseLatencies| {
         let figure = |ns: Option<u64>| ns.map_or(numbers::NO_FIGURE.to_string(), time);
         let mut row = vec![name(one, all), numbers::count(one.histogram.total())];
         row.extend([0.5, 0.99, 0.999].map(|share| figure(one.histogram.quantile(share))));
         row.push(figure(one.histogram.most()));
+        if !of_loads {
+            return row;
+        }
         let share = one.misses.as_ref();
         row.push(share.map_or(numbers::NO_FIGURE.into(), |share| numbers::percent(share.value)));
         row.push(share.map(interval).unwrap_or_default());

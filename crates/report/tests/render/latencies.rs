@@ -14,6 +14,7 @@ fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
     let value = histogram.from_floor(88) as f64 / histogram.total() as f64;
     let bounds = (value * 0.8, (value * 1.2).min(1.0));
     CaseLatencies {
+        of_loads: true,
         case: 0,
         arm: arm.into(),
         label: label.into(),

@@ -64,6 +64,7 @@ fn misses_by_size() {
 
 fn latencies(arms: &[(&str, f64)], told: bool) -> Vec<CaseLatencies> {
     let one = |(case, (arm, share)): (usize, &(&str, f64))| CaseLatencies {
+        of_loads: true,
         case,
         arm: (*arm).into(),
         label: String::new(),

@@ -12,7 +12,10 @@ use crate::failure::Exit;
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
-    ("Measure", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"]),
+    (
+        "Measure",
+        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"],
+    ),
     ("Look at results", &["show", "report", "compare", "claims"]),
     (
         "Look at this machine, and at programs",

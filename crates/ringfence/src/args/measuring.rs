@@ -32,7 +32,7 @@ pub struct Survey {
 }
 
 // What an option takes: `a, b (which is so), c`.
-fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> String {
+pub(super) fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> String {
     let one = |(name, meaning): (&str, Option<&str>)| match meaning {
         Some(meaning) => format!("{name} ({meaning})"),
         None => name.into(),
@@ -41,7 +41,7 @@ fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> String {
 }
 
 // The same, where a line has to do.
-fn named<const N: usize>(all: [&str; N]) -> String {
+pub(super) fn named<const N: usize>(all: [&str; N]) -> String {
     all.join(", ")
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod code;
+pub mod commit;
 mod common;
 mod datasets;
 mod front;
@@ -17,6 +18,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
 pub use code::{Census, Trace};
+pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Claims, Compare, Contribute, Report, Show};
 pub use front::{command, parse, parse_words};
@@ -58,6 +60,8 @@ pub enum Verb {
     Explain(Explain),
     /// Measure what durable writes cost, for any combination of settings
     Write(Box<Write>),
+    /// Measure what a durable commit to a file costs, by every way to sync
+    Commit(Box<Commit>),
     /// Measure how much aggressors slow a victim down
     Neighbours(Box<Neighbours>),
     /// Measure tasks in pairs, and advise which to run side by side

@@ -4,6 +4,7 @@ mod aa;
 mod calibrate;
 mod census;
 mod claims;
+mod commit;
 mod compare;
 mod completions;
 mod contribute;
@@ -47,6 +48,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Lock(lock) => lock::run(&lock),
         Verb::Explain(explain) => explain::run(&explain),
         Verb::Write(write) => write::run(&write),
+        Verb::Commit(commit) => commit::run(&commit),
         Verb::Neighbours(neighbours) => neighbours::run(&neighbours),
         Verb::Pair(pair) => pair::run(&pair),
         Verb::Sensitivity(sensitivity) => sensitivity::run(&sensitivity),

@@ -27,7 +27,7 @@ fn check(args: &Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
+pub(super) fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
     let mut given = list.iter().flat_map(|list| list.split(','));
     match given.find(|word| !known.contains(word)) {
         None => Ok(()),

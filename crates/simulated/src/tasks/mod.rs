@@ -44,7 +44,7 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
                 _ => None,
             }
         }
-        // Plans do not run programs: see `missing`.
-        task::Task::Command(_) | task::Task::Idle(_) => None,
+        // Plans have none of these: see `missing`.
+        task::Task::Commit(_) | task::Task::Command(_) | task::Task::Idle(_) => None,
     })
 }

@@ -93,7 +93,7 @@ pub fn measure(
     }
     holds_two_trials(&plan)?;
     // While nothing runs yet.
-    recording.scale = counts_latencies_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
+    recording.scale = times_loads_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose_for_all(&plan, machine, stop)?;
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());
@@ -174,11 +174,11 @@ fn too_short_for_a_trial(plan: &Plan) -> StudyError {
     ))
 }
 
-// The CPU of the first role that counts latencies in a case that is measured.
-fn counts_latencies_on(plan: &Plan) -> Option<CpuId> {
+// The CPU of the first role that times loads in a case that is measured.
+fn times_loads_on(plan: &Plan) -> Option<CpuId> {
     let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
     let mut active = measured.flatten().flat_map(|case| &plan.cases[case].active);
-    let counts = active.find(|a| plan.variants[a.role][a.variant].task.counts_latencies())?;
+    let counts = active.find(|a| plan.variants[a.role][a.variant].task.times_loads())?;
     plan.placed.cpus[counts.role].first().copied()
 }
 

@@ -1,0 +1,50 @@
+//! What to use of the ways to commit that were measured.
+
+use ringfence_analysis::estimate::Interval;
+use ringfence_experiment::task::Task;
+use ringfence_studies::findings::Findings;
+
+use crate::cases::words;
+use crate::numbers::ns_interval;
+use crate::style::Style;
+use crate::text::{listed, paragraph};
+
+/// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different amounts.
+pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
+    let mut costs: Vec<(usize, Interval)> = Vec::new();
+    let (mut bytes, mut without) = (Vec::new(), Vec::new());
+    for result in found.results.iter().filter(|result| result.effect.is_none()) {
+        let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
+        bytes.push(task.bytes());
+        match (task.sync.durable(), result.ns_per_unit) {
+            (true, Ok(cost)) => costs.push((result.case, cost)),
+            (true, Err(_)) => {}
+            (false, _) => without.push(task.sync.name()),
+        }
+    }
+    if costs.len() < 2 || bytes.windows(2).any(|two| two[0] != two[1]) {
+        return None;
+    }
+    costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let high = costs.iter().map(|(_, cost)| cost.high).fold(f64::INFINITY, f64::min);
+    let (least, more): (Vec<_>, Vec<_>) = costs.iter().partition(|(_, cost)| cost.low <= high);
+    let name =
+        |(case, cost): &(usize, Interval)| format!("{} ({})", words(&found.plan, *case), ns_interval(cost));
+    let named: Vec<String> = least.iter().map(|way| name(way)).collect();
+    let mut text = match named.len() {
+        1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
+        _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
+    };
+    if let Some(dearest) = more.last() {
+        let times = dearest.1.value / least[0].1.value;
+        text += &format!("; the dearest, {}, costs {times:.1} times as much", name(dearest));
+    }
+    text.push('.');
+    without.dedup();
+    if !without.is_empty() {
+        text += &format!(" sync={} makes nothing durable, and is there to compare with.", without.join(", "));
+    }
+    let mut out = String::new();
+    paragraph(&mut out, 0, &text, style);
+    Some(out)
+}

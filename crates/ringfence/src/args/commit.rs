@@ -1,0 +1,78 @@
+//! What commits to files cost.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use ringfence_experiment::task::{Io, Layout, Sync};
+
+use super::common::{Measuring, On};
+use super::measuring::{explained, named};
+
+/// `commit`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Every axis takes a list separated by commas; all combinations are measured.
+  ringfence commit . --sync fdatasync,uring --layout append")]
+#[command(after_long_help = "\
+A commit writes a batch of records to a log, and waits until it is durable. Every axis takes a list
+separated by commas; all combinations are measured, interleaved. The log has no name, and is gone
+when the run is, however it ends. Others' files are not touched.
+
+Examples:
+  ringfence commit
+  ringfence commit /var/lib/postgresql --record 8KiB
+  ringfence commit . --sync fdatasync --batch 1,8,64 --layout append,written")]
+pub struct Commit {
+    /// Folder whose file system is measured [default: .]
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("{} [default: {SYNCS}]", named(Sync::NAMES)))]
+    #[arg(long_help = format!(
+        "How a batch is made durable: {} [default: {SYNCS}]",
+        explained(Sync::ALL.map(|sync| (sync.name(), Some(sync.meaning()))))
+    ))]
+    pub sync: Option<String>,
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("{} [default: {IOS}]", named(Io::NAMES)))]
+    #[arg(long_help = format!(
+        "What it is written through: {} [default: {IOS}]",
+        explained(Io::ALL.map(|io| (io.name(), Some(io.meaning()))))
+    ))]
+    pub io: Option<String>,
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    #[arg(help = format!("{} [default: {LAYOUTS}]", named(Layout::NAMES)))]
+    #[arg(long_help = format!(
+        "What it is written onto: {} [default: {LAYOUTS}]",
+        explained(Layout::ALL.map(|layout| (layout.name(), Some(layout.meaning()))))
+    ))]
+    pub layout: Option<String>,
+    /// Bytes of a record [default: 4KiB]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub record: Option<String>,
+    /// Records that one call writes and one sync makes durable [default: 1]
+    #[arg(long, value_name = "LIST", help_heading = "Axes")]
+    pub batch: Option<String>,
+    /// Bytes of the log, after which it begins again [default: 16MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Axes")]
+    pub size: Option<String>,
+    /// Logs at once, each with a writer of its own [default: 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes")]
+    pub threads: Option<Vec<u32>>,
+    /// CPUs for the writers, such as 2,4-6
+    #[arg(long, value_name = "CPUS")]
+    pub cpus: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub on: On,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measuring: Measuring,
+}
+
+/// What is measured unless something else is asked for.
+pub const SYNCS: &str = "fsync,fdatasync,o-dsync,uring";
+/// The same.
+pub const IOS: &str = "buffered,direct";
+/// The same.
+pub const LAYOUTS: &str = "append,written";

@@ -1,0 +1,78 @@
+//! `commit`: what it costs to make a batch of records in a file durable, over any combination of ways.
+
+use std::path::Path;
+
+use ringfence_experiment::task::{Commit as Task, Io, Layout, Sync, text};
+use ringfence_experiment::units::Span;
+use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
+use toml::{Table, Value};
+
+use super::write::words;
+use crate::args::Commit;
+use crate::args::commit::{IOS, LAYOUTS, SYNCS};
+use crate::failure::Failure;
+use crate::shared::flags::one_or_many;
+use crate::shared::{experiment, flags};
+
+pub fn run(args: &Commit) -> Result<(), Failure> {
+    experiment::run(experiment(args)?, &args.on, &args.measuring)
+}
+
+// What the experiment would refuse too, but as a value of its file and not of a flag, or not before it runs.
+fn check(args: &Commit, dir: &Path) -> Result<(), Failure> {
+    words("sync", args.sync.as_deref(), &Sync::NAMES)?;
+    words("io", args.io.as_deref(), &Io::NAMES)?;
+    words("layout", args.layout.as_deref(), &Layout::NAMES)?;
+    match std::fs::metadata(dir) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::Usage(format!("{} is not a folder: name one", dir.display()))),
+        Err(error) => Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display()))),
+    }
+}
+
+fn experiment(args: &Commit) -> Result<Experiment, Failure> {
+    let dir = args.dir.as_deref().unwrap_or(Path::new("."));
+    check(args, dir)?;
+    let named = |path: &Path| path.to_str().map(str::to_owned);
+    let Some(name) = std::path::absolute(dir).ok().as_deref().and_then(named) else {
+        return Err(Failure::Usage(format!("{}: its name is not text", dir.display())));
+    };
+    let mut task = Table::new();
+    task.insert("workload".into(), Value::String("commit".into()));
+    task.insert("dir".into(), Value::String(name));
+    let axes = [
+        ("sync", &args.sync, Some(SYNCS)),
+        ("io", &args.io, Some(IOS)),
+        ("layout", &args.layout, Some(LAYOUTS)),
+        ("record", &args.record, None),
+        ("batch", &args.batch, None),
+        ("size", &args.size, None),
+    ];
+    for (key, given, otherwise) in axes {
+        if let Some(value) = given.as_deref().or(otherwise) {
+            task.insert(key.into(), text::list(value));
+        }
+    }
+    let mut cpus = None;
+    flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
+    flags::check_counts("threads", "committer", args.threads.as_deref().unwrap_or_default())?;
+    let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
+    Ok(Experiment {
+        measure: Measure {
+            looks: vec![10],
+            rounds: 1,
+            window: Task::LEAST_WINDOW,
+            probe: Span::ms(0),
+            ..Measure::default()
+        },
+        roles: vec![Role {
+            name: "committer".into(),
+            count,
+            placement: None,
+            cpus,
+            task: OneOrMany::One(task),
+        }],
+        arms: vec![Arm::new("commit", &["committer"], None)],
+        ..Experiment::asking("commit", "What does a durable commit to a file cost here?", "committer")
+    })
+}

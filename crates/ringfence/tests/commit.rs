@@ -1,0 +1,111 @@
+//! `commit`: durable commits to files, from the command line.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use ringfence_testbed::skip_here;
+use support::{Folder, Running, ringfence_in};
+
+const SHORT: [&str; 4] = ["--trials", "4", "--settle", "1ms"];
+
+/// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
+fn on_disk(name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];
+    let tried = ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
+    if tried.stderr.contains("no log in") {
+        skip_here("commit", tried.stderr.trim());
+        return None;
+    }
+    tried.ok();
+    Some(folder)
+}
+
+// And is removed.
+fn empty(folder: &Path) -> bool {
+    std::fs::remove_dir(folder).is_ok()
+}
+
+#[test]
+fn ways_are_measured_and_one_is_advised() {
+    let Some(data) = on_disk("ways") else { return };
+    let folder = Folder::new();
+    let ways = [
+        "--sync",
+        "fdatasync,o-dsync,none,msync",
+        "--io",
+        "buffered",
+        "--layout",
+        "written",
+        "--size",
+        "1MiB",
+    ];
+    let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT, &["--out", "a"]].concat();
+    let said = ringfence_in(folder.path(), &args).said();
+    assert!(said.contains("Use sync=") && said.contains("sync=none makes nothing durable"), "{said}");
+    assert!(!said.contains("Use sync=none"), "{said}");
+    assert!(said.contains("msync is for io=mmap"), "what makes no sense is not run: {said}");
+    assert!(!said.contains("misses"), "commits hit no cache: {said}");
+    assert!(empty(&data), "nothing is left");
+    // The same from the dataset, and as JSON every commit is counted.
+    assert!(ringfence_in(folder.path(), &["show", "a"]).said().contains("Use sync="));
+    let json = ringfence_in(folder.path(), &["show", "a", "--json"]).json();
+    let json = &json["datasets"][0];
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3);
+    assert!(results.iter().all(|result| result["unit"] == "commits"), "{json}");
+    assert_eq!(json["latencies"].as_array().unwrap().len(), 3, "{json}");
+}
+
+#[test]
+fn a_victim_and_an_aggressor_can_commit() {
+    let Some(data) = on_disk("pair") else { return };
+    let folder = Folder::new();
+    let victim = format!("commit dir={} size=1MiB layout=written", data.display());
+    let aggressor = format!("commit dir={} size=1MiB record=64KiB sync=none", data.display());
+    let roles = ["--victim", &victim, "--aggressor", &aggressor];
+    let args = [&["neighbours"][..], &roles, &["--window", "400ms", "--json", "--out", "n"], &SHORT].concat();
+    let json = ringfence_in(folder.path(), &args).json();
+    let done = json["results"][0]["co_runners"][0]["units"].as_f64();
+    assert!(json["results"].as_array().is_some_and(|all| !all.is_empty()), "{json}");
+    assert!(done.is_none_or(|units| units > 0.0), "{json}");
+}
+
+#[test]
+fn what_cannot_be_measured_says_why() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    for (args, part) in [
+        (vec!["commit", "none"], "none: No such file or directory (os error 2); name a folder"),
+        (vec!["commit", "file"], "file is not a folder"),
+        (vec!["commit", ".", "--sync", "fdatasnyc"], "did you mean 'fdatasync'?"),
+        (vec!["commit", ".", "--io", "dircet"], "did you mean 'direct'?"),
+        (vec!["commit", ".", "--layout", "new"], "--layout: 'new' is not one of"),
+        (vec!["commit", ".", "--record", "0B"], "between 1B and 1MiB"),
+        (vec!["commit", ".", "--batch", "0"], "between 1 and 1024"),
+        (vec!["commit", ".", "--size", "4KiB"], "too small"),
+        (vec!["commit", ".", "--window", "5ms"], "400ms"),
+        (vec!["commit", "/dev/shm", "--out", "x"], "it lies in memory"),
+        (vec!["commit", "/proc", "--out", "x"], "a log of 16MiB in /proc would take more than a quarter"),
+        (vec!["commit", ".", "--machine", "laptop"], "files and disks are not simulated"),
+    ] {
+        let out = ringfence_in(folder.path(), &args);
+        assert_eq!(out.code(), Some(2), "{args:?}: {}{}", out.stdout, out.stderr);
+        assert!(out.stderr.contains(part) && out.stderr.lines().count() == 1, "{args:?}: {}", out.stderr);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_run_that_is_killed() {
+    let Some(data) = on_disk("killed") else { return };
+    let folder = Folder::new();
+    let run =
+        Running::start(folder.path(), &["commit", data.to_str().unwrap(), "--size", "1MiB", "--out", "k"]);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    run.signal(libc::SIGKILL);
+    run.wait();
+    assert!(empty(&data));
+}
