@@ -30,7 +30,7 @@ pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
     let (least, more): (Vec<_>, Vec<_>) = costs.iter().partition(|(_, cost)| cost.low <= high);
     let name =
         |(case, cost): &(usize, Interval)| format!("{} ({})", words(&found.plan, *case), ns_interval(cost));
-    let named: Vec<String> = least.iter().map(|way| name(way)).collect();
+    let named: Vec<String> = least.iter().map(name).collect();
     let mut text = match named.len() {
         1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
         _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
