@@ -237,12 +237,18 @@ impl Program {
         if recorded.status.code() != self.ended {
             let said = String::from_utf8_lossy(&recorded.stderr);
             let said = said.lines().last().unwrap_or_default().to_owned();
-            let what = format!("with '{}' the command ends otherwise: {said}", text(variables));
-            return Err(Failure::Failed(what));
+            return Err(self.otherwise(variables, &said));
         }
         let run = Reader::open(&out).and_then(|trace| dynamic::of(&trace));
         let _ = fs::remove_dir_all(&out);
         Ok(run.map_err(|error| Failure::Failed(error.to_string()))?.total)
+    }
+
+    // Why it did not end as it was recorded. An interrupt from a keyboard reaches the command as well, and perhaps first.
+    fn otherwise(&self, variables: Variables, how: &str) -> Failure {
+        std::thread::sleep(Duration::from_millis(200));
+        let what = format!("with '{}' the command ends otherwise: {how}", text(variables));
+        self.tidy().err().unwrap_or(Failure::Failed(what))
     }
 
     // Runs it as it is and with each of these, in turn, and gives the processor time of each run.
@@ -269,9 +275,7 @@ impl Program {
                 self.tidy()?;
                 let ran = ran.map_err(|error| Failure::Usage(error.to_string()))?;
                 if ran.status.code() != self.ended {
-                    let what =
-                        format!("with '{}' the command ends otherwise: {}", text(ways[way]), ran.status);
-                    return Err(Failure::Failed(what));
+                    return Err(self.otherwise(ways[way], &ran.status.to_string()));
                 }
                 times[way].push((round, Window { units: 1.0, ns: ran.cpu.as_nanos() as f64 }));
             }
