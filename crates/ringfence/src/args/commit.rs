@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use ringfence_experiment::task::{Io, Layout, Sync};
 
 use super::common::{Measuring, On};
-use super::measuring::{explained, named};
+use super::measuring::explained;
 
 /// `commit`.
 #[derive(Debug, ClapArgs)]
@@ -27,21 +27,21 @@ pub struct Commit {
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = format!("{} [default: {SYNCS}]", named(Sync::NAMES)))]
+    #[arg(help = "How: fsync, fdatasync, o-dsync, uring, ...")]
     #[arg(long_help = format!(
         "How a batch is made durable: {} [default: {SYNCS}]",
         explained(Sync::ALL.map(|sync| (sync.name(), Some(sync.meaning()))))
     ))]
     pub sync: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = format!("{} [default: {IOS}]", named(Io::NAMES)))]
+    #[arg(help = "Through what: buffered, direct, dontcache, ...")]
     #[arg(long_help = format!(
         "What it is written through: {} [default: {IOS}]",
         explained(Io::ALL.map(|io| (io.name(), Some(io.meaning()))))
     ))]
     pub io: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = format!("{} [default: {LAYOUTS}]", named(Layout::NAMES)))]
+    #[arg(help = "Onto what: append, written, allocated, ...")]
     #[arg(long_help = format!(
         "What it is written onto: {} [default: {LAYOUTS}]",
         explained(Layout::ALL.map(|layout| (layout.name(), Some(layout.meaning()))))
@@ -50,17 +50,19 @@ pub struct Commit {
     /// Bytes of a record [default: 4KiB]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     pub record: Option<String>,
-    /// Records that one call writes and one sync makes durable [default: 1]
+    /// Records that one sync makes durable [default: 1]
+    ///
+    /// One call writes them.
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     pub batch: Option<String>,
     /// Bytes of the log, after which it begins again [default: 16MiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Axes")]
+    #[arg(long, value_name = "SIZE", help_heading = "Axes", hide_short_help = true)]
     pub size: Option<String>,
     /// Logs at once, each with a writer of its own [default: 1]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes", hide_short_help = true)]
     pub threads: Option<Vec<u32>>,
     /// CPUs for the writers, such as 2,4-6
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]
     pub cpus: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -14,14 +14,14 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     (
         "Measure",
-        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "aa", "run", "reproduce"],
+        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
     ),
     ("Look at results", &["show", "report", "compare", "claims"]),
     (
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["whatif", "calibrate", "contribute", "completions", "man"]),
+    ("Also", &["aa", "whatif", "calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.

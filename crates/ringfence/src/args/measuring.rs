@@ -41,7 +41,7 @@ pub(super) fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> Strin
 }
 
 // The same, where a line has to do.
-pub(super) fn named<const N: usize>(all: [&str; N]) -> String {
+fn named<const N: usize>(all: [&str; N]) -> String {
     all.join(", ")
 }
 
