@@ -68,8 +68,12 @@ fn every_file_plans_everywhere() {
     }
 }
 
-// The second socket's persistent memory is a device there, not a file system.
-const NOT_ON_THE_NOTES_MACHINE: [&str; 1] = ["no file system is mounted with DAX at /mnt/pmem1"];
+// The second socket's persistent memory is a device there, not a file system; and no kernel of ours has a region locked.
+const NOT_ON_THE_NOTES_MACHINE: [&str; 3] = [
+    "no file system is mounted with DAX at /mnt/pmem1",
+    "the kernel does not lock regions",
+    "there is no pseudo-locked region",
+];
 
 #[test]
 fn on_the_notes_machine_everything_runs_where_the_notes_had_it() {
@@ -77,13 +81,16 @@ fn on_the_notes_machine_everything_runs_where_the_notes_had_it() {
         let plan = plan(&experiment, &fixtures::xeon_2s64t(), true);
         for not_run in &plan.not_run {
             assert!(
-                NOT_ON_THE_NOTES_MACHINE.contains(&not_run.reason.as_str()),
+                NOT_ON_THE_NOTES_MACHINE.iter().any(|reason| not_run.reason.starts_with(reason)),
                 "{}: {}",
                 path.display(),
                 not_run.reason
             );
         }
-        assert!(!plan.measured().is_empty());
+        if plan.measured().is_empty() {
+            assert_eq!(experiment.name, "how-many-misses-does-a-locked-region-have");
+            continue;
+        }
         let metric: Vec<u32> = plan.placed.cpus[plan.metric].clone();
         assert_eq!(metric, [2, 4, 6, 8, 10, 12, 14, 16][..metric.len()], "{}", path.display());
         for (role, place) in plan.placed.places.iter().enumerate().filter(|(role, _)| *role != plan.metric) {
@@ -130,7 +137,7 @@ fn on_two_cpus_what_does_not_run_says_why() {
     ] {
         assert!(has(part), "{part}: {reasons:#?}");
     }
-    // Only what is about siblings, about crowds, or of other people's programs, runs nothing there.
+    // Only what is about siblings, about crowds, about locked regions, or of other people's programs, runs nothing there.
     assert_eq!(
         silent,
         [
@@ -138,6 +145,7 @@ fn on_two_cpus_what_does_not_run_says_why() {
             "does-a-crowd-of-writers-relieve-the-sibling",
             "does-a-writer-gain-beside-mcf",
             "does-mcf-suffer-more-beside-a-writer-than-beside-mcf",
+            "how-many-misses-does-a-locked-region-have",
             "how-much-do-cache-stressors-slow-a-pointer-chase",
             "how-much-does-fio-slow-a-pointer-chase",
         ]
