@@ -285,7 +285,7 @@ fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
 
 #[test]
 fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
-    let mut question = question("true");
+    let mut question = question("sleep 9");
     question.aggressor.insert("unit".into(), "cpu-time".into());
     let (environment, mut quota) =
         (candidate("free", "env = { A = '1' }"), candidate("dear", "quota = '10%'"));
