@@ -60,7 +60,7 @@ pub enum Verb {
     Explain(Explain),
     /// Measure what durable writes cost, for any combination of settings
     Write(Box<Write>),
-    /// Measure what a durable commit to a file costs, by every way to sync
+    /// Measure what durable commits to files cost, by every way to sync
     Commit(Box<Commit>),
     /// Measure how much aggressors slow a victim down
     Neighbours(Box<Neighbours>),
