@@ -63,10 +63,11 @@ pub enum Event {
 /// Runs the hidden part of the program that its first arguments name, if they do; it does not return
 /// then. To be called first in `main` of every program that uses [`super::host::HostEngine`].
 pub fn enter_hidden_role() {
-    let mut arguments = std::env::args().skip(1);
+    // What a user gives may be no text.
+    let mut arguments = std::env::args_os().skip(1);
     let (Some(role), Some(fd)) = (arguments.next(), arguments.next()) else { return };
-    let Ok(fd) = fd.parse::<RawFd>() else { return };
-    match role.as_str() {
+    let Some(fd) = fd.to_str().and_then(|fd| fd.parse::<RawFd>().ok()) else { return };
+    match role.to_str().unwrap_or_default() {
         GUARDIAN => main(fd),
         WORKER => super::worker::main(fd),
         _ => {}
