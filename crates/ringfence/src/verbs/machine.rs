@@ -1,5 +1,6 @@
 //! `machine`: described machines, which can be simulated.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Instant;
 
@@ -58,6 +59,8 @@ fn check(args: &MachineCheck) -> Result<(), Failure> {
     let measured = costs(&args.from)?;
     let used = ringfence_describe::host::used(&measured);
     let found = predict(&description, &measured, &used).map_err(Failure::Usage)?;
+    let figures = found.used.iter().chain(&found.left_out).map(|outcome| outcome.simulated);
+    refuse_nothing(figures, &description.name)?;
     match (args.json, args.markdown) {
         (true, _) => output::print_json(&json::machine_check(&description, &found)),
         (_, true) => output::print(&shown::check_markdown(&found)),
@@ -80,10 +83,21 @@ fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     let found = sensitivity::sensitivity(&description, &cells, &mut |share| show.share(started, share));
     show.end();
     let found = found.map_err(Failure::Usage)?;
+    refuse_nothing(found.figures.iter().copied(), &description.name)?;
     match (args.json, args.markdown) {
         (true, _) => output::print_json(&json::machine_sensitivity(&description, &found)),
         (_, true) => output::print(&shown::sensitivity_markdown(&found)),
         _ => output::print(&shown::sensitivity(&found, &output::style())),
+    }
+}
+
+// A table without a figure is no answer.
+fn refuse_nothing(mut figures: impl Iterator<Item = Option<f64>>, machine: &str) -> Result<(), Failure> {
+    match figures.any(|figure| figure.is_some()) {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "none of this can be simulated on {machine}: 'ringfence run' with --machine says of each case why"
+        ))),
     }
 }
 
@@ -156,11 +170,16 @@ pub fn costs(dir: &Path) -> Result<Measured, Failure> {
     }
 }
 
-/// Writes a machine file where there is none, or an older one.
+/// Writes a machine file. What exists is not overwritten: such files are edited, and kept.
 pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    ringfence_sysfs::whole::write(path, text.as_bytes()).map_err(|error| {
-        let (path, error) = (path.display(), error.into_source());
-        Failure::Usage(format!("{path} cannot be written: {error}; name another file with --out"))
+    ringfence_sysfs::whole::write_new(path, text.as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::Usage(format!("{} already exists: name another file with --out", path.display()))
+        }
+        _ => {
+            let (path, error) = (path.display(), error.into_source());
+            Failure::Usage(format!("{path} cannot be written: {error}; name another file with --out"))
+        }
     })
 }
 
