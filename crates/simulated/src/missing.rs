@@ -147,7 +147,22 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         Task::Trace(trace) => &trace.target,
         _ => &Target::Dram,
     };
-    description.node(target, cpu).is_none().then(|| format!("the described machine has no {target}"))
+    let Some(node) = description.node(target, cpu) else {
+        return Some(format!("the described machine has no {target}"));
+    };
+    let bytes = match task {
+        Task::Write(write) => write.size,
+        Task::Ring(ring) => ring.size,
+        Task::Record(record) => record.size,
+        Task::Chase(chase) => chase.footprint,
+        Task::Read(read) => read.size,
+        Task::Stream(stream) => stream.size,
+        Task::Mcf(mcf) => mcf.footprint,
+        Task::Trace(_) | Task::Commit(_) | Task::Alu(_) | Task::Command(_) | Task::Idle(_) => return None,
+    };
+    let gib = u64::from(description.parts.nodes[node].gib);
+    (bytes.0 > gib << 30)
+        .then(|| format!("the described machine has {gib}GiB there, and {bytes} are asked for"))
 }
 
 impl Description {

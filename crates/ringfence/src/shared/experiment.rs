@@ -42,16 +42,17 @@ pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(),
     }
     let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
     super::folder::check_new(&dir)?;
-    refuse_nothing(&plan)?;
+    refuse_nothing(&plan, &machine)?;
     let measure =
         |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
     carry_out(&experiment.name, &dir, &machine, flags, &measure)
 }
 
 /// Refuses an experiment of which this machine can hold nothing: an empty table is not a result.
-pub fn refuse_nothing(plan: &Plan) -> Result<(), Failure> {
+pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), Failure> {
+    let what = if machine.simulated.is_some() { "simulated" } else { "measured here" };
     match plan.nothing_to_measure() {
-        Some(why) => Err(Failure::Usage(format!("none of this can be measured here, because {why}"))),
+        Some(why) => Err(Failure::Usage(format!("none of this can be {what}, because {why}"))),
         None => Ok(()),
     }
 }

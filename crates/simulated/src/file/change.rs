@@ -48,10 +48,14 @@ impl Description {
         for text in changes {
             let (key, value) = text
                 .split_once('=')
+                .filter(|_| !text.contains(char::is_control))
                 .map(|(key, value)| (key.trim(), value.trim()))
                 .filter(|(key, value)| !key.is_empty() && !value.is_empty())
                 .ok_or_else(|| {
-                    ChangeError(format!("'{text}' is not of the form KEY=VALUE, such as llc.ways=4"))
+                    ChangeError(format!(
+                        "'{}' is not of the form KEY=VALUE, such as llc.ways=4",
+                        text.escape_debug()
+                    ))
                 })?;
             if made.iter().any(|change| change.key == key) {
                 return Err(ChangeError(format!("{key} is changed twice")));

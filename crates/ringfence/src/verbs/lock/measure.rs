@@ -169,7 +169,7 @@ fn beside(dir: &Path, flush: Flush) -> PathBuf {
 fn ready(mut wanted: Experiment, machine: &Machine, flags: &Measuring) -> Result<Experiment, Failure> {
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
-    experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?)?;
+    experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?, machine)?;
     Ok(wanted)
 }
 
