@@ -12,13 +12,13 @@ use crate::text::{listed, paragraph};
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different amounts.
 pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
     let mut costs: Vec<(usize, Interval)> = Vec::new();
-    let (mut bytes, mut without) = (Vec::new(), Vec::new());
+    let (mut bytes, mut without, mut unknown) = (Vec::new(), Vec::new(), 0);
     for result in found.results.iter().filter(|result| result.effect.is_none()) {
         let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
         bytes.push(task.bytes());
         match (task.sync.durable(), result.ns_per_unit) {
             (true, Ok(cost)) => costs.push((result.case, cost)),
-            (true, Err(_)) => {}
+            (true, Err(_)) => unknown += 1,
             (false, _) => without.push(task.sync.name()),
         }
     }
@@ -40,6 +40,9 @@ pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
         text += &format!("; the dearest, {}, costs {times:.1} times as much", name(dearest));
     }
     text.push('.');
+    if unknown > 0 {
+        text += &format!(" Of {unknown} durable ways there is no figure.");
+    }
     without.dedup();
     if !without.is_empty() {
         text += &format!(" sync={} makes nothing durable, and is there to compare with.", without.join(", "));

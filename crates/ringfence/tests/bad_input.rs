@@ -32,10 +32,7 @@ fn command_lines() {
     let folder = Folder::new();
     let cases: &[(&[&str], &str)] = &[
         (&["write", "--cpus", "99"], "CPU 99 is not among"),
-        (
-            &["neighbours", "--victim", "read"],
-            "shorter than an interval and a round of role 'victim': use 2.009s",
-        ),
+        (&["neighbours", "--victim", "read"], "too short for what role 'victim' does in one: use 2.009s"),
         (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
         (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
         (&["neighbours", "--victim", "read memory=newlock"], "is not memory to read"),

@@ -209,7 +209,7 @@ fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Resu
         let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
         if let Some(least) = least.filter(|least| *least > window) {
             return Err(format!(
-                "window = {window} is shorter than an interval and a round of role '{}': use {least} at least, or a shorter interval",
+                "window = {window} is too short for what role '{}' does in one: use {least} at least, such as by --window {least}",
                 role.name
             ));
         }

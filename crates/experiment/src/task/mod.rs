@@ -136,6 +136,11 @@ impl Task {
         }
     }
 
+    /// Whether it waits in system calls for a device, for as long as that takes.
+    pub fn waits_for_a_device(&self) -> bool {
+        matches!(self, Task::Commit(_))
+    }
+
     /// Whether what it times are loads, of which some hit a cache and some miss.
     pub fn times_loads(&self) -> bool {
         self.counts_latencies() && matches!(self, Task::Read(_) | Task::Chase(_))

@@ -1,5 +1,6 @@
 //! Flags into an experiment.
 
+use ringfence_experiment::plan::least_window;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Experiment, OneOrMany, PlacementKind};
 
@@ -25,7 +26,18 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
     if let Some(seed) = flags.seed {
         experiment.seed = seed;
     }
+    if flags.window.is_none() {
+        lengthen(experiment);
+    }
     Ok(())
+}
+
+// Unless a window is asked for, it is as long as the tasks need, up to half a second. Of longer ones somebody should know.
+fn lengthen(experiment: &mut Experiment) {
+    const LONGEST: Span = Span::ms(500);
+    if let Some(least) = least_window(experiment).filter(|least| *least <= LONGEST) {
+        experiment.measure.window = experiment.measure.window.max(least);
+    }
 }
 
 // What a flag's text says. The example of a refusal is one that suits the flag.
