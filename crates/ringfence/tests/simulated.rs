@@ -137,7 +137,7 @@ fn what_cannot_be_simulated_is_refused_in_a_sentence() {
     let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
     refused(&run(&file), "none of this can be simulated, because");
     let large = ["write", "--machine", "laptop", "--size", "1TiB", "--block", "4KiB", "--quiet"];
-    refused(&run(&large), "do not fit");
+    refused(&run(&large), "has 16GiB there, and 1TiB are asked for");
     refused(&run(&["survey", "--machine", "lap-top"]), "did you mean laptop?");
     assert!(folder.entries().iter().all(|name| name == "empty.toml"), "{:?}", folder.entries());
 }
