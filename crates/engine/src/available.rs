@@ -58,7 +58,8 @@ pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, Exp
 }
 
 /// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
-/// trying, such as room or permissions, is not looked at.
+/// trying, such as room or permissions, is not looked at; but a way to commit is tried once, since nothing else tells what a
+/// kernel and a file system take.
 pub fn unmet_requirement(
     task: &Task,
     machine: &Machine,

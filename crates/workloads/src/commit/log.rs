@@ -72,15 +72,14 @@ impl Log {
         Ok(rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Room for so many bytes: where they go. Where the log is full, it begins again, and this says so.
-    pub fn room(&mut self, bytes: u64) -> io::Result<(u64, bool)> {
-        let full = self.at + bytes > self.place.size;
-        if full {
+    /// Room for so many bytes: where they go. Where the log is full, it begins again.
+    pub fn room(&mut self, bytes: u64) -> io::Result<u64> {
+        if self.at + bytes > self.place.size {
             self.begin()?;
         }
         let at = self.at;
         self.at += bytes;
-        Ok((at, full))
+        Ok(at)
     }
 
     // What is written from here on meets the layout again, and nothing of what was before is under way.
@@ -110,8 +109,8 @@ fn unfit(dir: &Path) -> Option<String> {
     // What cannot be asked is found out by trying.
     match rustix::fs::statfs(dir).ok()?.f_type as u64 {
         TMPFS | RAMFS => Some("it lies in memory, where nothing is durable and syncing does nothing".into()),
-        // fs/btrfs/tree-log.c, btrfs_log_inode_parent: a file without links is not logged.
-        BTRFS => Some("btrfs does not sync files without a name, and these have none".into()),
+        // fs/btrfs/tree-log.c, btrfs_log_inode_parent: most kernels skip files without links.
+        BTRFS => Some("btrfs of most kernels does not log files without a name, and these have none".into()),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ use crate::workload::{Latencies, SetupError, Work, Workload};
 use log::{Log, Place};
 use way::Way;
 
-/// For `O_DIRECT`, to which no device asks for more.
+/// For `O_DIRECT`: a page, and the block of nearly every device. One that wants more refuses, and is not run.
 const ALIGNMENT: usize = 4096;
 
 /// Logs already made, for tasks that differ in nothing that concerns them.
@@ -85,7 +85,7 @@ impl Committer {
     // Ticks of the commit, and of what came before it.
     fn commit(&mut self) -> io::Result<(u64, u64)> {
         let begun = self.clock.now();
-        let (at, _) = self.log.borrow_mut().room(self.batch as u64)?;
+        let at = self.log.borrow_mut().room(self.batch as u64)?;
         self.number += 1;
         let batch = &mut self.buffer[self.start..][..self.batch];
         let stamped = batch.len().min(8);
