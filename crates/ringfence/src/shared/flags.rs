@@ -1,8 +1,11 @@
 //! Flags into an experiment.
 
+use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
+use ringfence_experiment::task::{table, text};
 use ringfence_experiment::units::{Share, Span};
-use ringfence_experiment::{Experiment, OneOrMany, PlacementKind};
+use ringfence_experiment::{Experiment, OneOrMany, PlacementKind, Role};
+use toml::Table;
 
 use crate::args::{Measuring, Placement};
 use crate::failure::Failure;
@@ -37,6 +40,41 @@ fn lengthen(experiment: &mut Experiment) {
     const LONGEST: Span = Span::ms(500);
     if let Some(least) = least_window(experiment).filter(|least| *least <= LONGEST) {
         experiment.measure.window = experiment.measure.window.max(least);
+    }
+}
+
+/// A workload's table: of each axis its name, what was given, and what is measured otherwise; absent where neither is.
+pub fn task(workload: &str, axes: &[(&str, &Option<String>, Option<&str>)]) -> Table {
+    let mut task = table([("workload", workload.into())]);
+    for (key, given, otherwise) in axes {
+        if let Some(value) = given.as_deref().or(*otherwise) {
+            task.insert((*key).into(), text::list(value));
+        }
+    }
+    task
+}
+
+/// So many of a task at once, on these CPUs.
+pub fn role(name: &str, task: Table, threads: Option<&[u32]>, cpus: Option<&str>) -> Result<Role, Failure> {
+    let mut role = Role::new(name, task);
+    set_some(&mut role.cpus, "cpus", cpus)?;
+    if let Some(threads) = threads {
+        check_counts("threads", name, threads)?;
+        role.count = one_or_many(threads);
+    }
+    Ok(role)
+}
+
+/// Refuses a list of words of which one is not known.
+pub fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
+    let mut given = list.iter().flat_map(|list| list.split(','));
+    match given.find(|word| !known.contains(word)) {
+        None => Ok(()),
+        Some(word) => {
+            let near = nearest(word, known).map(|near| format!("; did you mean '{near}'?"));
+            let (known, near) = (known.join(", "), near.unwrap_or_default());
+            Err(Failure::Usage(format!("--{flag}: '{word}' is not one of {known}{near}")))
+        }
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use ringfence_experiment::task::{Commit as Task, Io, Layout, Sync, text};
+use ringfence_experiment::task::{Commit as Task, Io, Layout, Sync};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
-use toml::{Table, Value};
+use ringfence_experiment::{Arm, Experiment, Measure};
 
-use super::write::words;
 use crate::args::Commit;
 use crate::args::commit::{IOS, LAYOUTS, SYNCS};
 use crate::failure::Failure;
-use crate::shared::flags::one_or_many;
+use crate::shared::flags::words;
 use crate::shared::{experiment, flags};
 
 pub fn run(args: &Commit) -> Result<(), Failure> {
@@ -37,9 +35,6 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
     let Some(name) = std::path::absolute(dir).ok().as_deref().and_then(named) else {
         return Err(Failure::Usage(format!("{}: its name is not text", dir.display())));
     };
-    let mut task = Table::new();
-    task.insert("workload".into(), Value::String("commit".into()));
-    task.insert("dir".into(), Value::String(name));
     let axes = [
         ("sync", &args.sync, Some(SYNCS)),
         ("io", &args.io, Some(IOS)),
@@ -48,15 +43,9 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
         ("batch", &args.batch, None),
         ("size", &args.size, None),
     ];
-    for (key, given, otherwise) in axes {
-        if let Some(value) = given.as_deref().or(otherwise) {
-            task.insert(key.into(), text::list(value));
-        }
-    }
-    let mut cpus = None;
-    flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
-    flags::check_counts("threads", "committer", args.threads.as_deref().unwrap_or_default())?;
-    let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
+    let mut task = flags::task("commit", &axes);
+    // A name is no list, whatever commas it has.
+    task.insert("dir".into(), name.into());
     Ok(Experiment {
         measure: Measure {
             looks: vec![10],
@@ -65,13 +54,7 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
             probe: Span::ms(0),
             ..Measure::default()
         },
-        roles: vec![Role {
-            name: "committer".into(),
-            count,
-            placement: None,
-            cpus,
-            task: OneOrMany::One(task),
-        }],
+        roles: vec![flags::role("committer", task, args.threads.as_deref(), args.cpus.as_deref())?],
         arms: vec![Arm::new("commit", &["committer"], None)],
         ..Experiment::asking("commit", "What does a durable commit to a file cost here?", "committer")
     })

@@ -1,14 +1,12 @@
 //! `write`: what durable writes cost, over any combination of ways to write.
 
-use ringfence_experiment::nearest::nearest;
-use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Target, WidthChoice, text};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Target, WidthChoice};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
-use toml::{Table, Value};
+use ringfence_experiment::{Arm, Experiment, Measure};
 
 use crate::args::Write;
 use crate::failure::Failure;
-use crate::shared::flags::one_or_many;
+use crate::shared::flags::words;
 use crate::shared::{experiment, flags};
 
 pub fn run(args: &Write) -> Result<(), Failure> {
@@ -27,22 +25,8 @@ fn check(args: &Write) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
-    let mut given = list.iter().flat_map(|list| list.split(','));
-    match given.find(|word| !known.contains(word)) {
-        None => Ok(()),
-        Some(word) => {
-            let near = nearest(word, known).map(|near| format!("; did you mean '{near}'?"));
-            let (known, near) = (known.join(", "), near.unwrap_or_default());
-            Err(Failure::Usage(format!("--{flag}: '{word}' is not one of {known}{near}")))
-        }
-    }
-}
-
 pub(super) fn experiment(args: &Write) -> Result<Experiment, Failure> {
     check(args)?;
-    let mut task = Table::new();
-    task.insert("workload".into(), Value::String("write".into()));
     let instructions = Instruction::in_memory().map(Instruction::name).collect::<Vec<_>>().join(",");
     let axes = [
         ("instruction", &args.instruction, Some(instructions.as_str())),
@@ -58,18 +42,10 @@ pub(super) fn experiment(args: &Write) -> Result<Experiment, Failure> {
         ("pages", &args.pages, None),
         ("pace", &args.pace, None),
     ];
-    for (key, given, otherwise) in axes {
-        if let Some(value) = given.as_deref().or(otherwise) {
-            task.insert(key.into(), text::list(value));
-        }
-    }
-    let mut cpus = None;
-    flags::set_some(&mut cpus, "cpus", args.cpus.as_deref())?;
-    flags::check_counts("threads", "writer", args.threads.as_deref().unwrap_or_default())?;
-    let count = args.threads.as_deref().map_or_else(OneOrMany::default, one_or_many);
+    let task = flags::task("write", &axes);
     Ok(Experiment {
         measure: Measure { looks: vec![10], rounds: 1, probe: Span::ms(0), ..Measure::default() },
-        roles: vec![Role { name: "writer".into(), count, placement: None, cpus, task: OneOrMany::One(task) }],
+        roles: vec![flags::role("writer", task, args.threads.as_deref(), args.cpus.as_deref())?],
         arms: vec![Arm::new("write", &["writer"], None)],
         ..Experiment::asking("write", "What does it cost to make a store durable here?", "writer")
     })
