@@ -5,26 +5,13 @@ mod support;
 
 use std::fs;
 
-use ringfence_simulated::shipped;
 use serde_json::Value;
-use support::{Folder, ringfence_in};
+use support::{Folder, ringfence_in, small_laptop};
 
-// A laptop with two last-level caches, small so that they soon settle, and LRU, so that what they hold does not depend on
-// what ran before.
+// A laptop with two last-level caches.
 fn planted(folder: &Folder, changes: &[(&str, &str)]) {
-    let laptop = shipped::all().into_iter().find(|known| known.name == "laptop").unwrap();
-    let small = [
-        ("l2.size_kib", "160"),
-        ("llc.size_kib", "1536"),
-        ("llc.replacement", "\"lru\""),
-        ("nodes[0].gib", "1"),
-        ("topology.llcs_per_socket", "2"),
-    ];
-    let changed = small
-        .iter()
-        .chain(changes)
-        .fold(laptop, |machine, (path, value)| machine.changed(path, value).unwrap());
-    fs::write(folder.path().join("planted.toml"), changed.text).unwrap();
+    let two = [&[("topology.llcs_per_socket", "2")], changes].concat();
+    fs::write(folder.path().join("planted.toml"), small_laptop(&two)).unwrap();
 }
 
 fn simulated(folder: &Folder, verb: &[&str], more: &[&str]) -> Value {

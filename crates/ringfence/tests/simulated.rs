@@ -6,9 +6,8 @@ use std::fs;
 use std::process::Command;
 
 use ringfence_dataset::Dataset;
-use ringfence_simulated::shipped;
 use serde_json::Value;
-use support::{Folder, Output, Running, joined, ringfence_in};
+use support::{Folder, Output, Running, joined, ringfence_in, small_laptop};
 
 const WRITE: [&str; 9] =
     ["write", "--instruction", "clwb,nt", "--block", "4KiB", "--size", "16MiB", "--trials", "2"];
@@ -319,19 +318,7 @@ fn a_locked_region_is_measured_where_the_kernel_locks_any() {
 
 // A laptop with small caches, so that they soon settle, and four cores.
 fn small(changes: &[(&str, &str)]) -> String {
-    let laptop = shipped::all().into_iter().find(|known| known.name == "laptop").unwrap();
-    let small = [
-        ("l2.size_kib", "160"),
-        ("llc.size_kib", "1536"),
-        ("llc.replacement", "\"lru\""),
-        ("nodes[0].gib", "1"),
-        ("topology.threads_per_core", "2"),
-    ];
-    let changed = small
-        .iter()
-        .chain(changes)
-        .fold(laptop, |machine, (path, value)| machine.changed(path, value).unwrap());
-    changed.text
+    small_laptop(&[&[("topology.threads_per_core", "2")], changes].concat())
 }
 
 // ns a line of blocks of 4 KiB as they come, fenced once each.

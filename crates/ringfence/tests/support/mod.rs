@@ -289,6 +289,21 @@ pub fn conflict(folder: &Folder) -> PathBuf {
     program
 }
 
+/// The file of a laptop with small caches, so that they soon settle, LRU, so that what they hold does not depend on what
+/// ran before, and with these values changed.
+pub fn small_laptop(changes: &[(&str, &str)]) -> String {
+    let all = ringfence_simulated::shipped::all();
+    let laptop = all.into_iter().find(|known| known.name == "laptop").expect("it is shipped");
+    let small = [
+        ("l2.size_kib", "160"),
+        ("llc.size_kib", "1536"),
+        ("llc.replacement", "\"lru\""),
+        ("nodes[0].gib", "1"),
+    ];
+    let changes = small.iter().chain(changes);
+    changes.fold(laptop, |machine, (path, value)| machine.changed(path, value).expect(path)).text
+}
+
 /// Says that a test cannot run here; where everything is required, fails instead.
 pub fn skip(reason: &str) {
     let required = std::env::var_os("RINGFENCE_REQUIRE_ALL").is_some_and(|value| value == "1");
