@@ -4,6 +4,7 @@
 mod support;
 
 use ringfence_persist::Flush;
+use ringfence_sim::HardwareThread;
 use ringfence_sim::machine::Inclusion;
 use ringfence_sim::{Op, Ps, Run, Setup, SetupError, Thread};
 use support::{core, machine, rounds};
@@ -79,6 +80,93 @@ fn a_new_mask_evicts_nothing_by_itself() {
     run.until(Ps::from_ns(2_000_000));
     let after = [run.occupancy(victim, 0), run.occupancy(victim, 1)];
     assert!(after[0] == 384 && after[1] < before[1], "{before:?} {after:?}");
+}
+
+// A chain through 8 KiB in class 0, twice what the first level has, and on the sibling a stream in class 1. The second level
+// has 16 KiB.
+fn siblings(masks: Option<[u32; 2]>, beside: bool) -> (Run, Thread, Thread) {
+    let mut setup = Setup::new(&machine(), 3).unwrap();
+    let small = setup.region(0, 8 << 10).unwrap();
+    let large = setup.region(0, 1 << 20).unwrap();
+    let victim = rounds(move |number| {
+        vec![Op::Load { line: small.line(number % small.lines()), dependent: true }, Op::Units(1)]
+    });
+    let stream =
+        rounds(move |number| vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]);
+    let victim = setup.program(core(0), 0, victim).unwrap();
+    let stream = setup.program(HardwareThread { core: 0, sibling: 1 }, 1, stream).unwrap();
+    let mut run = setup.start();
+    if !beside {
+        run.pause(stream);
+    }
+    for (class, mask) in masks.into_iter().flatten().enumerate() {
+        run.set_second(class, mask).unwrap();
+    }
+    (run, victim, stream)
+}
+
+#[test]
+fn ways_of_the_second_level_keep_a_victims_lines_from_its_sibling() {
+    // Loads of the chain, how many of them the second level has the line of, and whose lines it has. The stream, which shares
+    // the core's counters, comes back to none of its own.
+    let figures = |masks, beside| {
+        let (mut run, victim, _) = siblings(masks, beside);
+        run.until(Ps::from_ns(100_000));
+        let (before, units) = (run.core_counters(victim), run.units(victim));
+        run.until(Ps::from_ns(200_000));
+        let hits = (run.core_counters(victim) - before).l2_hits;
+        (run.units(victim) - units, hits, [0, 1].map(|class| run.second_occupancy(victim, class)))
+    };
+    // A hit in the second level takes 6 ns.
+    let (alone, hits, lines) = figures(None, false);
+    assert!((16_600..=16_700).contains(&alone) && hits.abs_diff(alone) <= 1, "{alone} {hits}");
+    assert_eq!(lines, [128, 0]);
+    let (beside, hits, lines) = figures(None, true);
+    assert!(
+        hits < beside / 2 && lines[0] < 128 && lines.iter().sum::<u64>() == 256,
+        "{beside} {hits} {lines:?}"
+    );
+    let (apart, hits, lines) = figures(Some([0x0f, 0xf0]), true);
+    assert!(hits.abs_diff(apart) <= 2 && apart > 2 * beside, "{apart} {hits}, {beside} without masks");
+    assert_eq!(lines, [128, 128]);
+    // Half of what it needs: by LRU, a chain never finds a line again.
+    let (_, hits, lines) = figures(Some([0x03, 0xfc]), true);
+    assert_eq!((hits, lines), (0, [64, 192]));
+}
+
+#[test]
+fn full_masks_of_the_second_level_are_as_none() {
+    let figures = |masks| {
+        let (mut run, victim, stream) = siblings(masks, true);
+        run.until(Ps::from_ns(200_000));
+        (run.units(victim), run.core_counters(stream), run.second_occupancy(victim, 0))
+    };
+    assert_eq!(figures(None), figures(Some([0xff, 0xff])));
+    assert_eq!(figures(None), figures(Some([!0, !0])));
+}
+
+#[test]
+fn a_new_mask_of_the_second_level_evicts_nothing_by_itself() {
+    let (mut run, victim, stream) = siblings(Some([0x0f, 0xf0]), true);
+    run.until(Ps::from_ns(100_000));
+    (run.pause(victim), run.pause(stream));
+    run.until(Ps::from_ns(110_000));
+    run.set_second(0, 0x80).unwrap();
+    run.set_second(1, 0x0f).unwrap();
+    run.until(Ps::from_ns(120_000));
+    let lines = |run: &Run| [0, 1].map(|class| run.second_occupancy(victim, class));
+    assert_eq!(lines(&run), [128, 128]);
+    // What is in ways that are no longer its own is found there.
+    let before = run.core_counters(victim);
+    run.resume(victim);
+    run.until(Ps::from_ns(150_000));
+    let after = run.core_counters(victim) - before;
+    assert!(after.l2_hits > 4000 && after.l2_hits == after.l1_misses, "{after:?}");
+    // The stream takes these ways, and the chain gets one of them, 32 lines.
+    run.resume(stream);
+    run.until(Ps::from_ns(400_000));
+    assert_eq!(lines(&run)[0], 32);
+    assert_eq!(run.set_second(0, 0x100), Err(SetupError::EmptyMask { mask: 0x100, ways: 8 }));
 }
 
 #[test]

@@ -31,6 +31,8 @@ struct Scene {
     flush_buffers: Option<u32>,
     prefetcher: Option<Prefetcher>,
     masks: [u32; 2],
+    /// The same in the second level.
+    second: [u32; 2],
     node: usize,
     /// Each thread has memory of its own, or all use the same.
     shared: bool,
@@ -56,12 +58,13 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
             prop::sample::select(vec![None, Some(2), Some(62)]),
             prop::sample::select(vec![None, Some(Prefetcher { steps: 2, distance: 20, lines: 3 })]),
         ),
-        [1_u32..256, 1_u32..256],
+        ([1_u32..256, 1_u32..256], [1_u32..256, 1_u32..256]),
         0_usize..2,
         any::<bool>(),
         prop::collection::vec(task, 1..=most_tasks),
     )
         .prop_map(|(inclusion, clwb, replacement, core, masks, node, shared, tasks)| {
+            let (masks, second) = masks;
             let (ordered, past_fences, flush_gap_ns, nt_ns, flush_buffers, prefetcher) = core;
             Scene {
                 inclusion,
@@ -74,6 +77,7 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
                 flush_buffers,
                 prefetcher,
                 masks,
+                second,
                 node,
                 shared,
                 tasks,
@@ -111,6 +115,7 @@ impl Scene {
         let (mut run, all) = self.start_without_masks(forever);
         run.set_class(0, self.masks[0], 0.0).unwrap();
         run.set_class(1, self.masks[1], 3.0).unwrap();
+        (0..2).for_each(|class| run.set_second(class, self.second[class]).unwrap());
         (run, all)
     }
 
@@ -307,7 +312,10 @@ proptest! {
         let figures = |masks: bool| {
             let (mut run, threads) = scene.start_without_masks(true);
             if masks {
-                (0..2).for_each(|class| run.set_class(class, 0xff, 0.0).unwrap());
+                for class in 0..2 {
+                    run.set_class(class, 0xff, 0.0).unwrap();
+                    run.set_second(class, 0xff).unwrap();
+                }
             }
             run.until(Ps(20_000_000));
             let units: Vec<u64> = threads.iter().map(|thread| run.units(*thread)).collect();
@@ -329,6 +337,10 @@ proptest! {
         for class in 0..2 {
             let ways = u64::from(scene.masks[class].count_ones());
             prop_assert!(run.occupancy(threads[0], class) <= whole / 8 * ways);
+            let ways = u64::from(scene.second[class].count_ones());
+            for thread in &threads {
+                prop_assert!(run.second_occupancy(*thread, class) <= 2 * 16 / 8 * ways);
+            }
         }
     }
 }

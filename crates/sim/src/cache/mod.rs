@@ -221,14 +221,24 @@ impl Cache {
         was
     }
 
-    /// All lines, and which of them are dirty.
-    pub fn lines(&self) -> impl Iterator<Item = Evicted> {
+    // What is known of each set, and which of its ways has which line.
+    fn valid(&self) -> impl Iterator<Item = (&[u32; ROW], usize, u32)> {
         self.rows.chunks(self.stride).flat_map(|rows| {
-            let dirty = rows[rows.len() - 1].0[DIRTY];
+            let known = &rows[rows.len() - 1].0;
             let tags = rows.iter().flat_map(|row| row.0).enumerate();
             let valid = tags.filter(|(way, tag)| *tag != EMPTY && *way < 32 && self.all >> way & 1 != 0);
-            valid.map(move |(way, line)| Evicted { line, dirty: dirty >> way & 1 != 0 })
+            valid.map(move |(way, line)| (known, way, line))
         })
+    }
+
+    /// For whom each line that is there was filled.
+    pub fn owners(&self) -> impl Iterator<Item = u8> {
+        self.valid().map(|(known, way, _)| (known[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8)
+    }
+
+    /// All lines, and which of them are dirty.
+    pub fn lines(&self) -> impl Iterator<Item = Evicted> {
+        self.valid().map(|(known, way, line)| Evicted { line, dirty: known[DIRTY] >> way & 1 != 0 })
     }
 }
 

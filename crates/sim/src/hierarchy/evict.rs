@@ -1,7 +1,7 @@
 //! Lines that make room for others.
 
 use super::state::{Hierarchy, each};
-use crate::cache::{ALL_WAYS, Slot};
+use crate::cache::Slot;
 use crate::event::Request;
 use crate::machine::Inclusion;
 
@@ -9,7 +9,8 @@ impl Hierarchy {
     /// Puts a line into a core's second level; where. What it replaces leaves the first level too.
     pub(super) fn fill_second(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) -> Slot {
         let private = &mut self.cores[core];
-        let (slot, evicted) = private.l2.insert(line, dirty, ALL_WAYS);
+        let (slot, evicted) = private.l2.insert(line, dirty, self.classes[class].second);
+        private.l2.own(slot, class as u8);
         let Some(evicted) = evicted else { return slot };
         let mut dirty = evicted.dirty;
         if let Some(slot) = private.l1.find(evicted.line) {

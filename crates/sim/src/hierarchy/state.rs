@@ -76,6 +76,8 @@ pub struct Shared {
 pub struct Class {
     /// Ways of the last-level cache that it may fill.
     pub ways: u32,
+    /// Ways of the second level that it may fill.
+    pub second: u32,
     /// The least time between two requests of a core that pass its second level.
     pub gap: u64,
     /// The least time between two of its reads that a last-level cache passes on to memory.
@@ -129,7 +131,7 @@ impl Hierarchy {
             log: Log { wheel: Wheel::new(Event::Core(0)), records: None },
             cores: places.iter().map(private).collect(),
             llcs: (0..count).map(shared).collect(),
-            classes: vec![Class { ways: ALL_WAYS, gap: 0, read_gap: 0 }; classes],
+            classes: vec![Class { ways: ALL_WAYS, second: ALL_WAYS, gap: 0, read_gap: 0 }; classes],
             counters: vec![CoreCounters::default(); places.len()],
             times: Times {
                 l1: ps(machine.l1.latency_ns),

@@ -26,6 +26,8 @@ pub struct Run {
     memory: Memory,
     /// The core of each thread, and its place there.
     threads: Vec<(usize, usize)>,
+    /// Ways of the second and of the last level.
+    second: u32,
     ways: u32,
     now: u64,
     /// A core may run ahead of the others by so much.
@@ -44,7 +46,8 @@ impl Run {
         let topology = &machine.topology;
         let slices = topology.cores_per_llc * topology.llcs_per_socket;
         let memory = Memory::new(&machine.nodes, slices as usize, seed);
-        let mut run = Self { outside, cores, memory, threads, ways: machine.llc.ways, now: 0, ahead };
+        let (second, ways) = (machine.l2.ways, machine.llc.ways);
+        let mut run = Self { outside, cores, memory, threads, second, ways, now: 0, ahead };
         (0..run.cores.len()).for_each(|core| run.schedule(core));
         run
     }
@@ -211,6 +214,16 @@ impl Run {
         Ok(())
     }
 
+    /// From now on a class fills these ways of its cores' second levels only. Nothing is evicted for it.
+    ///
+    /// # Errors
+    /// No such class, or a mask without a way.
+    pub fn set_second(&mut self, class: usize, ways: u32) -> Result<(), SetupError> {
+        let (ways, _) = refusal::class(class, ways, self.second, 0.0)?;
+        self.outside.classes[class].second = ways;
+        Ok(())
+    }
+
     /// From now on each last-level cache passes on reads of a class to memory no sooner than so long after the one
     /// before. 0 takes the limit away.
     ///
@@ -252,6 +265,12 @@ impl Run {
         let (core, _) = self.threads[thread.0];
         let llc = &self.outside.llcs[self.outside.cores[core].place.llc];
         llc.occupancy.get(class).copied().unwrap_or_default()
+    }
+
+    /// Lines of the second level of a thread's core that a class filled: all are looked through.
+    pub fn second_occupancy(&self, thread: Thread, class: usize) -> u64 {
+        let (core, _) = self.threads[thread.0];
+        self.outside.cores[core].l2.owners().filter(|owner| usize::from(*owner) == class).count() as u64
     }
 
     /// What the core of a thread counted. Siblings share it.

@@ -77,7 +77,7 @@ pub enum SetupError {
         class: usize,
     },
     /// A mask with no way of the cache.
-    #[error("mask {mask:#x} has none of the {ways} ways of the last-level cache")]
+    #[error("mask {mask:#x} has none of the {ways} ways of the cache")]
     EmptyMask {
         /// What was asked for.
         mask: u32,
