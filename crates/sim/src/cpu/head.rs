@@ -155,6 +155,8 @@ impl Core {
         }
         let there = ready <= at;
         let mut done = at;
+        // What was fetched ahead of a line may have taken its place at once, where a class has few ways.
+        let lost = lost && outside.cores[self.number].l1.holds(slot, line);
         if there || lost {
             let others = outside.pages.cores(line) & !(1 << self.number);
             if others != 0 {
