@@ -221,12 +221,20 @@ impl File {
             let widths: Vec<Value> = widths.map(|width| width.name().into()).collect();
             self.put("processor.widths", widths, probed);
         }
-        if machine.resctrl.is_none()
-            && let Some(Value::Table(processor)) = self.table.get_mut("processor")
-        {
-            for key in ["classes", "bandwidth_control", "pseudo_lock"] {
-                processor.remove(key);
+        if let Some(Value::Table(processor)) = self.table.get_mut("processor") {
+            // What the file is like may share out what this machine does not show.
+            let shown = machine.resctrl.as_ref().map(|offered| &offered.info);
+            let mut gone: Vec<&str> = Vec::new();
+            if shown.is_none() {
+                gone.extend(["classes", "mask_bits", "bandwidth_control", "pseudo_lock", "cdp"]);
             }
+            if shown.is_none_or(|info| info.of_level(2).is_empty()) {
+                gone.extend(["l2_classes", "l2_mask_bits"]);
+                if let Some(Value::Array(cdp)) = processor.get_mut("cdp") {
+                    cdp.retain(|level| level.as_str() != Some("l2"));
+                }
+            }
+            gone.into_iter().for_each(|key| drop(processor.remove(key)));
         }
     }
 

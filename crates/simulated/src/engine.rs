@@ -222,7 +222,7 @@ impl Engine for SimulatedEngine<'_> {
             let Some(seat) = trial.seats.iter().find(|seat| seat.cpu == cpu) else { continue };
             let llc = self.description.llc_and_socket(cpu).0;
             let of_reader = (seat.thread, region);
-            partitions.lock((device, llc), &self.description, &mut trial.run, of_reader).map_err(failed)?;
+            partitions.lock((device, llc), &mut trial.run, of_reader).map_err(failed)?;
         }
         Ok(())
     }
@@ -250,8 +250,8 @@ impl Engine for SimulatedEngine<'_> {
         if let Some(partitions) = &self.partitions {
             for seat in &trial.seats {
                 let Some(holder) = seat.running else { continue };
-                let (role, llc) = (seat.holders[holder].role, self.description.llc_and_socket(seat.cpu).0);
-                let assigned = trial.run.assign(seat.thread, partitions.class(role, llc));
+                let class = partitions.class(seat.holders[holder].role, seat.cpu);
+                let assigned = trial.run.assign(seat.thread, class);
                 assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
             }
         }

@@ -91,7 +91,8 @@ impl Description {
         self.parts.topology.sockets * self.parts.topology.llcs_per_socket
     }
 
-    fn cores(&self) -> u32 {
+    /// Cores, over all sockets.
+    pub(crate) fn cores(&self) -> u32 {
         let topology = &self.parts.topology;
         topology.sockets * topology.llcs_per_socket * topology.cores_per_llc
     }

@@ -73,6 +73,8 @@ pub fn plan_with(
         )
     });
     plan.placed.notes.extend(notes);
+    let notes = isolation::notes(&plan, description);
+    plan.placed.notes.extend(notes);
     Ok(plan)
 }
 

@@ -53,6 +53,27 @@ fn what_is_wrong_is_told_with_its_line() {
 }
 
 #[test]
+fn ways_are_shared_out_where_there_are_classes() {
+    let text = |name: &str| shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
+    for (name, what, instead, said) in [
+        ("laptop", "bandwidth_control = false", "cdp = [\"l3\"]", "needs processor.classes"),
+        ("laptop", "bandwidth_control = false", "l2_mask_bits = 4", "needs processor.l2_classes"),
+        ("cascade-lake-optane", "cdp = [\"l3\"]", "cdp = [\"l2\"]", "needs processor.l2_classes"),
+        ("cascade-lake-optane", "cdp = [\"l3\"]", "cdp = [\"l3\", \"l3\"]", "names \"l3\" twice"),
+        ("cascade-lake-optane", "cdp = [\"l3\"]", "cdp = [\"l4\"]", "unknown variant `l4`"),
+        ("goldmont-j3455", "mask_bits = 8", "l2_classes = 4", "where llc is the second level"),
+        ("goldmont-j3455", "mask_bits = 8", "cdp = [\"l3\"]", "needs processor.last_level = 3"),
+        ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 17", "from 1 to 16"),
+        ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 1", "needs two classes"),
+        ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 8\nl2_mask_bits = 5", "the 16 ways of l2"),
+    ] {
+        let broken = text(name).replacen(what, instead, 1);
+        let error = Description::parse(&broken).unwrap_err();
+        assert!(error.why.contains(said), "{name}, {instead}: {error}");
+    }
+}
+
+#[test]
 fn a_source_for_nothing_is_told() {
     let broken = optane().replacen("[sources]", "[sources]\n\"core.fog\" = \"nowhere\"", 1);
     let error = Description::parse(&broken).unwrap_err();

@@ -152,6 +152,120 @@ fn what_a_machine_does_not_share_out_is_not_run() {
     assert!(why(&limits, "other = 'MB:0=5'").contains("is not from 10 to 100"));
 }
 
+// With ways of the second level to share out: 20 of them in 80 KiB, 4 KiB each.
+fn with_second(processor: &str) -> Description {
+    let planted = ["l2_classes", "cdp"].map(|key| (key, format!("\"processor.{key}\" = \"planted\"\n")));
+    let sources: String = planted
+        .iter()
+        .filter(|(key, _)| processor.contains(key))
+        .map(|(_, source)| source.as_str())
+        .collect();
+    let mut text = with_classes(&format!("classes = 8\nbandwidth_control = true\n{processor}")).text;
+    text = text.replacen("[sources]\n", &format!("[sources]\n{sources}"), 1);
+    // By LRU, a chase through more than its ways hold finds nothing again.
+    let (before, l2) = text.split_once("[l2]\n").unwrap();
+    text = format!("{before}[l2]\n{}", l2.replacen("replacement = \"drrip\"", "replacement = \"lru\"", 1));
+    Description::parse(&text).unwrap()
+}
+
+// 56 KiB, more than the first level has; beside it the sibling's stream, or that of the next core.
+const IN_SECOND: &str = "name = 'victim'\ntask = { workload = 'chase', footprint = '56KiB' }\ncpus = '0'";
+
+#[test]
+fn ways_of_the_second_level_bring_a_victim_back_beside_its_sibling() {
+    let machine = with_second("l2_classes = 4\n");
+    let sibling = machine.machine().topology.cpus[0].siblings.iter().next().unwrap();
+    let stream =
+        format!("name = 'other'\ntask = {{ workload = 'stream', size = '16MiB' }}\ncpus = '{sibling}'");
+    let arms = isolated(&[
+        "victim = 'L2:0=0ffff', other = 'L2:0=f0000'",
+        "victim = 'L2:0=fffff', other = 'L2:0=fffff'",
+        "victim = 'L2:0=000ff', other = 'L2:0=fff00'",
+        // The sibling's core is the victim's: of other cores' caches these masks say nothing.
+        "victim = 'L2:1=00001', other = 'L2:1=f0000'",
+    ]);
+    let samples = run(&machine, &experiment(&[IN_SECOND, &stream], &arms));
+    let [alone, beside, apart, all, narrow, elsewhere] = [0, 1, 2, 3, 4, 5].map(|case| ns(&samples, case));
+    let figures =
+        format!("{alone} alone, {beside} beside, {apart} apart, {narrow} in half, {elsewhere} elsewhere");
+    // Ports and fill buffers stay shared: a quarter of the harm is left at most.
+    assert!(beside > 2.0 * alone && apart - alone < 0.25 * (beside - alone), "{figures}");
+    near(all, beside, 0.05);
+    // 32 KiB do not hold it; what the last level has of it then depends on what ran before.
+    assert!(narrow > 1.5 * apart && elsewhere > 1.5 * apart, "{figures}");
+}
+
+#[test]
+fn the_second_level_of_another_core_has_nothing_to_protect_from() {
+    let machine = with_second("l2_classes = 4\n");
+    let arms = isolated(&["victim = 'L2:0=0ffff', other = 'L2:1=00001'"]);
+    let samples = run(&machine, &experiment(&[IN_SECOND, STREAM], &arms));
+    let [alone, beside, apart] = [0, 1, 2].map(|case| ns(&samples, case));
+    near(beside, alone, 0.05);
+    near(apart, alone, 0.05);
+}
+
+#[test]
+fn full_masks_of_the_second_level_are_as_no_classes() {
+    let machine = with_second("l2_classes = 4\ncdp = [\"l2\", \"l3\"]\n");
+    let arms = |table: &str| {
+        let sets = if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
+        format!("{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{sets}")
+    };
+    let figures = |table: &str| run(&machine, &experiment(&[IN_SECOND, STREAM], &arms(table)));
+    let without = figures("");
+    assert_eq!(without, figures("victim = \"L2:0=fffff\\nL3:0=fff\", '/' = 'L2:1=fffff'"));
+    assert_eq!(without, figures("victim = \"L2CODE:0=00001\\nL2DATA:0=fffff\\nL3CODE:0=1\\nL3DATA:0=fff\""));
+}
+
+#[test]
+fn masks_for_data_hold_for_all_accesses_and_the_plan_says_so() {
+    let machine = with_second("cdp = [\"l3\"]\n");
+    let laptop = with_classes(CLASSES);
+    let tables =
+        |one: &str, other: &str| isolated(&[&format!("victim = '{one}:0=0ff', other = '{other}:0=f00'")]);
+    // Nothing but the second level's replacement sets the two machines apart.
+    let whole = experiment(&[SMALL, STREAM], &tables("L3", "L3"));
+    let [alone, beside, apart] = [0, 1, 2].map(|case| ns(&run(&machine, &whole), case));
+    assert!(apart - alone < 0.1 * (beside - alone), "{apart} apart, {beside} beside, {alone} alone");
+    let data = experiment(&[SMALL, STREAM], &tables("L3DATA", "L3DATA"));
+    assert_eq!(run(&machine, &data), run(&machine, &whole));
+    let code = experiment(&[SMALL, STREAM], &tables("L3CODE", "L3CODE"));
+    near(ns(&run(&machine, &code), 2), beside, 0.05);
+    let planned = |experiment: &Experiment| plan(experiment, &machine, &machine.machine()).unwrap();
+    let notes = planned(&code).placed.notes;
+    assert!(notes.iter().any(|note| note.contains("those of L3CODE change nothing")), "{notes:?}");
+    assert!(planned(&whole).placed.notes.iter().all(|note| !note.contains("CODE")));
+    // A machine without it has no such masks, and a mount with it no others.
+    let none = plan(&data, &laptop, &laptop.machine()).unwrap();
+    assert!(none.not_run[0].reason.contains("shares out no L3DATA:0"), "{:?}", none.not_run);
+    assert!(none.placed.notes.iter().all(|note| !note.contains("CODE")));
+    let both = isolated(&["victim = 'L3:0=0ff'", "victim = 'L3DATA:0=0ff'"]);
+    let refused = planned(&experiment(&[SMALL, STREAM], &both)).not_run;
+    assert!(refused.len() == 1 && refused[0].reason.contains("set L3CODE and L3DATA"), "{refused:?}");
+    // Two masks for each of half as many groups.
+    let many = isolated(&["victim = 'L3DATA:0=0ff', other = 'L3DATA:0=f00'"]);
+    let few = with_second("cdp = [\"l3\"]\n").text.replace("classes = 8", "classes = 5");
+    let few = Description::parse(&few).unwrap();
+    let refused = plan(&experiment(&[SMALL, STREAM], &many), &few, &few.machine()).unwrap().not_run;
+    assert!(refused[0].reason.contains("takes 3 groups, and the described processor has 2"), "{refused:?}");
+}
+
+#[test]
+fn many_cores_with_the_same_masks_are_one_class() {
+    let epyc = machine("sapphire-rapids-cxl", &[]);
+    let masks: Vec<String> = (1..31).map(|core| format!("{core}=000f")).collect();
+    let arms = isolated(&[&format!("victim = 'L2:0=fff0', other = 'L2:{}'", masks.join(";"))]);
+    let other = "name = 'other'\ntask = { workload = 'stream', size = '1MiB' }\ncpus = '1-30'\ncount = 30";
+    let planned = |arms: &str| plan(&experiment(&[IN_SECOND, other], arms), &epyc, &epyc.machine()).unwrap();
+    assert!(planned(&arms).not_run.is_empty(), "{:?}", planned(&arms).not_run);
+    // A mask of its own for each is more than are simulated.
+    let masks: Vec<String> = (1..31).map(|core| format!("{core}={:x}", (1 << (core % 16 + 1)) - 1)).collect();
+    let arms = isolated(&[&format!("other = 'L2:{}'", masks.join(";"))]);
+    let refused = planned(&arms).not_run;
+    assert!(refused[0].reason.contains("classes of service"), "{refused:?}");
+}
+
 // The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, beside nobody and beside noise.
 const READER: &str = "name = 'victim'\ncpus = '0'\ntask = { workload = 'read', size = '256KiB', access = '64B', interval = '8ms' }";
 const NOISE: &str = "name = 'other'\ncpus = '1'\ntask = { workload = 'stream', size = '16MiB' }";

@@ -10,8 +10,17 @@ use super::Description;
 use super::leaves::{Leaf, is_at_or_below, leaves};
 
 // Values that a file may leave out.
-const OPTIONAL: [&str; 6] =
-    ["last_level", "classes", "mask_bits", "bandwidth_control", "pseudo_lock", "eadr"];
+const OPTIONAL: [&str; 9] = [
+    "last_level",
+    "classes",
+    "mask_bits",
+    "l2_classes",
+    "l2_mask_bits",
+    "cdp",
+    "bandwidth_control",
+    "pseudo_lock",
+    "eadr",
+];
 
 /// A value in place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use ringfence_persist::{Flush, Width};
 use ringfence_sim::machine::Inclusion;
 
 use super::leaves::{Leaf, is_at_or_below};
-use super::{Description, MachineFileError, PseudoLock};
+use super::{Description, Level, MachineFileError};
 
 // Those that a run can tell apart.
 const MOST_CLASSES: u32 = 16;
@@ -77,9 +77,15 @@ impl Description {
         )?;
         let width = processor.widths.contains(&Width::Sse2);
         must(width, "processor.widths", "processor.widths lacks \"sse2\", which every x86-64 processor has")?;
-        let classes = processor.classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
-        must(classes, "processor.classes", format!("processor.classes must be from 1 to {MOST_CLASSES}"))?;
-        self.isolation()
+        for (classes, path) in
+            [(processor.classes, "processor.classes"), (processor.l2_classes, "processor.l2_classes")]
+        {
+            let holds = classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
+            must(holds, path, format!("{path} must be from 1 to {MOST_CLASSES}"))?;
+        }
+        self.isolation()?;
+        self.second_level()?;
+        self.code_and_data()
     }
 
     fn isolation(&self) -> Checked {
@@ -111,12 +117,51 @@ impl Description {
             "processor.pseudo_lock",
             "processor.pseudo_lock cannot be of a victim cache, which gives up a line that is hit",
         )?;
-        let level = processor.pseudo_lock.map(|lock| if lock == PseudoLock::L2 { 2 } else { 3 });
+        let level = processor.pseudo_lock.map(|lock| if lock == Level::L2 { 2 } else { 3 });
         must(
             level.is_none_or(|level| level == self.last_level()),
             "processor.pseudo_lock",
             format!("processor.pseudo_lock must be of the last level, which is level {}", self.last_level()),
         )
+    }
+
+    fn second_level(&self) -> Checked {
+        let (processor, ways) = (&self.processor, self.parts.l2.ways);
+        must(
+            processor.l2_classes.is_none() || self.last_level() == 3,
+            "processor.l2_classes",
+            "processor.l2_classes is of a second level below which there is a third: where llc is the second level, processor.classes says it",
+        )?;
+        let path = "processor.l2_mask_bits";
+        let holds = processor.l2_mask_bits.is_none() || processor.l2_classes.is_some();
+        must(
+            holds,
+            path,
+            format!("{path} needs processor.l2_classes: without classes nothing is shared out"),
+        )?;
+        let bits = processor.l2_mask_bits.is_none_or(|bits| bits > 0 && ways % bits == 0);
+        must(bits, path, format!("{path} must divide the {ways} ways of l2"))
+    }
+
+    fn code_and_data(&self) -> Checked {
+        let (processor, path) = (&self.processor, "processor.cdp");
+        for level in &processor.cdp {
+            let last = if *level == Level::L2 { 2 } else { 3 };
+            let (classes, key) = match last == self.last_level() {
+                true => (processor.classes, "classes"),
+                false if last == 2 => (processor.l2_classes, "l2_classes"),
+                false => (None, "last_level = 3"),
+            };
+            let why = format!(
+                "{path} names \"l{last}\", whose ways are not shared out: that needs processor.{key}"
+            );
+            must(classes.is_some(), path, why)?;
+            let two = classes.is_some_and(|classes| classes > 1);
+            must(two, path, format!("{path} needs two classes at least: code and data have one each"))?;
+            let once = processor.cdp.iter().filter(|other| *other == level).count() == 1;
+            must(once, path, format!("{path} names \"l{last}\" twice"))?;
+        }
+        Ok(())
     }
 
     // Whether experiments can name each memory, and every socket has some of its own.

@@ -7,7 +7,6 @@ mod leaves;
 use std::collections::BTreeMap;
 
 use ringfence_persist::{Flush, Width};
-use ringfence_resctrl::Resource;
 use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -59,6 +58,13 @@ pub struct Processor {
     pub classes: Option<u32>,
     /// Bits of a mask of cache allocation, each for as many ways as any other; absent: one for each way.
     pub mask_bits: Option<u32>,
+    /// Classes of service of cache allocation in the second level, where that is a core's own; absent where it has none.
+    pub l2_classes: Option<u32>,
+    /// As `mask_bits`, of the second level.
+    pub l2_mask_bits: Option<u32>,
+    /// The levels in which code and data can have masks of their own (CDP).
+    #[serde(default)]
+    pub cdp: Vec<Level>,
     /// Whether it has bandwidth control.
     #[serde(default)]
     pub bandwidth_control: bool,
@@ -66,7 +72,7 @@ pub struct Processor {
     #[serde(default)]
     pub eadr: bool,
     /// The cache that the kernel can pseudo-lock parts of; absent where there is none.
-    pub pseudo_lock: Option<PseudoLock>,
+    pub pseudo_lock: Option<Level>,
 }
 
 /// Who makes a processor.
@@ -79,10 +85,10 @@ pub enum Vendor {
     Amd,
 }
 
-/// A cache that can be pseudo-locked.
+/// A level of caches, as resctrl has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PseudoLock {
+pub enum Level {
     /// The second level.
     L2,
     /// The third level.
@@ -193,11 +199,6 @@ impl Description {
     /// Bits of a mask of cache allocation.
     pub(crate) fn mask_bits(&self) -> u32 {
         self.processor.mask_bits.unwrap_or(self.parts.llc.ways)
-    }
-
-    /// What resctrl calls the last-level cache.
-    pub(crate) fn last_level_resource(&self) -> Resource {
-        if self.last_level() == 2 { Resource::L2 } else { Resource::L3 }
     }
 
     /// The same machine with another value, such as `2` for `nodes[2].channels`; the file's other lines stay as they are.

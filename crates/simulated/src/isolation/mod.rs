@@ -1,108 +1,35 @@
 //! What resctrl shares out on a described machine, and what an arm's table sets of it in a run.
 //!
-//! Each group is a class of service, in each last-level cache another one of the simulator's, since masks and limits
-//! differ by cache. A percentage of bandwidth control is taken of the requests that a core's fill buffers can make of DRAM
-//! when nothing else asks it for anything: the SDM leaves it to the processor what a percentage is of.
+//! Each group is a class of service, in each last-level cache another one of the simulator's, and in cores with other masks of
+//! the second level too, since masks and limits differ by cache. A percentage of bandwidth control is taken of the requests
+//! that a core's fill buffers can make of DRAM when nothing else asks it for anything: the SDM leaves it to the processor what
+//! a percentage is of.
+
+mod locked;
+mod offered;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence_engine::isolation::Settings;
-use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::task::{Memory, Read, Task};
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Arm, Experiment};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
-use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use ringfence_resctrl::info::{BandwidthInfo, BitUsage, CacheInfo, IoAlloc, ThrottleMode, Unit};
+use ringfence_resctrl::info::Unit;
 use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
 use ringfence_sim::{Region, Run, SetupError, Thread};
 
-use crate::file::{Description, Vendor};
+use self::locked::{Lock, locked_bits, locks};
+pub use self::locked::{locked, not_locked};
+use self::offered::{ALL_EIGHTHS, ALL_PERCENT, Ways, mounted};
+use crate::file::Description;
 
 // As many classes as a run tells apart.
 const CLASSES: usize = 16;
-// Amounts that limit nothing (Linux, `MAX_MBA_BW` and `MAX_MBA_BW_AMD`).
-const ALL_PERCENT: u64 = 100;
-const ALL_EIGHTHS: u64 = 1 << 11;
 
 impl Description {
-    /// As what [`Description::machine`] says of resctrl, while a region of so many bytes is locked into the last-level cache
-    /// that a CPU uses.
-    pub fn offered_beside_region(&self, bytes: u64, cpu: CpuId) -> Option<Offered> {
-        let mut offered = self.offered()?;
-        let (llc, level) = (self.llc_and_socket(cpu).0, self.last_level_resource());
-        let locked = Mask::run(0, self.bits_for(bytes));
-        let cache = offered.info.caches.get_mut(level.name())?;
-        let letter = |bit: u32| if locked.0 >> bit & 1 == 1 { 'P' } else { 'S' };
-        cache.bit_usage.insert(llc, BitUsage((0..self.mask_bits()).rev().map(letter).collect()));
-        offered.default.set_mask(level, llc, cache.cbm_mask.without(locked));
-        Some(offered)
-    }
-
-    // How many bits of a mask hold so many bytes.
-    fn bits_for(&self, bytes: u64) -> u32 {
-        let of_bit = u64::from(self.parts.llc.size_kib) * 1024 / u64::from(self.mask_bits());
-        u32::try_from(bytes.div_ceil(of_bit.max(1))).unwrap_or(u32::MAX)
-    }
-
-    /// What resctrl shares out, with the default group having all of it; `None` where the processor has none of it. No
-    /// way is shared with I/O, which is not simulated.
-    pub(crate) fn offered(&self) -> Option<Offered> {
-        let num_closids = self.processor.classes?;
-        let amd = self.processor.vendor == Vendor::Amd;
-        let bits = self.mask_bits();
-        let domains = || 0..self.llcs();
-        let cache = CacheInfo {
-            num_closids,
-            cbm_mask: Mask::run(0, bits),
-            // Linux takes an empty mask on AMD, which fills nothing; the simulator has none such.
-            min_cbm_bits: 1,
-            shareable_bits: Mask(0),
-            sparse_masks: amd,
-            bit_usage: domains().map(|domain| (domain, BitUsage("S".repeat(bits as usize)))).collect(),
-            io_alloc: IoAlloc::Unsupported,
-        };
-        let bandwidth = BandwidthInfo {
-            num_closids,
-            min_bandwidth: if amd { 1 } else { 10 },
-            bandwidth_gran: if amd { 1 } else { 10 },
-            delay_linear: true,
-            throttle: ThrottleMode::Unknown,
-            unit: if amd { Unit::EighthsOfGigabyte } else { Unit::Percent },
-        };
-        let level = self.last_level_resource();
-        let mut default = Schemata::new();
-        for domain in domains() {
-            default.set_mask(level.clone(), domain, cache.cbm_mask);
-            if self.processor.bandwidth_control {
-                default.set_amount(Resource::Mb, domain, if amd { ALL_EIGHTHS } else { ALL_PERCENT });
-            }
-        }
-        let limits = self.processor.bandwidth_control.then(|| (Resource::Mb.name().to_owned(), bandwidth));
-        Some(Offered {
-            options: MountOptions::default(),
-            info: Info {
-                caches: BTreeMap::from([(level.name().to_owned(), cache)]),
-                bandwidths: limits.into_iter().collect(),
-                ..Info::default()
-            },
-            default,
-            groups: 0,
-            closids_free: Some(num_closids - 1),
-            rmids_free: None,
-        })
-    }
-
-    // The ways that a mask's bits stand for.
-    fn ways(&self, mask: Mask) -> u32 {
-        let (bits, ways) = (self.mask_bits(), self.parts.llc.ways);
-        let of_bit =
-            |bit: u32| (bit * ways / bits..(bit + 1) * ways / bits).fold(0, |all, way| all | 1 << way);
-        (0..bits).filter(|bit| mask.0 >> bit & 1 == 1).fold(0, |all, bit| all | of_bit(bit))
-    }
-
     // The least time between two requests of a core, for a percentage.
     fn gap_ns(&self, percent: u64) -> f64 {
         if percent >= ALL_PERCENT {
@@ -134,75 +61,10 @@ fn with_arms(experiment: &Experiment, keep: impl Fn(&Arm) -> bool) -> Experiment
     experiment
 }
 
-/// A region that is locked into a last-level cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Lock {
-    device: PathBuf,
-    llc: u32,
-    bytes: u64,
-    // The bits of a mask that it takes.
-    bits: Mask,
-}
-
-/// Devices whose regions these cases read, how much of each, and by whom.
-pub fn locked<'a>(
-    plan: &'a Plan,
-    cases: &'a [usize],
-) -> impl Iterator<Item = (&'a PathBuf, Bytes, &'a Active)> {
-    let active = cases.iter().flat_map(|case| &plan.cases[*case].active);
-    active.filter_map(|active| match &plan.variants[active.role][active.variant].task {
-        Task::Read(Read { memory: Memory::Locked(device), size, .. }) => Some((device, *size, active)),
-        _ => None,
-    })
-}
-
-// The regions that readers of these cases have, and the bits that each takes of its cache's masks.
-fn locks(plan: &Plan, description: &Description, cases: &[usize]) -> Result<Vec<Lock>, String> {
-    let mut found: Vec<Lock> = Vec::new();
-    for (device, size, active) in locked(plan, cases) {
-        for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
-            let llc = description.llc_and_socket(*cpu).0;
-            match found.iter_mut().find(|lock| lock.device == *device && lock.llc == llc) {
-                Some(lock) => lock.bytes = lock.bytes.max(size.0),
-                None => found.push(Lock { device: device.clone(), llc, bytes: size.0, bits: Mask(0) }),
-            }
-        }
-    }
-    let most = description.mask_bits();
-    let mut taken: BTreeMap<u32, u32> = BTreeMap::new();
-    for lock in &mut found {
-        let (first, bits) = (taken.entry(lock.llc).or_default(), description.bits_for(lock.bytes));
-        if first.saturating_add(bits) >= most {
-            return Err(format!(
-                "locked regions would take all {most} parts of the cache, and others need one"
-            ));
-        }
-        lock.bits = Mask::run(*first, bits);
-        *first += bits;
-    }
-    Ok(found)
-}
-
-/// Why a region cannot be locked on a described machine, if so, to follow "because".
-pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option<String> {
-    let lacks = description.processor.pseudo_lock.is_none();
-    let regions = locks(plan, description, &[case]);
-    match regions {
-        Err(why) => Some(why),
-        Ok(regions) if regions.is_empty() || !lacks => None,
-        Ok(_) => Some("Linux does not lock regions into the caches of the described processor".into()),
-    }
-}
-
 /// The measured cases, and their baselines.
 pub fn run_cases(plan: &Plan) -> Vec<usize> {
     let both = |case: usize| [Some(case), plan.cases[case].baseline];
     plan.measured().into_iter().flat_map(both).flatten().collect()
-}
-
-// The ways that regions take from everybody in a cache.
-fn locked_bits(locks: &[Lock], llc: u32) -> Mask {
-    locks.iter().filter(|lock| lock.llc == llc).fold(Mask(0), |all, lock| all.or(lock.bits))
 }
 
 /// Why a described machine cannot hold what an arm asks of resctrl, if so, to follow "because".
@@ -210,9 +72,13 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
     if arm.resctrl.is_empty() {
         return None;
     }
-    let Some(offered) = description.offered() else {
+    let options = mounted(&plan.experiment);
+    let Some(offered) = description.offered_as(options) else {
         return Some("the described processor shows no RDT (Intel) or PQoS (AMD)".into());
     };
+    if let Some(why) = undivided(arm, description, options) {
+        return Some(why);
+    }
     let own = with_arms(&plan.experiment, |one| one.name == arm.name);
     let settings = match Settings::of(&own, &before(&offered)) {
         Ok(settings) => settings?,
@@ -226,24 +92,72 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
     let all: Vec<usize> = (0..plan.cases.len()).collect();
     let locks = description.processor.pseudo_lock.and_then(|_| locks(plan, description, &all).ok());
     let locks = locks.unwrap_or_default();
-    let refused = arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &locks));
+    let last = description.last_ways(options).map(|last| last.data());
+    let taken = |resource: &Resource, domain: u32| match last.as_ref() == Some(resource) {
+        true => locked_bits(&locks, domain),
+        false => Mask(0),
+    };
+    let refused = arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &taken));
     refused.or_else(|| {
-        let classes = classes(plan, description, Some(&settings)).len() + locks.len();
+        let classes = Classes::of(plan, description, Some(&settings), &offered).all.len() + locks.len();
         (classes > CLASSES).then(|| {
-            format!("it takes {classes} classes of service, one for each group and cache, and at most {CLASSES} are simulated")
+            format!(
+                "it takes {classes} classes of service, one for each group, last-level cache and mask of the second \
+                 level, and at most {CLASSES} are simulated"
+            )
         })
     })
 }
 
-// What the kernel would refuse of it (Linux, `cbm_validate` and `bw_validate`).
-fn refused(schemata: &Schemata, info: &Info, locks: &[Lock]) -> Option<String> {
+// An arm that gives code and data one mask, where others give them two.
+fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Option<String> {
+    let levels = [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
+    let named = |resource: &Resource| {
+        arm.resctrl.values().flat_map(Schemata::settings).any(|(known, _, _)| known == resource)
+    };
+    levels.filter(|level| level.apart).find_map(|level| {
+        let whole = level.whole();
+        named(&whole).then(|| {
+            format!(
+                "other arms give code and data masks of their own, and then there is no {whole}: set {whole}CODE and {whole}DATA"
+            )
+        })
+    })
+}
+
+/// What is to be known of masks for code and data, where a case that is run has such: a sentence for each level.
+pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
+    let options = mounted(&plan.experiment);
+    let run = run_cases(plan);
+    let arms = || run.iter().map(|case| plan.cases[*case].arm.as_str()).collect::<BTreeSet<_>>();
+    let set = plan.experiment.arms.iter().filter(|arm| arms().contains(arm.name.as_str()));
+    let set: Vec<&Resource> = set
+        .flat_map(|arm| arm.resctrl.values())
+        .flat_map(Schemata::settings)
+        .map(|(known, _, _)| known)
+        .collect();
+    let levels = [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
+    let sentence = |level: Ways| {
+        let (code, data) = (level.code()?, level.data());
+        (set.contains(&&code) || set.contains(&&data)).then(|| {
+            format!(
+                "no instruction fetches are simulated: masks of {data} hold for all accesses, and those of {code} change \
+                 nothing"
+            )
+        })
+    };
+    levels.filter_map(sentence).collect()
+}
+
+// What the kernel would refuse of it (Linux, `cbm_validate` and `bw_validate`), where regions have taken bits.
+fn refused(schemata: &Schemata, info: &Info, taken: &dyn Fn(&Resource, u32) -> Mask) -> Option<String> {
     let named = schemata.settings().map(|(resource, domain, _)| (resource.clone(), domain));
     named.into_iter().find_map(|(resource, domain)| {
         if let (Some(mask), Some(cache)) = (schemata.mask(&resource, domain), info.cache(&resource)) {
             let gaps = !cache.sparse_masks && !mask.is_contiguous();
             return if !mask.is_within(cache.cbm_mask) {
                 Some(format!("{resource}:{domain}={mask} has bits beyond {}", cache.cbm_mask))
-            } else if mask.overlaps(locked_bits(locks, domain)) {
+            } else if mask.overlaps(taken(&resource, domain)) {
                 Some(format!("{resource}:{domain}={mask} has parts of the cache that a locked region takes"))
             } else if mask.count() < cache.min_cbm_bits {
                 Some(format!("{resource}:{domain}={mask} has too few bits"))
@@ -260,27 +174,60 @@ fn refused(schemata: &Schemata, info: &Info, locks: &[Lock]) -> Option<String> {
     })
 }
 
-// The group of a role, and a cache that one of its CPUs uses: the simulator's classes, in order.
-fn classes(plan: &Plan, description: &Description, settings: Option<&Settings>) -> Vec<(GroupId, u32)> {
-    let cpus = |role: usize| plan.placed.cpus[role].iter();
-    let of_role = |role: usize| {
-        let group = group_of(settings, role);
-        cpus(role).map(move |cpu| (group.clone(), description.llc_and_socket(*cpu).0)).collect::<Vec<_>>()
-    };
-    let all: BTreeSet<(GroupId, u32)> = (0..plan.placed.cpus.len()).flat_map(of_role).collect();
-    all.into_iter().collect()
+/// A group in a last-level cache, with the masks of the second level that it has arm by arm: one of the simulator's classes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    group: GroupId,
+    llc: u32,
+    second: Vec<Mask>,
 }
 
-fn group_of(settings: Option<&Settings>, role: usize) -> GroupId {
-    settings.and_then(|settings| settings.roles.get(&role)).cloned().unwrap_or_default()
+/// The simulator's classes, in order, and which of them a role has on each of its CPUs.
+struct Classes {
+    all: Vec<Class>,
+    assigned: BTreeMap<(usize, CpuId), usize>,
+}
+
+impl Classes {
+    fn of(plan: &Plan, description: &Description, settings: Option<&Settings>, offered: &Offered) -> Self {
+        let second = description.second_ways(offered.options).map(|second| second.data());
+        let class = |role: usize, cpu: CpuId| {
+            let group = settings.and_then(|settings| settings.roles.get(&role)).cloned().unwrap_or_default();
+            let core = description.thread(cpu).core;
+            let mask = |arm: &BTreeMap<GroupId, Schemata>, resource: &Resource| {
+                let set = arm.get(&group).and_then(|set| set.mask(resource, core));
+                set.or_else(|| offered.default.mask(resource, core)).unwrap_or(Mask(u64::MAX))
+            };
+            let arms = settings.map(|settings| settings.arms.as_slice()).unwrap_or_default();
+            let masks = second.iter().flat_map(|second| arms.iter().map(|arm| mask(arm, second)));
+            Class { second: masks.collect(), llc: description.llc_and_socket(cpu).0, group }
+        };
+        let of_role = |role: usize| {
+            let instances = 0..plan.placed.cpus[role].len() as u32;
+            let cpus =
+                instances.flat_map(move |instance| plan.home(role, instance).iter().collect::<Vec<_>>());
+            cpus.map(move |cpu| (role, cpu))
+        };
+        let places: Vec<(usize, CpuId)> = (0..plan.placed.cpus.len()).flat_map(of_role).collect();
+        let all: BTreeSet<Class> = places.iter().map(|(role, cpu)| class(*role, *cpu)).collect();
+        let all: Vec<Class> = all.into_iter().collect();
+        let number = |(role, cpu): (usize, CpuId)| {
+            let own = class(role, cpu);
+            ((role, cpu), all.iter().position(|one| *one == own).unwrap_or_default())
+        };
+        let assigned = places.into_iter().map(number).collect();
+        Self { all, assigned }
+    }
 }
 
 /// What the arms of a plan set, for as long as it is measured.
 pub struct Partitions {
     settings: Option<Settings>,
-    classes: Vec<(GroupId, u32)>,
+    classes: Classes,
     // Their classes follow those of the groups.
     locks: Vec<Lock>,
+    last: Option<Ways>,
+    second: Option<Ways>,
     default: Schemata,
     info: Info,
 }
@@ -289,27 +236,28 @@ impl Partitions {
     /// Those of a plan whose cases were looked at by [`missing`] and [`not_locked`]; `None` where none that is measured sets
     /// anything or reads a locked region.
     pub fn of(plan: &Plan, description: &Description) -> Option<Self> {
-        let offered = description.offered()?;
+        let offered = description.offered_as(mounted(&plan.experiment))?;
         let measured: BTreeSet<&str> =
             plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
         let own = with_arms(&plan.experiment, |arm| measured.contains(arm.name.as_str()));
         let settings = Settings::of(&own, &before(&offered)).ok()?;
         let locks = locks(plan, description, &run_cases(plan)).ok()?;
-        let classes = classes(plan, description, settings.as_ref());
+        let classes = Classes::of(plan, description, settings.as_ref(), &offered);
         let wanted = settings.is_some() || !locks.is_empty();
-        (wanted && classes.len() + locks.len() <= CLASSES).then_some(Self {
+        (wanted && classes.all.len() + locks.len() <= CLASSES).then_some(Self {
             settings,
             classes,
             locks,
+            last: description.last_ways(offered.options),
+            second: description.second_ways(offered.options),
             default: offered.default,
             info: offered.info,
         })
     }
 
     /// The class of a role on a CPU.
-    pub fn class(&self, role: usize, llc: u32) -> usize {
-        let group = group_of(self.settings.as_ref(), role);
-        self.classes.iter().position(|class| *class == (group.clone(), llc)).unwrap_or_default()
+    pub fn class(&self, role: usize, cpu: CpuId) -> usize {
+        self.classes.assigned.get(&(role, cpu)).copied().unwrap_or_default()
     }
 
     /// Sets what an arm asks for, and for all others what they had before.
@@ -317,13 +265,10 @@ impl Partitions {
     /// # Errors
     /// What the simulator refuses.
     pub fn set(&self, arm: usize, description: &Description, run: &mut Run) -> Result<(), SetupError> {
-        let level = description.last_level_resource();
-        for (class, (group, llc)) in self.classes.iter().enumerate() {
-            let set = self.settings.as_ref().and_then(|settings| settings.arms[arm].get(group));
+        for (number, class) in self.classes.all.iter().enumerate() {
+            let set = self.settings.as_ref().and_then(|settings| settings.arms[arm].get(&class.group));
             let schemata = set.map_or_else(|| self.default.clone(), |set| self.default.overlaid(set));
-            let mask = schemata.mask(&level, *llc).unwrap_or(Mask(u64::MAX));
-            let mask = mask.without(locked_bits(&self.locks, *llc));
-            let limit = self.info.bandwidth().zip(schemata.amount(&Resource::Mb, *llc));
+            let limit = self.info.bandwidth().zip(schemata.amount(&Resource::Mb, class.llc));
             let (gap, read_gap) = match limit {
                 Some((info, amount)) if info.unit == Unit::Percent => {
                     (description.gap_ns(info.round_up(amount)), 0.0)
@@ -331,8 +276,15 @@ impl Partitions {
                 Some((info, amount)) => (0.0, read_gap_ns(info.round_up(amount))),
                 None => (0.0, 0.0),
             };
-            run.set_class(class, description.ways(mask), gap)?;
-            run.limit_reads(class, read_gap)?;
+            let ways = self.last.map_or(u32::MAX, |last| {
+                let mask = schemata.mask(&last.data(), class.llc).unwrap_or(last.all());
+                last.of(mask.without(locked_bits(&self.locks, class.llc)))
+            });
+            run.set_class(number, ways, gap)?;
+            run.limit_reads(number, read_gap)?;
+            if let Some((second, mask)) = self.second.zip(class.second.get(arm)) {
+                run.set_second(number, second.of(*mask))?;
+            }
         }
         Ok(())
     }
@@ -345,14 +297,13 @@ impl Partitions {
     pub fn lock(
         &self,
         (device, llc): (&Path, u32),
-        description: &Description,
         run: &mut Run,
         (thread, region): (Thread, Region),
     ) -> Result<(), SetupError> {
         let found = self.locks.iter().position(|lock| lock.device == device && lock.llc == llc);
-        let Some(number) = found else { return Ok(()) };
-        let class = self.classes.len() + number;
-        run.set_class(class, description.ways(self.locks[number].bits), 0.0)?;
+        let Some((number, last)) = found.zip(self.last) else { return Ok(()) };
+        let class = self.classes.all.len() + number;
+        run.set_class(class, last.of(self.locks[number].bits), 0.0)?;
         run.fill(thread, class, region)
     }
 }
