@@ -132,7 +132,7 @@ fn what_cannot_be_simulated_is_refused_in_a_sentence() {
     refused(&run(&["write", "--machine", "none.toml"]), "none.toml:");
     refused(&run(&["write", "--machine", "."]), "name a machine file");
     fs::write(folder.path().join("empty.toml"), "").unwrap();
-    refused(&run(&["write", "--machine", "empty.toml"]), "empty.toml: line 1: missing field `name`");
+    refused(&run(&["write", "--machine", "empty.toml"]), "empty.toml: no name in it, above the first table");
     let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
     refused(&run(&file), "none of this can be simulated, because");
     let large = ["write", "--machine", "laptop", "--size", "1TiB", "--block", "4KiB", "--quiet"];

@@ -48,8 +48,58 @@ fn what_is_wrong_is_told_with_its_line() {
             line(&broken, instead.trim_end())
         };
         let second = said.starts_with("there are two");
-        assert!(error.line == at || second && error.line > at, "{what}: {error}, not line {at}");
+        let found = error.line.unwrap();
+        assert!(found == at || second && found > at, "{what}: {error}, not line {at}");
     }
+}
+
+// The text without a table: its header, and what stands below it.
+fn without(text: &str, table: &str) -> String {
+    let mut inside = false;
+    let keep = |line: &&str| {
+        if line.starts_with('[') {
+            inside = line.trim_matches(['[', ']']) == table;
+        }
+        !inside
+    };
+    text.lines().filter(keep).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_missing_table_is_named_and_only_what_has_a_line_is_told_with_one() {
+    for description in shipped::all() {
+        let text = description.text;
+        let tables: std::collections::BTreeSet<&str> = text
+            .lines()
+            .filter(|line| line.starts_with('['))
+            .map(|line| line.trim_matches(['[', ']']))
+            .collect();
+        for table in tables.into_iter().filter(|table| *table != "prefetcher" && !table.ends_with(".wear")) {
+            let broken = without(&text, table);
+            let below = text.lines().any(|line| line.starts_with(&format!("[{table}.")));
+            let Err(error) = Description::parse(&broken) else { panic!("{}: {table}", description.name) };
+            if below {
+                // It is there without its values.
+                assert!(
+                    error.why.contains(&format!("in this [{table}]")) || table == "nodes",
+                    "{table}: {error}"
+                );
+                continue;
+            }
+            assert!(error.why.contains(&format!("no [{table}]")), "{}, {table}: {error}", description.name);
+            let parent = table.rsplit_once('.').map(|(parent, _)| parent.trim_end_matches(".device"));
+            let header = |line: &str| line.starts_with('[') && Some(line.trim_matches(['[', ']'])) == parent;
+            let found = error.line.map(|at| broken.lines().nth(at - 1).unwrap());
+            assert_eq!(found.map(header), parent.map(|_| true), "{}, {table}: {error}", description.name);
+        }
+    }
+    let told = |text: &str| Description::parse(text).unwrap_err().to_string();
+    assert_eq!(told(""), "no name in it, above the first table");
+    let (nodes, rest) = optane().split_once("[[nodes]]").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let sources = rest.split_once("[sources]").unwrap().1;
+    assert_eq!(told(&format!("{nodes}[sources]{sources}")), "no [[nodes]] in it");
+    let text = optane().replacen("store_buffer = 56\n", "", 1);
+    assert_eq!(told(&text), format!("line {}: no store_buffer in this [core]", line(&text, "[core]")));
 }
 
 #[test]
@@ -78,7 +128,8 @@ fn a_source_for_nothing_is_told() {
     let broken = optane().replacen("[sources]", "[sources]\n\"core.fog\" = \"nowhere\"", 1);
     let error = Description::parse(&broken).unwrap_err();
     assert!(
-        error.why.contains("\"core.fog\", which is no value") && error.line == line(&broken, "core.fog"),
+        error.why.contains("\"core.fog\", which is no value")
+            && error.line == Some(line(&broken, "core.fog")),
         "{error}"
     );
     let broken = optane().replacen("[sources]", "[sources]\n\"core.fence_ns\" = \" \"", 1);

@@ -37,7 +37,7 @@ impl Description {
                     "nothing says where {} = {} comes from: name its source in [sources], under \"{}\" or a table that it is in",
                     leaf.path, leaf.value, leaf.path
                 );
-                return Err(MachineFileError { line: leaf.line, why });
+                return Err(MachineFileError { line: Some(leaf.line), why });
             }
         }
         for path in self.sources.keys() {
@@ -204,6 +204,6 @@ impl Description {
 }
 
 // Where a value stands, or the first of a table.
-fn line_of(path: &str, leaves: &[Leaf]) -> usize {
-    leaves.iter().find(|leaf| is_at_or_below(&leaf.path, path)).map_or(1, |leaf| leaf.line)
+fn line_of(path: &str, leaves: &[Leaf]) -> Option<usize> {
+    leaves.iter().find(|leaf| is_at_or_below(&leaf.path, path)).map(|leaf| leaf.line)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 /// A value that is no table.
@@ -52,6 +53,29 @@ fn below(table: &DeTable, prefix: &str, text: &str, found: &mut Vec<(usize, Leaf
             }
         }
     }
+}
+
+/// The names of all tables, `nodes` for each that is one of several, and where the text has them, in bytes.
+pub fn tables(text: &str) -> Result<Vec<(String, Range<usize>)>, Error> {
+    fn within(table: &DeTable, prefix: &str, found: &mut Vec<(String, Range<usize>)>) {
+        for (key, value) in table {
+            let name = key.get_ref();
+            let path = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
+            let one = |value: &Spanned<DeValue>, found: &mut Vec<_>| {
+                if let DeValue::Table(inner) = value.get_ref() {
+                    found.push((path.clone(), value.span()));
+                    within(inner, &path, found);
+                }
+            };
+            match value.get_ref() {
+                DeValue::Array(all) => all.iter().for_each(|value| one(value, found)),
+                _ => one(value, found),
+            }
+        }
+    }
+    let mut found = Vec::new();
+    within(DeTable::parse(text)?.get_ref(), "", &mut found);
+    Ok(found)
 }
 
 /// The line of a byte, counted from 1.

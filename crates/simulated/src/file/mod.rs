@@ -3,6 +3,7 @@
 mod change;
 mod check;
 mod leaves;
+mod missing;
 
 use std::collections::BTreeMap;
 
@@ -108,10 +109,10 @@ pub struct Value {
 
 /// Why a text is not a machine file: the line where that shows, and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {why}")]
+#[error("{}{why}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct MachineFileError {
-    /// Counted from 1.
-    pub line: usize,
+    /// Counted from 1; absent where what is missing has no place.
+    pub line: Option<usize>,
     /// What is wrong, and what would be right.
     pub why: String,
 }
@@ -163,12 +164,8 @@ impl Description {
     /// The first thing that is wrong with it, and the line where it stands: what is no TOML, an unknown or a missing
     /// key, values that describe no machine, and values whose source is not named.
     pub fn parse(text: &str) -> Result<Self, MachineFileError> {
-        let of_toml = |error: toml::de::Error| MachineFileError {
-            line: error.span().map_or(1, |span| leaves::line(text, span.start)),
-            why: error.message().trim().replace('\n', ", "),
-        };
-        let file: File = toml::from_str(text).map_err(of_toml)?;
-        let leaves = leaves(text).map_err(of_toml)?;
+        let leaves = leaves(text).map_err(|error| missing::told(&error, text))?;
+        let file: File = toml::from_str(text).map_err(|error| missing::told(&error, text))?;
         let description = Self {
             name: file.name,
             title: file.title,
@@ -206,7 +203,7 @@ impl Description {
     /// # Errors
     /// Where it has no such value, and as [`Self::parse`].
     pub fn changed(&self, path: &str, value: &str) -> Result<Self, MachineFileError> {
-        let refuse = |why: String| MachineFileError { line: 1, why };
+        let refuse = |why: String| MachineFileError { line: None, why };
         let all = leaves(&self.text).map_err(|error| refuse(error.to_string()))?;
         let mut known = all.iter().filter(|leaf| leaf.wants_source());
         let leaf = known.find(|leaf| leaf.path == path);
