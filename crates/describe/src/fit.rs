@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ringfence_simulated::Description;
 use serde::Serialize;
 
-use crate::cells::{Measured, Predicted, predict};
+use crate::cells::{Measured, Outcome, Predicted, errors, predict};
 use crate::edit;
 
 /// What a fit came to.
@@ -25,6 +25,39 @@ pub struct Fit {
     pub after: Predicted,
     /// How many machines were tried.
     pub tried: usize,
+}
+
+/// Cells that come out worse by the fitted values than by those before.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Worse {
+    /// Whether they are those that were used.
+    pub used: bool,
+    /// How many there are.
+    pub cells: usize,
+    /// The median and the mean of the errors' sizes before, as shares.
+    pub before: (f64, f64),
+    /// And after.
+    pub after: (f64, f64),
+}
+
+// Less is no change that anybody would be told of.
+const TOLD: f64 = 5e-4;
+
+impl Fit {
+    /// Of the cells that were used, and of those that were left out, those that come out worse, in the median or in the
+    /// mean. What is fitted to some cells may do harm to the others.
+    pub fn worse(&self) -> Vec<Worse> {
+        let of = |used: bool, before: &[Outcome], after: &[Outcome]| {
+            let (was, is) = errors(before).zip(errors(after))?;
+            let grown = is.0 > was.0 + TOLD || is.1 > was.1 + TOLD;
+            grown.then_some(Worse { used, cells: after.len(), before: was, after: is })
+        };
+        let both = [
+            of(true, &self.before.used, &self.after.used),
+            of(false, &self.before.left_out, &self.after.left_out),
+        ];
+        both.into_iter().flatten().collect()
+    }
 }
 
 /// A value that was fitted.

@@ -5,7 +5,7 @@ use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, heading, paragraph};
 
 use crate::cells::{Outcome, Predicted, errors};
-use crate::fit::Fit;
+use crate::fit::{Fit, Worse};
 use crate::sensitivity::{MOVED, Sensitivity};
 
 /// What a described machine predicts: the cells that it rests on, the others, and the errors of each.
@@ -55,7 +55,42 @@ pub fn fitted(fit: &Fit, style: &Style) -> String {
         out += &format!("{name} ({}): error before {}; after {}\n", before.len(), of(before), of(after));
     }
     out += &format!("machines tried: {}\n\n", fit.tried);
+    for worse in fit.worse() {
+        paragraph(&mut out, 0, &told(&worse), style);
+        out.push('\n');
+    }
+    if fit.after.left_out.is_empty() {
+        paragraph(
+            &mut out,
+            0,
+            "No cell was left out: nothing says how good the file is where it was not fitted.",
+            style,
+        );
+        out.push('\n');
+    }
     out + &check(&fit.after, style)
+}
+
+// Values that make some cells worse are said to.
+fn told(worse: &Worse) -> String {
+    let (whose, why) = match worse.used {
+        true => {
+            ("that were used", "The search goes by ratios, so that it may take what is worse as an error.")
+        }
+        false => (
+            "that were left out",
+            "These values are fitted to the others, and are no better for it: keep those before.",
+        ),
+    };
+    let ((old_median, old_mean), (median, mean)) = (worse.before, worse.after);
+    format!(
+        "WORSE: the {} cells {whose} come out worse than before: error {} in the median, before {}; {} in the mean, before {}. {why}",
+        worse.cells,
+        percent(median),
+        percent(old_median),
+        percent(mean),
+        percent(old_mean)
+    )
 }
 
 /// Which cell moves by how much.

@@ -76,6 +76,33 @@ fn a_planted_value_is_found_again_and_the_cells_left_out_follow() {
 }
 
 #[test]
+fn a_fit_that_makes_cells_worse_says_so() {
+    // Cells of blocks of 64 bytes are as on another machine, all others as on this one: what is fitted to the former
+    // makes the latter worse.
+    let (own, other) = (measured_on(&laptop()), laptop().changed("uncore.flush_ns", "80.0").unwrap());
+    let mut cells = measured_on(&other);
+    let used = places(&cells, "64B");
+    for place in (0..cells.cells.len()).filter(|place| !used.contains(place)) {
+        cells.cells[place] = own.cells[place].clone();
+    }
+    let keys = ["uncore.flush_ns".to_owned()];
+    let found = fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
+    let [worse] = &found.worse()[..] else { panic!("{:?}", found.worse()) };
+    assert!(!worse.used && worse.before == (0.0, 0.0) && worse.after.1 > 0.01, "{worse:?}");
+    let text = ringfence_describe::shown::fitted(&found, &ringfence_text::Style::plain(80));
+    let told = text.replace('\n', " ");
+    assert!(told.contains("WORSE: the 3 cells that were left out come out worse than before"), "{text}");
+    // Where all were planted alike, there is nothing to say; with no cell left out, that is said.
+    let cells = measured_on(&other);
+    let good = fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
+    assert!(good.worse().is_empty(), "{:?}", good.worse());
+    let all: Vec<usize> = (0..cells.cells.len()).collect();
+    let good = fit(&laptop(), &cells, &all, &keys, "what was planted", &mut |_| {}).unwrap();
+    let text = ringfence_describe::shown::fitted(&good, &ringfence_text::Style::plain(80));
+    assert!(text.contains("No cell was left out") && !text.contains("WORSE"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_fitted_is_refused() {
     let cells = measured_on(&laptop());
     let refused = |key: &str| fit(&laptop(), &cells, &[0], &[key.to_owned()], "x", &mut |_| {}).unwrap_err();

@@ -56,13 +56,16 @@ pub fn calibrated(fit: &Fit) -> impl Serialize + use<> {
         tried: usize,
         before: Both,
         after: Both,
+        worse: Vec<&'static str>,
     }
+    let side = |used: bool| if used { "used" } else { "left_out" };
     let body = Body {
         machine: fit.description.name.clone(),
         changes: fit.changes.clone(),
         tried: fit.tried,
         before: both(&fit.before),
         after: both(&fit.after),
+        worse: fit.worse().iter().map(|worse| side(worse.used)).collect(),
     };
     Document { schema: "ringfence/calibrated/1", body }
 }
