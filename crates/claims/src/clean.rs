@@ -1,8 +1,8 @@
 //! Takes out of a dataset whatever names a host, a person or a folder.
 //!
 //! What stays is what figures need: samples, cases, placement, and of the machine the processor, its features, the kernel's
-//! version, topology and what speaks for the clock. Paths of targets get the names that shipped experiments use; commands
-//! that no shipped experiment has become the names of their programs. Whatever else looks like a path or has one of
+//! version, topology and what speaks for the clock. Paths of targets get the names that shipped experiments use, folders of commits'
+//! logs numbers; commands that no shipped experiment has become the names of their programs. Whatever else looks like a path or has one of
 //! the names that must not appear makes the dataset refused: it is never published as it is.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub struct Cleaned {
 const KEPT: [&str; 7] = ["schema", "kernel", "processor", "features", "tsc", "topology", "simulated"];
 
 // Folders that say nothing about who owns them, bare or with a number behind.
-const COMMON: [&str; 10] = [
+const COMMON: [&str; 11] = [
     "/mnt/pmem",
     "/dev/dax",
     "/dev/pmem",
@@ -44,7 +44,11 @@ const COMMON: [&str; 10] = [
     "/dev/pseudo_lock/region",
     "/tmp",
     "/var/tmp",
+    FOLDER,
 ];
+
+// What the folders of commits' logs are called, with a number behind.
+const FOLDER: &str = "/folder";
 
 // The kernel's own files.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
@@ -140,7 +144,7 @@ fn public_texts() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for experiment in reproduce::experiments() {
         let table: toml::Table = experiment.to_toml().parse().expect("it was parsed before");
-        commands(&toml::Value::Table(table), &mut |run| {
+        below(&toml::Value::Table(table), "run", &mut |run| {
             all.insert(run.to_owned());
         });
     }
@@ -172,8 +176,19 @@ fn renamed(experiment: &toml::Table, public: &BTreeSet<String>) -> Vec<(String, 
         taken.insert(format!("{kind}:{free}"));
         all.push((own.to_owned(), free));
     }
+    let mut folders = BTreeSet::new();
+    below(&whole, "dir", &mut |dir| {
+        folders.insert(dir.to_owned());
+    });
+    let taken = folders.clone();
+    let mut free = (1..).map(|number| format!("{FOLDER}/{number}")).filter(|name| !taken.contains(name));
+    for dir in folders.into_iter().filter(|dir| path(dir).is_some()) {
+        if all.iter().all(|(from, _)| *from != dir) {
+            all.push((dir, free.next().expect("numbers do not end")));
+        }
+    }
     let mut runs = BTreeSet::new();
-    commands(&whole, &mut |run| {
+    below(&whole, "run", &mut |run| {
         if !public.contains(run) {
             runs.insert(run.to_owned());
         }
@@ -202,18 +217,19 @@ fn program(run: &str) -> String {
     if plain.is_empty() { "program".into() } else { plain }
 }
 
-// Hands over what tasks of programs run.
-fn commands(value: &toml::Value, take: &mut dyn FnMut(&str)) {
+// Hands over what stands at a key, wherever that is: `run`, what tasks of programs run, and `dir`, where logs of commits lie.
+fn below(value: &toml::Value, wanted: &str, take: &mut dyn FnMut(&str)) {
     match value {
         toml::Value::Table(table) => {
             for (key, inner) in table {
-                match key.as_str() {
-                    "run" => toml_strings(inner, take),
-                    _ => commands(inner, take),
+                if key == wanted {
+                    toml_strings(inner, take);
+                } else {
+                    below(inner, wanted, take);
                 }
             }
         }
-        toml::Value::Array(all) => all.iter().for_each(|one| commands(one, take)),
+        toml::Value::Array(all) => all.iter().for_each(|one| below(one, wanted, take)),
         _ => {}
     }
 }
@@ -228,7 +244,23 @@ fn toml_strings(value: &toml::Value, take: &mut dyn FnMut(&str)) {
 }
 
 fn replaced(text: &str, renamed: &[(String, String)]) -> String {
-    renamed.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from.as_str(), to))
+    renamed.iter().fold(text.to_owned(), |text, (from, to)| match from.starts_with('/') {
+        true => path_replaced(&text, from, to),
+        false => text.replace(from.as_str(), to),
+    })
+}
+
+// A path is not the beginning of a longer name: what is left of that would pass for no path.
+fn path_replaced(text: &str, from: &str, to: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(from) {
+        let (before, behind) = (&rest[..at], &rest[at + from.len()..]);
+        out += before;
+        let longer = behind.starts_with(|c: char| c.is_alphanumeric() || "_-+@~".contains(c));
+        out += if longer && !from.ends_with('/') { from } else { to };
+        rest = behind;
+    }
+    out + rest
 }
 
 fn replace_toml(value: &mut toml::Value, renamed: &[(String, String)]) {
@@ -367,6 +399,21 @@ mod tests {
         assert_eq!(found("kernel 6.1-bob", &private).unwrap(), "the name 'Bob'");
         assert_eq!(found("VM", &private).unwrap(), "the name 'vm'");
         assert_eq!(found("linux/home", &["/home".to_owned()]).unwrap(), "the name '/home'");
+    }
+
+    #[test]
+    fn a_path_is_replaced_as_a_whole() {
+        let renamed = [("/srv/logs", "/folder/2"), ("/srv", "/folder/1")];
+        let renamed = renamed.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        for (text, expected) in [
+            ("dir=/srv/logs, dir=/srv.", "dir=/folder/2, dir=/folder/1."),
+            ("/srv/logs/x and /srv/other", "/folder/2/x and /folder/1/other"),
+            ("/srvx/logs", "/srvx/logs"),
+        ] {
+            assert_eq!(replaced(text, &renamed), expected);
+        }
+        // What lies below is found, and refused.
+        assert!(path("/folder/2/x").is_some() && path("/folder/2").is_none() && path("/folders/2").is_some());
     }
 
     #[test]

@@ -108,17 +108,20 @@ baseline = "alone"
 
 // A dataset with these names wherever a dataset can have any.
 fn planted(dir: &Path, question: &str, victim: &str) {
+    planted_with(dir, &text(question, victim), victim, &format!("file:/home/{USER}/pm/file"));
+}
+
+fn planted_with(dir: &Path, experiment: &str, victim: &str, noted: &str) {
     let tree = fixtures::xeon_2s64t();
     let machine = Machine::examine(&tree.root()).unwrap();
-    let plan =
-        Plan::new(&Experiment::parse(&text(question, victim)).unwrap(), &machine.topology, None).unwrap();
+    let plan = Plan::new(&Experiment::parse(experiment).unwrap(), &machine.topology, None).unwrap();
     let mut machine = serde_json::to_value(&machine).unwrap();
     machine["targets"][0]["name"] = format!("dax:/home/{USER}/pm").into();
     machine["findings"] = json!([{ "title": format!("{HOST} is busy") }]);
     machine["host"] = HOST.into();
     machine["topology"]["notes"] = json!([format!("/home/{USER}/sys was read")]);
     let mut placed = plan.placed.clone();
-    placed.notes.push(format!("file:/home/{USER}/pm/file is on an ordinary file system"));
+    placed.notes.push(format!("{noted} is on an ordinary file system"));
     let plan = Plan::stored(plan.experiment, plan.cases, plan.not_run, placed).unwrap();
     let mut recorder = Recorder::create(dir, &plan, &machine).unwrap();
     for trial in 0..4 {
@@ -203,6 +206,69 @@ fn nothing_that_is_published_names_host_user_or_home() {
     assert!(labels.iter().any(|label| label.contains("solve (2)")), "two commands stay two: {labels:?}");
     assert_eq!(kept.machine["processor"], first.machine["processor"]);
     assert_eq!(kept.machine["topology"]["cpus"], first.machine["topology"]["cpus"]);
+}
+
+#[test]
+fn folders_of_commits_become_numbers_and_stay_apart() {
+    let folder = Folder::new();
+    let experiment = format!(
+        r#"schema = 2
+name = "planted"
+metric = "victim"
+[measure]
+window = "400ms"
+[[role]]
+name = "victim"
+task = {{ workload = "commit", dir = ["/home/{USER}", "/home/{USER}/logs", "/srv/{HOST}", "/tmp", "."], size = "1MiB" }}
+[[role]]
+name = "other"
+task = {{ workload = "commit", dir = "/home/{USER}/logs", size = "1MiB" }}
+[[arm]]
+name = "alone"
+active = ["victim"]
+[[arm]]
+name = "beside"
+active = ["victim", "other"]
+baseline = "alone"
+set.other = {{ dir = "/var/lib/{HOST}" }}
+"#
+    );
+    planted_with(&folder.path().join("found"), &experiment, "victim", &format!("/home/{USER}/logs"));
+    let said = contribute(&folder, "found").said();
+    for (from, to) in [
+        (format!("/home/{USER}"), 1),
+        (format!("/home/{USER}/logs"), 2),
+        (format!("/srv/{HOST}"), 3),
+        (format!("/var/lib/{HOST}"), 4),
+    ] {
+        assert!(joined(&said).contains(&format!("'{from}' became '/folder/{to}'")), "{said}");
+    }
+    let mut all = Vec::new();
+    files(&folder.path().join("results"), &mut all);
+    let names = [HOST, USER, "/home", "/srv", "/var/lib"];
+    for path in &all {
+        let bytes = fs::read(path).unwrap();
+        for name in names {
+            assert!(
+                !bytes.windows(name.len()).any(|part| part == name.as_bytes()),
+                "{}: {name}",
+                path.display()
+            );
+        }
+    }
+    let kept = Dataset::open(all[0].parent().unwrap()).unwrap();
+    let columns = format!("{:?} {:?} {:?} {}", kept.samples, kept.plan, kept.manifest, kept.machine);
+    assert!(names.iter().all(|name| !columns.contains(name)), "{columns}");
+    let labels: std::collections::BTreeSet<&str> =
+        kept.plan.cases.iter().map(|case| case.label.as_str()).collect();
+    for dir in ["dir=/folder/1", "dir=/folder/2", "dir=/folder/3", "dir=/tmp", "dir=."] {
+        assert!(
+            labels.iter().any(|label| label.split_whitespace().any(|word| word == dir)),
+            "{dir}: {labels:?}"
+        );
+    }
+    // Five alone, and five beside the other.
+    assert_eq!(labels.len(), 10, "{labels:?}");
 }
 
 #[test]
