@@ -149,7 +149,8 @@ fn full_masks_of_the_second_level_are_as_none() {
 fn a_new_mask_of_the_second_level_evicts_nothing_by_itself() {
     let (mut run, victim, stream) = siblings(Some([0x0f, 0xf0]), true);
     run.until(Ps::from_ns(100_000));
-    (run.pause(victim), run.pause(stream));
+    run.pause(victim);
+    run.pause(stream);
     run.until(Ps::from_ns(110_000));
     run.set_second(0, 0x80).unwrap();
     run.set_second(1, 0x0f).unwrap();
