@@ -2,7 +2,6 @@
 
 use toml::de::Error;
 
-use super::MachineFileError;
 use super::leaves::{line, tables};
 
 // Keys that are tables, wherever they stand; all others are values.
@@ -21,12 +20,12 @@ const TABLES: [&str; 12] = [
     "sources",
 ];
 
-/// What is wrong, where; a missing table or value by its name, with the line of the table that it belongs to.
-pub fn told(error: &Error, text: &str) -> MachineFileError {
+/// The line where something is wrong, if it has one, and what it is; a missing table or value by its name, with the line of the table that it belongs to.
+pub fn told(error: &Error, text: &str) -> (Option<usize>, String) {
     let said = error.message().trim().replace('\n', ", ");
     let at = error.span().map(|span| line(text, span.start));
     let name = said.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
-    let Some(name) = name else { return MachineFileError { line: at, why: said } };
+    let Some(name) = name else { return (at, said) };
     let all = tables(text).unwrap_or_default();
     let parent = all.into_iter().find(|(_, span)| error.span().as_ref() == Some(span)).map(|(path, _)| path);
     let Some(parent) = parent else {
@@ -35,7 +34,7 @@ pub fn told(error: &Error, text: &str) -> MachineFileError {
             (true, _) => format!("no [{name}] in it"),
             (false, _) => format!("no {name} in it, above the first table"),
         };
-        return MachineFileError { line: None, why };
+        return (None, why);
     };
     let own = if parent == "nodes" { "[[nodes]]".to_owned() } else { format!("[{parent}]") };
     let why = match (TABLES.contains(&name), name) {
@@ -43,5 +42,5 @@ pub fn told(error: &Error, text: &str) -> MachineFileError {
         (true, _) => format!("no [{parent}.{name}] below this {own}"),
         (false, _) => format!("no {name} in this {own}"),
     };
-    MachineFileError { line: at, why }
+    (at, why)
 }

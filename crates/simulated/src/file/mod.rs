@@ -164,8 +164,12 @@ impl Description {
     /// The first thing that is wrong with it, and the line where it stands: what is no TOML, an unknown or a missing
     /// key, values that describe no machine, and values whose source is not named.
     pub fn parse(text: &str) -> Result<Self, MachineFileError> {
-        let leaves = leaves(text).map_err(|error| missing::told(&error, text))?;
-        let file: File = toml::from_str(text).map_err(|error| missing::told(&error, text))?;
+        let of_toml = |error: toml::de::Error| {
+            let (line, why) = missing::told(&error, text);
+            MachineFileError { line, why }
+        };
+        let leaves = leaves(text).map_err(of_toml)?;
+        let file: File = toml::from_str(text).map_err(of_toml)?;
         let description = Self {
             name: file.name,
             title: file.title,
