@@ -132,6 +132,26 @@ impl Cache {
         (ways != 0).then(|| (set << self.shift) + ways.trailing_zeros())
     }
 
+    /// Asks for what is known of a line's set, so that it is at hand when it is looked into. The machine that simulates goes on
+    /// meanwhile: nothing depends on what it reads here.
+    #[inline(always)]
+    pub fn ahead(&self, line: u32) {
+        let first = self.set(line) as usize * self.stride;
+        std::hint::black_box(self.rows[first].0[0]);
+        if self.stride > 1 {
+            std::hint::black_box(self.rows[first + self.stride - 1].0[0]);
+        }
+    }
+
+    /// The line that is to make room for another, where it is known at once.
+    #[inline(always)]
+    pub fn leaving(&mut self, line: u32) -> Option<u32> {
+        let set = self.set(line);
+        let word = word(self.known(set));
+        let way = self.policy.next(word)?;
+        Some(*self.tag(set, way))
+    }
+
     /// Whether a place has this line.
     #[inline]
     pub fn holds(&self, slot: Slot, line: u32) -> bool {

@@ -118,6 +118,20 @@ impl Policy {
         way
     }
 
+    /// The way that makes room next if all have lines, where that takes no search.
+    #[inline]
+    pub fn next(&self, word: u64) -> Option<u32> {
+        match self.kind {
+            Kind::Order => Some(Order(word).last(self.ways)),
+            Kind::TreePlru => Some(self.follow(word as u32, self.all)),
+            Kind::Drrip => {
+                let last = (word & word >> 32) as u32 & self.all;
+                (last != 0).then_some(last.trailing_zeros())
+            }
+            Kind::Ages => None,
+        }
+    }
+
     /// Whether it matters which ways are empty when one of a mask makes room: in a whole order they are the oldest.
     #[inline]
     pub fn wants_empty(&self, mask: u32) -> bool {

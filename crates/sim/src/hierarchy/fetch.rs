@@ -38,6 +38,7 @@ impl Hierarchy {
         at: u64,
     ) -> (Source, Slot) {
         let own = want != Want::Read;
+        self.llcs[self.cores[core].place.llc].cache.ahead(line);
         let others = self.pages.touch(line, core);
         self.counters[core].l1_misses += 1;
         let private = &mut self.cores[core];
@@ -54,6 +55,11 @@ impl Hierarchy {
             let place = self.fill_first(core, line, First { ready, second: slot });
             self.run_ahead(core, class, (line, want), at);
             return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, place);
+        }
+        if let Some(leaving) = self.cores[core].l2.leaving(line)
+            && leaving != u32::MAX
+        {
+            self.llcs[self.cores[core].place.llc].cache.ahead(leaving);
         }
         let passed = self.throttle(core, class, at);
         let (ready, dirty) = self.bring(core, class, (line, want), (others, buffer), passed);
