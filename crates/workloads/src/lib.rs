@@ -3,6 +3,7 @@
 mod alu;
 mod chase;
 pub mod commit;
+mod files;
 pub mod lines;
 pub mod mcf;
 pub mod pricer;
