@@ -50,6 +50,11 @@ impl Log {
         files::open_again(&self.file, flags)
     }
 
+    /// Makes the data of all batches durable, however they were written.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+
     /// Room for so many bytes: where they go. Where the log is full, it begins again.
     pub fn room(&mut self, bytes: u64) -> io::Result<u64> {
         if self.at + bytes > self.place.size {

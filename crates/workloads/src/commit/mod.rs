@@ -103,6 +103,13 @@ impl Workload for Committer {
         work
     }
 
+    // What was not to be durable is written back at some time.
+    fn paused(&mut self) {
+        if let Err(error) = self.log.borrow().sync() {
+            self.failure = Some(format!("{}: {error}", self.what));
+        }
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

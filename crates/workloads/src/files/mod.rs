@@ -1,16 +1,22 @@
 //! Files of our own, for tasks that use a disk: without a name, within what is free, and on file systems where what is
 //! measured tells something.
 
+mod meter;
+mod pace;
 pub mod raw;
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ringfence_machine::units::Bytes;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::workload::SetupError;
+
+pub use meter::Meter;
+pub use pace::Pace;
 
 /// For `O_DIRECT`: a page, and the block of nearly every device. One that wants more refuses, and is not run.
 pub const ALIGNMENT: usize = 4096;
@@ -23,6 +29,48 @@ const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
 // Linux, include/uapi/linux/magic.h and fs/smb/client: NFS, SMB, Ceph, AFS and 9P.
 const NETWORK: [u64; 6] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x5346_414f, 0x0102_1997];
+
+/// Files already made and filled, for tasks that differ in nothing that concerns them.
+#[derive(Default)]
+pub struct Filled(Vec<(PathBuf, u64, Rc<OwnedFd>)>);
+
+impl Filled {
+    /// A file of a size, all of it written and on the device.
+    ///
+    /// # Errors
+    /// As [`create`].
+    pub fn of(&mut self, dir: &Path, size: u64) -> Result<Rc<OwnedFd>, SetupError> {
+        if let Some((_, _, file)) = self.0.iter().find(|(known, bytes, _)| known == dir && *bytes == size) {
+            return Ok(Rc::clone(file));
+        }
+        let file = create(dir, size, "file")?;
+        fill(&file, size).and_then(|()| Ok(rustix::fs::fsync(&file)?)).map_err(failed(dir, "file"))?;
+        let file = Rc::new(file);
+        self.0.push((dir.to_owned(), size, Rc::clone(&file)));
+        Ok(file)
+    }
+}
+
+/// Where blocks of a file begin, from its start to its end and again.
+pub struct Round {
+    block: u64,
+    blocks: u64,
+    next: u64,
+}
+
+impl Round {
+    /// Through a file of so many bytes, of which what is less than a block at the end is left out.
+    pub fn new(block: u64, size: u64) -> Self {
+        Self { block, blocks: (size / block).max(1), next: 0 }
+    }
+
+    /// The next one's offset.
+    pub fn next(&mut self) -> u64 {
+        let at = self.next * self.block;
+        self.next = (self.next + 1) % self.blocks;
+        at
+    }
+}
 
 /// Makes a file without a name in a folder's file system, to be grown to a size; `what` it is, in a word.
 ///
@@ -109,6 +157,11 @@ fn unnamed(dir: &Path) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Drops what the page cache has of a part of a file of ours, which is clean; without a length, of all of it.
+pub fn drop_pages(file: &OwnedFd, offset: u64, len: u64) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed)?)
+}
+
 /// Bytes that no device can leave out or make smaller, at an address as `O_DIRECT` wants it.
 pub struct Buffer {
     // Somewhat longer than what is used of it, which begins where memory is aligned.
@@ -130,5 +183,39 @@ impl Buffer {
     /// The bytes.
     pub fn get(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..][..self.len]
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use ringfence_machine::root::{self, FsRoot};
+
+    use super::*;
+
+    /// A folder on a disk, if the build is on one.
+    pub fn on_a_disk(what: &str) -> Option<tempfile::TempDir> {
+        let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+        std::fs::create_dir_all(target).unwrap();
+        let dir = tempfile::tempdir_in(target).unwrap();
+        match create(dir.path(), 4096, "file") {
+            Ok(_) => Some(dir),
+            Err(error) => {
+                ringfence_testbed::skip_here(what, &error.to_string());
+                None
+            }
+        }
+    }
+
+    /// What the kernel has counted of this thread.
+    pub fn counted(what: &str) -> u64 {
+        let text = FsRoot::host().read_opt("/proc/thread-self/io").expect("the kernel counts");
+        root::field(&text, what).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn rounds_leave_out_what_is_less_than_a_block() {
+        let mut round = Round::new(10, 35);
+        let at: Vec<u64> = (0..5).map(|_| round.next()).collect();
+        assert_eq!(at, [0, 10, 20, 0, 10]);
     }
 }
