@@ -34,10 +34,7 @@ impl Scanner {
         let what = format!("reading blocks of {} by io={} in {}", task.block, task.io, task.dir.display());
         let made = filled.of(&task.dir, task.size.0)?;
         let flags = if task.io == ScanIo::Direct { OFlags::DIRECT } else { OFlags::empty() };
-        let opened = files::open_again(&made, flags).and_then(|file| {
-            files::drop_pages(&file, 0, 0)?;
-            Ok(file)
-        });
+        let opened = files::open_again(&made, flags);
         let file = opened.map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
         let (block, round) = (Buffer::new(task.block.0 as usize, 1), Round::new(task.block.0, task.size.0));
         let pace = task.pace.map(Pace::new);

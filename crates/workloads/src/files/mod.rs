@@ -35,7 +35,7 @@ const NETWORK: [u64; 6] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x5346
 pub struct Filled(Vec<(PathBuf, u64, Rc<OwnedFd>)>);
 
 impl Filled {
-    /// A file of a size, all of it written and on the device.
+    /// A file of a size, all of it written and on the device, and nothing of it in the page cache.
     ///
     /// # Errors
     /// As [`create`].
@@ -44,7 +44,9 @@ impl Filled {
             return Ok(Rc::clone(file));
         }
         let file = create(dir, size, "file")?;
-        fill(&file, size).and_then(|()| Ok(rustix::fs::fsync(&file)?)).map_err(failed(dir, "file"))?;
+        // Pages that are there already would be as large as this filling makes them, and RWF_DONTCACHE would not drop them.
+        let prepared = fill(&file, size).and_then(|()| Ok(rustix::fs::fsync(&file)?));
+        prepared.and_then(|()| drop_pages(&file, 0, 0)).map_err(failed(dir, "file"))?;
         let file = Rc::new(file);
         self.0.push((dir.to_owned(), size, Rc::clone(&file)));
         Ok(file)
