@@ -14,6 +14,7 @@ use ringfence_machine::topology::Topology;
 use ringfence_resctrl::pseudo::{self, Support};
 use toml::Table;
 
+use crate::disks::Disks;
 use crate::isolation;
 
 /// The plan of an experiment for a machine. Cases whose memory target or program it does not have are not
@@ -27,6 +28,7 @@ pub fn plan_for(
     has_program: &dyn Fn(&str) -> bool,
 ) -> Result<Plan, ExperimentError> {
     let mut plan = Plan::new(experiment, &machine.topology, machine.features.as_ref())?;
+    let mut disks = Disks::default();
     for (case, what) in plan.cases.iter().enumerate() {
         if plan.not_run.iter().any(|known| known.case == case) {
             continue;
@@ -36,7 +38,8 @@ pub fn plan_for(
             .active
             .iter()
             .find_map(|active| {
-                unmet_requirement(&plan.variants[active.role][active.variant].task, machine, has_program)
+                let task = &plan.variants[active.role][active.variant].task;
+                unmet_requirement(task, machine, has_program).or_else(|| disks.unmet(task, &plan))
             })
             .or_else(|| arm.and_then(isolation::missing));
         plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
@@ -58,8 +61,7 @@ pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, Exp
 }
 
 /// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
-/// trying, such as room or permissions, is not looked at; but a way to commit is tried once, since nothing else tells what a
-/// kernel and a file system take.
+/// trying, such as room or permissions, is not looked at; what uses a disk is tried out when it is planned.
 pub fn unmet_requirement(
     task: &Task,
     machine: &Machine,
@@ -72,7 +74,6 @@ pub fn unmet_requirement(
         Task::Write(write) => unmet_by_target(&write.target, machine),
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),
         Task::Record(record) => unmet_by_target(&record.target, machine),
-        Task::Commit(commit) => ringfence_workloads::commit::try_out(commit).err(),
         Task::Command(command) => {
             let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
             let missing = wanted.find(|program| !has_program(program))?;
@@ -83,6 +84,7 @@ pub fn unmet_requirement(
             Memory::Malloc => None,
         },
         Task::Trace(trace) => Some(only_simulated(trace)),
+        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) => None,
     }
 }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
@@ -74,7 +75,24 @@ pub fn enter_hidden_role() {
     }
 }
 
-type Workers = Arc<(Mutex<HashMap<i32, usize>>, Condvar)>;
+type Workers = Arc<(Mutex<HashMap<i32, Known>>, Condvar)>;
+
+/// What is known of a worker.
+struct Known {
+    slot: usize,
+    /// Where its tasks have files with names.
+    folders: Vec<PathBuf>,
+}
+
+// Workers are killed, and leave there what they had. Nothing is done to what others hold.
+fn sweep(folders: &[PathBuf]) {
+    folders.iter().for_each(|folder| ringfence_workloads::churn::sweep(folder));
+}
+
+fn folders_of(spec: &Spec) -> Vec<PathBuf> {
+    let tasks = spec.tasks.iter().flatten();
+    tasks.filter_map(|assigned| assigned.task.names_files_in()).map(Path::to_owned).collect()
+}
 
 fn main(fd: RawFd) -> ! {
     // It fails for a leader of a session, who has one of its own.
@@ -85,6 +103,7 @@ fn main(fd: RawFd) -> ! {
     process::adopt_orphans();
     let mut groups = Groups::default();
     let workers: Workers = Arc::default();
+    let mut folders = Vec::new();
     let collector = workers.clone();
     std::thread::spawn(move || collect(&collector));
     for line in std::io::stdin().lock().lines() {
@@ -92,6 +111,7 @@ fn main(fd: RawFd) -> ! {
         match serde_json::from_str(&line) {
             Ok(Message::Start(mut spec)) => {
                 groups.limit(&mut spec);
+                folders.extend(folders_of(&spec));
                 start(&spec, fd, &workers);
             }
             Ok(Message::End { slot }) => end(slot, &workers),
@@ -99,6 +119,7 @@ fn main(fd: RawFd) -> ! {
         }
     }
     process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
+    sweep(&folders);
     // Its groups are empty by now, and go.
     drop(groups);
     isolation::recover(supervisor);
@@ -122,7 +143,7 @@ fn start(spec: &Spec, fd: RawFd, workers: &Workers) {
     match command.spawn() {
         Ok(mut child) => {
             let pid = child.id() as i32;
-            known.insert(pid, spec.slot);
+            known.insert(pid, Known { slot: spec.slot, folders: folders_of(spec) });
             let text = serde_json::to_string(spec).unwrap_or_default();
             if let Some(mut stdin) = child.stdin.take() {
                 let _ = stdin.write_all(text.as_bytes());
@@ -166,7 +187,7 @@ impl Groups {
 }
 
 fn end(slot: usize, workers: &Workers) {
-    let pid = workers.0.lock().unwrap().iter().find(|(_, s)| **s == slot).map(|(pid, _)| *pid);
+    let pid = workers.0.lock().unwrap().iter().find(|(_, known)| known.slot == slot).map(|(pid, _)| *pid);
     if let Some(pid) = pid {
         // What it started first: once it is gone, they would be this process's children.
         process::end_descendants(&FsRoot::host(), pid, END_LIMIT);
@@ -184,8 +205,9 @@ fn collect(workers: &Workers) {
             }
             continue;
         };
-        let slot = workers.0.lock().unwrap().remove(&pid);
-        if let Some(slot) = slot {
+        let known = workers.0.lock().unwrap().remove(&pid);
+        if let Some(Known { slot, folders }) = known {
+            sweep(&folders);
             end_orphans(|| workers.0.lock().unwrap().keys().copied().collect());
             tell(&Event::Ended { slot, how: status.to_string() });
         }
@@ -221,6 +243,7 @@ pub struct Guardian {
     events: Receiver<Event>,
     // What else this process had started before.
     others: Vec<i32>,
+    folders: Vec<PathBuf>,
 }
 
 impl Guardian {
@@ -255,7 +278,7 @@ impl Guardian {
                 }
             }
         });
-        Ok(Self { child, stdin, events, others })
+        Ok(Self { child, stdin, events, others, folders: Vec::new() })
     }
 
     /// Its process id.
@@ -274,6 +297,7 @@ impl Guardian {
     /// # Errors
     /// Where the guardian is gone.
     pub fn start_worker(&mut self, spec: Spec) -> std::io::Result<()> {
+        self.folders.extend(folders_of(&spec));
         self.send(&Message::Start(spec))
     }
 
@@ -308,6 +332,7 @@ impl Drop for Guardian {
         process::collect_zombies(&self.others);
         if !in_order {
             end_orphans(|| self.others.clone());
+            sweep(&self.folders);
             isolation::recover(self.child.id());
         }
     }

@@ -6,6 +6,7 @@
 pub mod available;
 mod before_exec;
 mod crew;
+mod disks;
 pub mod guardian;
 pub mod host;
 pub mod isolation;

@@ -51,6 +51,16 @@ fn parse_stat(stat: &str) -> Option<Process> {
     Some(Process { pid: pid.parse().ok()?, parent: fields.next()?.parse().ok()?, state })
 }
 
+fn io(root: &FsRoot, pid: i32, keys: &[&str]) -> u64 {
+    let text = root.read_opt(format!("/proc/{pid}/io")).unwrap_or_default();
+    parse_io(&text, keys)
+}
+
+/// Bytes that a process has had written to devices until now; `proc(5)`, `/proc/PID/io`.
+pub fn written(root: &FsRoot, pid: i32) -> u64 {
+    io(root, pid, &["write_bytes"])
+}
+
 /// What a worker's processes have used until now, those included that it has waited for: all that descends
 /// from it, and the worker itself where it does the work.
 pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
@@ -61,10 +71,7 @@ pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
     };
     let [user, system, waited_user, waited_system] = of(worker);
     let mut used = Used { cpu_ns: waited_user + waited_system, ..Used::default() };
-    let io = |pid: i32, keys: &[&str]| {
-        let text = root.read_opt(format!("/proc/{pid}/io")).unwrap_or_default();
-        parse_io(&text, keys)
-    };
+    let io = |pid: i32, keys: &[&str]| io(root, pid, keys);
     if program {
         // The worker itself reads /proc and pipes, no storage.
         used.io_bytes = io(worker, &["read_bytes", "write_bytes"]);

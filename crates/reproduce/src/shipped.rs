@@ -26,6 +26,7 @@ experiments! {
     "do-writers-to-dram-disturb-more-than-writers-to-pm",
     "does-a-crowd-of-writers-relieve-the-sibling",
     "does-a-writer-gain-beside-mcf",
+    "does-a-neighbours-writing-stall-my-commits",
     "does-clflush-want-chunks-below-4-kib",
     "does-locking-keep-reads-fast-beside-noise",
     "does-mcf-suffer-more-beside-a-writer-than-beside-mcf",

@@ -2,32 +2,10 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
-
-use ringfence_testbed::skip_here;
+use support::disk::{empty, on_disk};
 use support::{Folder, Running, ringfence_in};
 
 const SHORT: [&str; 4] = ["--trials", "4", "--settle", "1ms"];
-
-/// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
-fn on_disk(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    let path = folder.to_str().unwrap();
-    let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];
-    let tried = ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
-    if tried.stderr.contains("no log in") {
-        skip_here("commit", tried.stderr.trim());
-        return None;
-    }
-    tried.ok();
-    Some(folder)
-}
-
-// And is removed.
-fn empty(folder: &Path) -> bool {
-    std::fs::remove_dir(folder).is_ok()
-}
 
 #[test]
 fn ways_are_measured_and_one_is_advised() {

@@ -109,7 +109,9 @@ fn not_simulated(task: &Task, description: &Description, recordings: &Recordings
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
         Task::Ring(_) | Task::Record(_) | Task::Idle(_) => None,
-        Task::Commit(_) => Some("files and disks are not simulated".into()),
+        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => {
+            Some("files and disks are not simulated".into())
+        }
         Task::Trace(trace) => match recordings.get(&trace.file) {
             None => Some(format!("the recorded program {} was not read", trace.file.display())),
             Some(recorded) => {
@@ -160,7 +162,8 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         Task::Read(read) => read.size,
         Task::Stream(stream) => stream.size,
         Task::Mcf(mcf) => mcf.footprint,
-        Task::Trace(_) | Task::Commit(_) | Task::Alu(_) | Task::Command(_) | Task::Idle(_) => return None,
+        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => return None,
+        Task::Trace(_) | Task::Alu(_) | Task::Command(_) | Task::Idle(_) => return None,
     };
     let gib = u64::from(description.parts.nodes[node].gib);
     (bytes.0 > gib << 30)

@@ -164,7 +164,12 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
     let findings = study.conclude(&stages, ended_early.as_deref())?;
     // What was found is told, whether it can be kept or not.
     let ended_early = ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
-    let left = measured.iter().flat_map(|done| done.left.iter().cloned()).collect();
+    let mut left: Vec<String> = Vec::new();
+    for sentence in measured.iter().flat_map(|done| &done.left) {
+        if !left.contains(sentence) {
+            left.push(sentence.clone());
+        }
+    }
     Ok(Done { findings, ended_early, left })
 }
 

@@ -2,7 +2,10 @@
 
 mod alu;
 mod chase;
+pub mod churn;
 pub mod commit;
+pub mod dirty;
+mod files;
 pub mod lines;
 pub mod mcf;
 pub mod pricer;
@@ -11,6 +14,7 @@ pub mod record;
 pub mod ring;
 pub mod room;
 pub mod scale;
+pub mod scan;
 mod stream;
 mod workload;
 pub mod write;
@@ -19,12 +23,13 @@ pub use workload::{Latencies, SetupError, Work, Workload};
 
 use ringfence_experiment::task::Task;
 
-/// Memory already mapped and logs already made, for tasks that differ in nothing that concerns them.
+/// Memory already mapped and files already made, for tasks that differ in nothing that concerns them.
 #[derive(Default)]
 pub struct Regions {
     written: write::Regions,
     read: read::Regions,
     logs: commit::Logs,
+    files: files::Filled,
 }
 
 /// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs, recorded or not) or
@@ -39,6 +44,9 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
         Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
         Task::Record(task) => Some(Box::new(record::Recorder::new(task, seed, &mut regions.written)?)),
         Task::Commit(task) => Some(Box::new(commit::Committer::new(task, seed, &mut regions.logs)?)),
+        Task::Dirty(task) => Some(Box::new(dirty::Dirtier::new(task, seed, &mut regions.files)?)),
+        Task::Churn(task) => Some(Box::new(churn::Churner::new(task, seed)?)),
+        Task::Scan(task) => Some(Box::new(scan::Scanner::new(task, &mut regions.files)?)),
         Task::Chase(task) => Some(Box::new(chase::Chaser::new(task, seed)?)),
         Task::Read(task) => Some(Box::new(read::Reader::new(task, seed, &mut regions.read)?)),
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),

@@ -19,7 +19,8 @@ pub fn needed(task: &Task) -> Option<u64> {
         Task::Read(read) => matches!(read.memory, Memory::Malloc).then_some(read.size.0),
         Task::Stream(stream) => Some(stream.size.0),
         Task::Mcf(mcf) => Some(mcf.footprint.0),
-        Task::Commit(_) | Task::Alu(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+        Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
+        Task::Alu(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
     }
 }
 

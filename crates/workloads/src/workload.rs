@@ -26,6 +26,10 @@ pub trait Workload {
     /// Called when it goes on after a pause.
     fn resumed(&mut self) {}
 
+    /// Called when it has paused, before anybody else goes on: it ends what it has left under way, so that the next window does
+    /// not have it.
+    fn paused(&mut self) {}
+
     /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
     /// caller sleeps instead of calling [`Workload::work`], and that time is not work. `None` for those
     /// that work all the time.

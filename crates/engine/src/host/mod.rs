@@ -17,6 +17,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
+use ringfence_machine::units::Bytes;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
@@ -29,6 +30,8 @@ use super::{Engine, EngineError, Measured, Used, process};
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const SWITCH_LIMIT: Duration = Duration::from_secs(20);
+// A slow disk takes its time, too, and a task that pauses waits for it.
+const DISK_LIMIT: Duration = Duration::from_secs(120);
 // How often a worker that is waited for is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -52,6 +55,8 @@ pub struct HostEngine<'a> {
     trial: Option<u32>,
     drifting: bool,
     starts: Vec<Start>,
+    // Bytes, by the processes that have ended.
+    written: u64,
     // What was found and put back of earlier programs, one sentence each.
     earlier: Vec<String>,
     _first: First,
@@ -97,6 +102,7 @@ impl<'a> HostEngine<'a> {
             trial: None,
             drifting: false,
             starts: Vec::new(),
+            written: 0,
             earlier,
             // After the guardian was started, which would have it from here.
             _first: First::now(),
@@ -240,6 +246,7 @@ impl<'a> HostEngine<'a> {
     }
 
     fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        self.count_written(workers);
         for &worker in workers {
             let slot = self.workers[worker].slot;
             self.guardian.end_worker(slot).map_err(|error| {
@@ -281,12 +288,47 @@ impl<'a> HostEngine<'a> {
                     order::PAUSE => state::PAUSED,
                     run => state::RUNNING + (run - order::RUN),
                 };
-                self.wait(worker, SWITCH_LIMIT, "does not pause or run as ordered", |slot| {
+                self.wait(worker, self.patience(), "does not pause or run as ordered", |slot| {
                     slot.wait_state(state, LOOK)
                 })?;
             }
         }
         Ok(())
+    }
+
+    fn uses_a_disk(&self, worker: &Worker) -> bool {
+        worker.variants.iter().any(|variant| self.plan.variants[worker.role][*variant].task.uses_a_disk())
+    }
+
+    fn patience(&self) -> Duration {
+        match self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
+            true => DISK_LIMIT,
+            false => SWITCH_LIMIT,
+        }
+    }
+
+    // What workers that use a disk have had written until now.
+    fn count_written(&mut self, workers: &[usize]) {
+        let own = workers.iter().map(|worker| &self.workers[*worker]);
+        let pids = own.filter(|worker| self.uses_a_disk(worker)).filter_map(|worker| worker.pid);
+        self.written += pids.map(|pid| process::written(&FsRoot::host(), pid)).sum::<u64>();
+    }
+
+    // What should be known of figures of tasks that use a disk.
+    fn said_of_disks(&mut self) -> Vec<String> {
+        let all: Vec<usize> = (0..self.workers.len()).collect();
+        self.count_written(&all);
+        let tasks = self.workers.iter().flat_map(|worker| {
+            worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
+        });
+        let mut said: Vec<String> = tasks.filter_map(Task::caution).collect();
+        said.sort();
+        said.dedup();
+        if self.written > 0 {
+            let (name, bytes) = (&self.plan.experiment.name, Bytes(self.written));
+            said.push(format!("Tasks had the disk write {bytes} in '{name}'. Disks wear."));
+        }
+        said
     }
 
     // Whether the task that a worker is ordered to run counts latencies.
@@ -383,6 +425,7 @@ impl Engine for HostEngine<'_> {
     fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
         self.end_trial();
         let mut told = std::mem::take(&mut self.earlier);
+        told.extend(self.said_of_disks());
         let mut failed = None;
         for isolation in std::mem::take(&mut self.isolations) {
             match isolation.end() {

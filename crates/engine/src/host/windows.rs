@@ -11,7 +11,7 @@ use super::super::settle::Settling;
 use super::super::shm::{Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
-use super::{LOOK, SWITCH_LIMIT};
+use super::LOOK;
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -38,6 +38,7 @@ pub(super) struct Point {
 impl HostEngine<'_> {
     /// A window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        self.calm_down()?;
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
@@ -78,6 +79,7 @@ impl HostEngine<'_> {
     pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
         let others: Vec<Active> = active.iter().copied().filter(|active| active.role != metric).collect();
+        self.calm_down()?;
         self.switch(&others)?;
         let beside = self.running();
         self.settle(&beside)?;
@@ -174,7 +176,7 @@ impl HostEngine<'_> {
         let asked: Vec<Option<u32>> =
             workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect();
         for (&worker, number) in workers.iter().zip(asked) {
-            self.wait(worker, SWITCH_LIMIT, "does not report", |slot| {
+            self.wait(worker, self.patience(), "does not report", |slot| {
                 slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
             })?;
         }
@@ -201,9 +203,19 @@ impl HostEngine<'_> {
         workers.iter().map(read).collect()
     }
 
+    // Nobody runs for as long as the plan wants that between two windows. Whoever has paused has synced its files.
+    fn calm_down(&mut self) -> Result<(), EngineError> {
+        if let Some(calm) = self.plan.calm() {
+            self.switch(&[])?;
+            std::thread::sleep(calm.idle);
+        }
+        Ok(())
+    }
+
     fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
         let begun = Instant::now();
-        let least = self.plan.experiment.measure.settle.0;
+        let lead_in = self.plan.calm().unwrap_or_default().lead_in;
+        let least = self.plan.experiment.measure.settle.0.max(lead_in);
         let follow = |&worker: &usize| {
             let slot = self.slot(worker);
             (worker, Settling::new(slot.settle_units(), slot.latest().1))

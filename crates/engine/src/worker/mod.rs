@@ -227,6 +227,11 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 if let Err(text) = steady(slot, ordered, workload, *quota, amount, &mut tally, &counted) {
                     return Failure { usage: false, text };
                 }
+                // Before it says that it has paused: what it leaves under way would be in the next window.
+                workload.paused();
+                if let Some(text) = workload.failure() {
+                    return Failure { usage: false, text: text.into() };
+                }
             }
             Runner::WholeRun(program) => {
                 slot.set_settle_units(0);

@@ -1,9 +1,11 @@
 //! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
 
+mod calm;
 mod cases;
 mod order;
 mod stored;
 
+pub use calm::Calm;
 pub use cases::{Active, Case, cases};
 pub use order::{Step, Trial, trial};
 
@@ -165,14 +167,13 @@ impl Plan {
     /// them. Runs that are timed whole take as long as they take, and count nothing here.
     pub fn least_trial(&self) -> Duration {
         let measure = &self.experiment.measure;
+        let calm = self.calm().unwrap_or_default();
+        let before = calm.idle + measure.settle.0.max(calm.lead_in);
         let of_case = |case: usize| {
             let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
             let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
-            let window = if is_whole_run(self.metric_task(case)) {
-                Duration::ZERO
-            } else {
-                measure.settle.0 + measure.window.0
-            };
+            let window =
+                if is_whole_run(self.metric_task(case)) { Duration::ZERO } else { before + measure.window.0 };
             window * windows + probe
         };
         self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()

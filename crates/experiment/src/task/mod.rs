@@ -4,12 +4,15 @@
 //! combination.
 
 pub mod axes;
+mod churn;
 mod command;
 mod commit;
+mod dirty;
 mod instruction;
 mod read;
 mod record;
 mod ring;
+mod scan;
 mod table;
 mod target;
 pub mod text;
@@ -17,20 +20,25 @@ mod trace;
 mod word;
 mod write;
 
+use std::path::Path;
+
 use ringfence_machine::features::Features;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
+pub use churn::Churn;
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
 pub use commit::{Commit, Io, Layout, Sync};
+pub use dirty::{Dirty, DirtyIo};
 pub use ringfence_persist::{Flush, Width};
 
 pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
 pub use read::{FlushBetween, Memory, Read};
 pub use record::{PAYLOADS, Record, RecordMethod};
 pub use ring::{Ring, RingVariant};
+pub use scan::{Scan, ScanIo};
 pub use table::{table, words};
 pub use target::Target;
 pub use trace::{Flushes, Loads, Trace};
@@ -48,6 +56,12 @@ pub enum Task {
     Record(Record),
     /// Appends records to a log in a file, each batch made durable; unit = commits.
     Commit(Commit),
+    /// Writes blocks to a file and leaves them to the kernel, or to a gentler call; unit = bytes written.
+    Dirty(Dirty),
+    /// Creates, writes, renames and removes files; unit = files.
+    Churn(Churn),
+    /// Reads blocks of a file that are not in the page cache; unit = bytes read.
+    Scan(Scan),
     /// A random pointer chase; unit = loads.
     Chase(Chase),
     /// Random reads at intervals, each timed; unit = reads.
@@ -74,6 +88,9 @@ impl Task {
             Task::Ring(_) => "ring",
             Task::Record(_) => "record",
             Task::Commit(_) => "commit",
+            Task::Dirty(_) => "dirty",
+            Task::Churn(_) => "churn",
+            Task::Scan(_) => "scan",
             Task::Chase(_) => "chase",
             Task::Read(_) => "read",
             Task::Stream(_) => "stream",
@@ -92,9 +109,10 @@ impl Task {
             Task::Ring(_) => "entries",
             Task::Record(_) => "records",
             Task::Commit(_) => "commits",
+            Task::Churn(_) => "files",
             Task::Chase(_) => "loads",
             Task::Read(_) => "reads",
-            Task::Stream(_) => "bytes",
+            Task::Stream(_) | Task::Dirty(_) | Task::Scan(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
             Task::Trace(_) => "events",
@@ -110,8 +128,8 @@ impl Task {
             Task::Ring(ring) => Some(ring.entry.0),
             Task::Record(record) => Some(record.payload.0),
             Task::Commit(commit) => Some(commit.bytes()),
-            Task::Stream(_) => Some(1),
-            Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
+            Task::Stream(_) | Task::Dirty(_) | Task::Scan(_) => Some(1),
+            Task::Churn(_) | Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
             Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
     }
@@ -122,7 +140,8 @@ impl Task {
             Task::Write(write) => write.pinned,
             Task::Ring(ring) => ring.pinned,
             Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
-            Task::Commit(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
+            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => true,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
         }
     }
 
@@ -133,6 +152,34 @@ impl Task {
             Task::Chase(chase) => chase.histogram,
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => false,
+            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => false,
+        }
+    }
+
+    /// Whether it is built in and uses a disk: it leaves the device something to do, which it waits for when it pauses, and
+    /// which would be in the next window if that came at once.
+    pub fn uses_a_disk(&self) -> bool {
+        matches!(self, Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_))
+    }
+
+    /// The folder in which files of it have names while it runs: whoever ends it removes them.
+    pub fn names_files_in(&self) -> Option<&Path> {
+        match self {
+            Task::Churn(churn) => Some(&churn.dir),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes a `pace`, in bytes per second.
+    pub fn takes_a_pace(&self) -> bool {
+        matches!(self, Task::Write(_) | Task::Dirty(_) | Task::Scan(_))
+    }
+
+    /// What should be known of its figures, in a sentence, whatever they are.
+    pub fn caution(&self) -> Option<String> {
+        match self {
+            Task::Dirty(dirty) => dirty.caution(),
+            _ => None,
         }
     }
 
@@ -150,7 +197,7 @@ impl Task {
     pub fn least_window(&self) -> Option<Span> {
         match self {
             Task::Read(read) => Some(read.least_window()),
-            Task::Commit(_) => Some(Commit::LEAST_WINDOW),
+            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => Some(Commit::LEAST_WINDOW),
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
             Task::Alu(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
         }
@@ -165,6 +212,7 @@ impl Task {
             Task::Commit(commit) => commit.impossible(),
             Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
         }
     }
 
@@ -178,6 +226,9 @@ impl Task {
             Task::Ring(ring) => ring.check(),
             Task::Record(record) => record.check(),
             Task::Commit(commit) => commit.check(),
+            Task::Dirty(dirty) => dirty.check(),
+            Task::Churn(churn) => churn.check(),
+            Task::Scan(scan) => scan.check(),
             Task::Chase(chase) => at_least("footprint", chase.footprint, Bytes::kib(4)),
             Task::Read(read) => read.check(),
             Task::Mcf(mcf) if mcf.instances.is_some_and(|count| count == 0 || count > 4096) => {

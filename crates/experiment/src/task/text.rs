@@ -7,8 +7,9 @@ use toml::{Table, Value};
 use crate::nearest;
 
 /// The built-in workloads' names.
-pub const WORKLOADS: [&str; 12] = [
-    "write", "ring", "record", "commit", "chase", "read", "stream", "alu", "mcf", "trace", "command", "idle",
+pub const WORKLOADS: [&str; 15] = [
+    "write", "ring", "record", "commit", "dirty", "churn", "scan", "chase", "read", "stream", "alu", "mcf",
+    "trace", "command", "idle",
 ];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
@@ -34,7 +35,8 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
     let mut table = Table::new();
     if !WORKLOADS.contains(&first) {
         // A slip in a workload's name would otherwise be looked for as a program.
-        let settings = text.split_whitespace().skip(1).all(|word| word.contains('='));
+        let is_setting = |word: &str| word.split_once('=').is_some_and(|(key, _)| is_parameter(key));
+        let settings = text.split_whitespace().skip(1).all(is_setting);
         if let (true, Some(near)) = (settings, nearest::nearest(first, &WORKLOADS))
             && (text.contains('=') || near.len().abs_diff(first.len()) <= 1)
             && !is_program(first)
@@ -63,6 +65,11 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
         }
     }
     Ok(table)
+}
+
+// Whether it could be the name of one: an address with a query has an equals sign, too.
+fn is_parameter(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Refuses a command line that only a shell would understand: words are split as a shell does, but none

@@ -49,7 +49,7 @@ whose runs are timed (--victim-run).
 A victim that is a program is first stopped for half of the time. If that does not slow it down (it ends \
 after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
 
-Levers: placement (CPUs farther away), instruction and pace (built-in writers), env (programs linked with \
+Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
 PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cat \
 (cache ways for the victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
 
@@ -115,10 +115,10 @@ pub struct Prove {
     /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
     #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
     pub trials: Option<u32>,
-    /// Rounds in each trial [default: 2, or 1 with --victim-run]
+    /// Rounds in each trial [default: 2; 1 with --victim-run, and with files]
     #[arg(long, alias = "blocks", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
     pub rounds: Option<u32>,
-    /// Length of a window, one stretch of measured time [default: 50ms, or 100ms with programs]
+    /// Length of a window, one stretch of measured time [default: 50ms; 100ms with programs, 400ms with files]
     #[arg(
         long,
         value_name = "TIME",

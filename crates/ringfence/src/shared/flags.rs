@@ -35,12 +35,15 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
     Ok(())
 }
 
-// Unless a window is asked for, it is as long as the tasks need, up to half a second. Of longer ones somebody should know.
+// Unless a window is asked for.
 fn lengthen(experiment: &mut Experiment) {
+    experiment.measure.window = long_enough(experiment.measure.window, least_window(experiment));
+}
+
+/// A window that is as long as tasks need, up to half a second. Of longer ones somebody should know.
+pub fn long_enough(window: Span, least: Option<Span>) -> Span {
     const LONGEST: Span = Span::ms(500);
-    if let Some(least) = least_window(experiment).filter(|least| *least <= LONGEST) {
-        experiment.measure.window = experiment.measure.window.max(least);
-    }
+    least.filter(|least| *least <= LONGEST).map_or(window, |least| window.max(least))
 }
 
 /// A workload's table: of each axis its name, what was given, and what is measured otherwise; absent where neither is.

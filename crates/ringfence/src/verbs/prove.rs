@@ -7,7 +7,7 @@ use std::time::Instant;
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::available;
 use ringfence_experiment::Measure;
-use ringfence_experiment::task::text;
+use ringfence_experiment::task::{Task, text};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
@@ -21,7 +21,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
 use crate::shared::flags::{check_counts, set, set_budget, set_some};
-use crate::shared::{host, page};
+use crate::shared::{flags, host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -155,7 +155,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(Failure::Usage(format!("--try-env: '{text}' is not of the form KEY=VALUE"))),
     };
-    Ok(Question {
+    let question = Question {
         victim,
         aggressor,
         aggressors: args.aggressors,
@@ -169,7 +169,23 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         levers: args.levers.clone(),
         try_env: args.try_env.iter().map(pair).collect::<Result<_, _>>()?,
         time,
-    })
+    };
+    Ok(as_tasks_need(question, args))
+}
+
+// Unless somebody says otherwise: windows in which each task does some of its work, and as few of those that wear a disk
+// as will do.
+fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
+    let tasks = [question.victim(), question.aggressor()];
+    let measure = &mut question.measure;
+    if args.window.is_none() {
+        let least = tasks.iter().flatten().filter_map(Task::least_window).max();
+        measure.window = flags::long_enough(measure.window, least);
+    }
+    if args.rounds.is_none() && tasks.iter().flatten().any(Task::uses_a_disk) {
+        measure.rounds = 1;
+    }
+    question
 }
 
 // A file that is there but may not be executed is refused before anything is measured.

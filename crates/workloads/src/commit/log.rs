@@ -1,21 +1,14 @@
 //! The file that a log lies in, which has no name.
 
-use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use ringfence_experiment::task::{Commit, Layout};
-use ringfence_machine::units::Bytes;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 
+use crate::files;
 use crate::workload::SetupError;
-
-/// Of what is free, a log takes this part at most.
-const PART_OF_FREE: u64 = 4;
-
-const BTRFS: u64 = 0x9123_683e;
-const TMPFS: u64 = 0x0102_1994;
-const RAMFS: u64 = 0x8584_58f6;
 
 /// What a log lies in, and which tasks share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,21 +38,8 @@ impl Log {
     /// # Errors
     /// Where the file system cannot have it, or should not.
     pub fn create(place: Place) -> Result<Self, SetupError> {
-        let dir = place.dir.display().to_string();
-        if let Some(reason) = unfit(&place.dir) {
-            return Err(SetupError::Other(format!("no log in {dir}, because {reason}")));
-        }
-        let failed = |error: io::Error| SetupError::Other(format!("making a log in {dir}: {error}"));
-        let fs = rustix::fs::statvfs(&place.dir).map_err(|error| failed(error.into()))?;
-        let free = fs.f_bavail * fs.f_frsize;
-        if place.size > free / PART_OF_FREE {
-            return Err(SetupError::Other(format!(
-                "a log of {} in {dir} would take more than a quarter of the {} that are free: take a smaller size",
-                Bytes(place.size),
-                Bytes(free)
-            )));
-        }
-        let file = unnamed(&place.dir).map_err(failed)?;
+        let file = files::create(&place.dir, place.size, "log")?;
+        let failed = files::failed(&place.dir, "log");
         let mut log = Self { place, file, at: 0 };
         log.begin().map_err(failed)?;
         Ok(log)
@@ -67,9 +47,12 @@ impl Log {
 
     /// The file once more, opened with other flags.
     pub fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
-        // The file has no name, but its descriptor has.
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(rustix::fs::open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+        files::open_again(&self.file, flags)
+    }
+
+    /// Makes the data of all batches durable, however they were written.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
     /// Room for so many bytes: where they go. Where the log is full, it begins again.
@@ -89,7 +72,7 @@ impl Log {
         self.at = 0;
         match self.place.layout {
             Layout::Written if !first => return Ok(()),
-            Layout::Written => fill(file, size)?,
+            Layout::Written => files::fill(file, size)?,
             Layout::Append => rustix::fs::ftruncate(file, 0)?,
             Layout::KeepSize | Layout::Allocated => {
                 rustix::fs::ftruncate(file, 0)?;
@@ -102,42 +85,4 @@ impl Log {
         }
         Ok(rustix::fs::fsync(file)?)
     }
-}
-
-/// Why no log should lie in a folder, such that it follows "because".
-fn unfit(dir: &Path) -> Option<String> {
-    // What cannot be asked is found out by trying.
-    match rustix::fs::statfs(dir).ok()?.f_type as u64 {
-        TMPFS | RAMFS => Some("it lies in memory, where nothing is durable and syncing does nothing".into()),
-        // fs/btrfs/tree-log.c, btrfs_log_inode_parent: most kernels skip files without links.
-        BTRFS => Some("btrfs of most kernels does not log files without a name, and these have none".into()),
-        _ => None,
-    }
-}
-
-fn unnamed(dir: &Path) -> io::Result<OwnedFd> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    match rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
-        // Not every file system has files that never had a name.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {}
-        result => return Ok(result?),
-    }
-    let folder = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let name = format!(".ringfence-log-{}", std::process::id());
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&folder, &name, flags, mode)?;
-    rustix::fs::unlinkat(&folder, &name, AtFlags::empty())?;
-    Ok(file)
-}
-
-fn fill(file: &OwnedFd, size: u64) -> io::Result<()> {
-    let block = [0xa5; 1 << 16];
-    let mut file = std::fs::File::from(file.as_fd().try_clone_to_owned()?);
-    let mut left = size;
-    while left > 0 {
-        let part = left.min(block.len() as u64);
-        file.write_all(&block[..part as usize])?;
-        left -= part;
-    }
-    Ok(())
 }

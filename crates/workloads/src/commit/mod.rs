@@ -4,25 +4,20 @@
 //! to its layout, once it is full, is not work.
 
 mod log;
-mod raw;
 mod way;
 
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_experiment::task::Commit;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::units::Bytes;
 
+use crate::files::Buffer;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 use log::{Log, Place};
 use way::Way;
-
-/// For `O_DIRECT`: a page, and the block of nearly every device. One that wants more refuses, and is not run.
-const ALIGNMENT: usize = 4096;
 
 /// Logs already made, for tasks that differ in nothing that concerns them.
 #[derive(Default)]
@@ -46,10 +41,7 @@ pub struct Committer {
     log: Rc<RefCell<Log>>,
     way: Way,
     clock: &'static Clock,
-    // Somewhat longer than a batch, which begins where memory is aligned.
-    buffer: Vec<u8>,
-    start: usize,
-    batch: usize,
+    batch: Buffer,
     number: u64,
     failure: Option<String>,
 }
@@ -74,20 +66,16 @@ impl Committer {
         let log = logs.of(task)?;
         let way =
             Way::open(task, &log.borrow()).map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
-        let batch = task.bytes() as usize;
-        let mut buffer = vec![0; batch + ALIGNMENT];
-        // Nothing that a device could leave out or make smaller.
-        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut buffer);
-        let start = buffer.as_ptr().align_offset(ALIGNMENT);
-        Ok(Self { what, log, way, clock: Clock::host(), buffer, start, batch, number: 0, failure: None })
+        let batch = Buffer::new(task.bytes() as usize, seed);
+        Ok(Self { what, log, way, clock: Clock::host(), batch, number: 0, failure: None })
     }
 
     // Ticks of the commit, and of what came before it.
     fn commit(&mut self) -> io::Result<(u64, u64)> {
         let begun = self.clock.now();
-        let at = self.log.borrow_mut().room(self.batch as u64)?;
+        let batch = self.batch.get();
+        let at = self.log.borrow_mut().room(batch.len() as u64)?;
         self.number += 1;
-        let batch = &mut self.buffer[self.start..][..self.batch];
         let stamped = batch.len().min(8);
         batch[..stamped].copy_from_slice(&self.number.to_le_bytes()[..stamped]);
         let start = self.clock.now();
@@ -113,6 +101,13 @@ impl Workload for Committer {
             }
         }
         work
+    }
+
+    // What was not to be durable is written back at some time.
+    fn paused(&mut self) {
+        if let Err(error) = self.log.borrow().sync() {
+            self.failure = Some(format!("{}: {error}", self.what));
+        }
     }
 
     fn failure(&self) -> Option<&str> {

@@ -67,7 +67,7 @@ fn every_way_leaves_its_batches_behind() {
             let length = if layout.grows() { 3 * 8192 } else { 40960 };
             assert_eq!(content.len(), length, "{task:?}");
             let batch = |number: usize| &content[number * 8192..][..8192];
-            let expected = &committer.buffer[committer.start..][..8192];
+            let expected = committer.batch.get();
             for (place, number) in [(0, 6u64), (1, 7), (2, 8)] {
                 assert_eq!(batch(place)[..8], number.to_le_bytes(), "{task:?}");
                 assert_eq!(batch(place)[8..], expected[8..], "{task:?}");

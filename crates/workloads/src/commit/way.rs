@@ -8,11 +8,7 @@ use rustix::fs::OFlags;
 use rustix::io::ReadWriteFlags;
 
 use super::log::Log;
-use super::raw::{Map, Ring, sync_file_range};
-
-// Linux, include/uapi/linux/fs.h.
-const RWF_ATOMIC: u32 = 0x40;
-const RWF_DONTCACHE: u32 = 0x80;
+use crate::files::raw::{Map, RWF_ATOMIC, RWF_DONTCACHE, Ring, sync_file_range};
 
 /// The file, opened as this way wants it, and what else it needs.
 pub struct Way {

@@ -3,6 +3,7 @@
 mod bandwidth;
 mod both;
 mod environment;
+mod form;
 mod instruction;
 mod pace;
 mod placement;
@@ -17,6 +18,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
     vec![
         Box::new(placement::OtherPlacement),
         Box::new(instruction::GentlerInstruction),
+        Box::new(form::GentlerForm),
         Box::new(environment::Environment),
         Box::new(pace::Pacing),
         Box::new(quota::Quota),

@@ -1,6 +1,6 @@
 //! Pacing: built-in writers at a share of the rate that they reach by themselves.
 
-use ringfence_experiment::task::{Task, text};
+use ringfence_experiment::task::text;
 use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
@@ -17,9 +17,9 @@ impl Lever for Pacing {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
-        let Task::Write(_) = context.aggressor else {
+        if !context.aggressor.takes_a_pace() {
             return Err("the aggressor is not a built-in writer; a quota slows any program".into());
-        };
+        }
         let Some(full) = context.bytes_per_s else {
             return Err("the aggressor's rate is not known".into());
         };

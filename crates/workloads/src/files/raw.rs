@@ -8,6 +8,11 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::ReadWriteFlags;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
+/// `RWF_ATOMIC` of `pwritev2(2)`: Linux, include/uapi/linux/fs.h.
+pub const RWF_ATOMIC: u32 = 0x40;
+/// `RWF_DONTCACHE`, from there too.
+pub const RWF_DONTCACHE: u32 = 0x80;
+
 /// A ring for one write and one fdatasync at a time.
 pub struct Ring(IoUring);
 

@@ -1,0 +1,83 @@
+//! What built-in tasks find on a disk: each is tried out once, since nothing else tells what a kernel and a file system
+//! take, and how fast.
+
+use std::time::Duration;
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Dirty, Task};
+use ringfence_experiment::units::Span;
+use ringfence_machine::units::Bytes;
+use ringfence_workloads::{churn, commit, dirty, scan};
+
+/// What was tried out.
+#[derive(Default)]
+pub struct Disks(Vec<(Task, Result<Option<f64>, String>)>);
+
+impl Disks {
+    /// Why a task cannot be run in a plan's windows, such that it follows "because".
+    pub fn unmet(&mut self, task: &Task, plan: &Plan) -> Option<String> {
+        match (self.of(task), task) {
+            (Err(reason), _) => Some(reason),
+            (Ok(Some(bytes_per_s)), Task::Dirty(dirty)) => beyond_limit(dirty, bytes_per_s, runs_for(plan)),
+            (Ok(_), _) => None,
+        }
+    }
+
+    // Bytes a second, where it writes all the time.
+    fn of(&mut self, task: &Task) -> Result<Option<f64>, String> {
+        if let Some((_, found)) = self.0.iter().find(|(known, _)| known == task) {
+            return found.clone();
+        }
+        let found = match task {
+            Task::Commit(commit) => commit::try_out(commit).map(|()| None),
+            Task::Dirty(dirty) => dirty::try_out(dirty).map(Some),
+            Task::Churn(churn) => churn::try_out(churn).map(|()| None),
+            Task::Scan(scan) => scan::try_out(scan).map(|()| None),
+            _ => return Ok(None),
+        };
+        self.0.push((task.clone(), found.clone()));
+        found
+    }
+}
+
+// How long a task is let run at once.
+fn runs_for(plan: &Plan) -> Duration {
+    let (measure, calm) = (&plan.experiment.measure, plan.calm().unwrap_or_default());
+    measure.settle.0.max(calm.lead_in) + measure.window.0
+}
+
+// What was tried out is short, and caches take it; what goes on is up to so many times as slow.
+const SLOWER: f64 = 2.0;
+
+// A task that stood still in the middle of a window for its limit would do no harm there. Whoever reaches it all the same
+// ends the measurement.
+fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<String> {
+    let rate = task.pace.map_or(bytes_per_s, |pace| bytes_per_s.min(pace.0.0 as f64));
+    let bytes = rate * time.as_secs_f64();
+    let least = bytes / if task.pace.is_some() { 1.0 } else { SLOWER };
+    (least > task.limit.0 as f64).then(|| {
+        format!(
+            "it would write {} and more in a window and what comes before it, {} together, and its limit is {}: raise the \
+             limit, give it a pace, or shorten the window",
+            Bytes(least as u64),
+            Span(time),
+            task.limit
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_would_reach_its_limit_in_a_window_is_not_run() {
+        let window = Duration::from_millis(600);
+        let task = Dirty { limit: Bytes::mib(1000), ..Dirty::default() };
+        assert_eq!(beyond_limit(&task, 2e9, window), None);
+        let reason = beyond_limit(&task, 4e9, window).unwrap();
+        assert!(reason.contains("write 1.1GiB and more") && reason.contains("600ms"), "{reason}");
+        let paced = Dirty { pace: Some("500MiB/s".parse().unwrap()), ..task };
+        assert_eq!(beyond_limit(&paced, 9e9, window), None);
+    }
+}

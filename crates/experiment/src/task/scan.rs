@@ -1,0 +1,73 @@
+//! The parameters of a reader of a file that is not in the page cache.
+
+use std::path::PathBuf;
+
+use ringfence_machine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::dirty::blocks;
+use super::word::serde_as_word;
+use crate::units::Rate;
+
+/// Reads blocks of a file of its own, from its start to its end and again, each from the device. A unit is a byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scan {
+    /// The folder in whose file system the file lies. It has no name there, and is gone when the task is.
+    pub dir: PathBuf,
+    /// How blocks are read.
+    pub io: ScanIo,
+    /// Bytes that one call reads: 4 KiB to 16 MiB, a multiple of 4 KiB.
+    pub block: Bytes,
+    /// Bytes of the file, which is written when the task is started.
+    pub size: Bytes,
+    /// At most so many bytes a second; unlimited when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Rate>,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("."),
+            io: ScanIo::Buffered,
+            block: Bytes::mib(1),
+            size: Bytes::mib(256),
+            pace: None,
+        }
+    }
+}
+
+/// How blocks are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanIo {
+    /// Through the page cache, from which each block is dropped once it is read.
+    Buffered,
+    /// `O_DIRECT`.
+    Direct,
+}
+
+impl ScanIo {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Buffered, Self::Direct];
+
+    /// Its word in a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+serde_as_word!(ScanIo);
+
+impl Scan {
+    /// As [`Task::check`](super::Task::check).
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        blocks(self.block, Some(self.size))
+    }
+}

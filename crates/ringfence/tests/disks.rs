@@ -1,0 +1,176 @@
+//! `dirty`, `churn` and `scan`, and windows beside tasks that use a disk.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use ringfence_dataset::Dataset;
+use ringfence_experiment::sample;
+use support::disk::{empty, on_disk};
+use support::{Folder, Running, cpus, gone, kill, marked, ringfence_in, skip, wait_for};
+
+// Little is written, whatever the disk is.
+const SHORT: [&str; 6] = ["--trials", "2", "--rounds", "1", "--probe", "0ms"];
+
+fn task(name: &str, data: &Path, rest: &str) -> String {
+    format!("{name} dir={} {rest}", data.display())
+}
+
+fn enough_cpus() -> bool {
+    let enough = cpus().len() >= 2;
+    if !enough {
+        skip("neighbours need two CPUs");
+    }
+    enough
+}
+
+#[test]
+fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(data) = on_disk("disks") else { return };
+    let folder = Folder::new();
+    let victim = task("commit", &data, "size=1MiB layout=written");
+    let dirty = task("dirty", &data, "io=wait,buffered size=4MiB block=64KiB pace=50MiB/s");
+    let (churn, scan) = (task("churn", &data, ""), task("scan", &data, "size=4MiB pace=50MiB/s"));
+    let roles = ["--victim", &victim, "--aggressor", &dirty, "--aggressor", &churn, "--aggressor", &scan];
+    let args = [&["neighbours"], &roles[..], &["--out", "n"], &SHORT].concat();
+    let said = ringfence_in(folder.path(), &args).said();
+    assert!(said.contains("in 'neighbours'. Disks wear."), "{said}");
+    assert!(said.contains("harm that comes late is not in these figures"), "{said}");
+    let dataset = Dataset::open(&folder.path().join("n")).unwrap();
+    // Every aggressor, and alone.
+    assert_eq!(dataset.plan.measured().len(), 4, "{:?}", dataset.plan.not_run);
+    let samples = &dataset.samples;
+    assert!(samples.iter().all(|sample| sample.units > 0), "{samples:?}");
+    // Nobody runs for 0.2 s between two windows, and all run for as long before each.
+    let mut windows: Vec<(u64, u64)> = sample::steps(samples)
+        .flat_map(|step| step.chunk_by(|one, other| one.position == other.position))
+        .map(|window| {
+            let end = |sample: &sample::Sample| sample.start_ns + sample.length_ns;
+            let starts = window.iter().map(|sample| sample.start_ns).min();
+            (starts.unwrap(), window.iter().map(end).max().unwrap())
+        })
+        .collect();
+    windows.sort_unstable();
+    assert_eq!(windows.len(), 2 * 2 * 4);
+    for pair in windows.windows(2) {
+        let [(_, end), (start, _)] = [pair[0], pair[1]];
+        let apart = Duration::from_nanos(start.saturating_sub(end));
+        // A window begins with the last report before it, which a commit may hold up.
+        assert!(apart >= Duration::from_millis(200), "{apart:?}");
+    }
+    assert!(empty(&data), "nothing is left");
+}
+
+#[test]
+fn whoever_would_reach_its_limit_in_a_window_is_not_run() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(data) = on_disk("limit") else { return };
+    let folder = Folder::new();
+    let victim = task("commit", &data, "size=1MiB layout=written");
+    let limited = |limits: &str| {
+        task("dirty", &data, &format!("io=wait size=1MiB block=64KiB pace=50MiB/s limit={limits}"))
+    };
+    let run = |aggressor: &str, out: &str| {
+        let roles = ["--victim", &victim, "--aggressor", aggressor, "--out", out];
+        ringfence_in(folder.path(), &[&["neighbours"], &roles[..], &SHORT].concat())
+    };
+    let said = run(&limited("128KiB,64GiB"), "a").said();
+    assert!(said.contains("not run: limit=128KiB, because it would write"), "{said}");
+    // Where there is nothing else, the measurement ends when it stands still, and no window of it counts.
+    let alone = run(&limited("128KiB"), "b");
+    assert_ne!(alone.code(), Some(0), "{}", alone.stdout);
+    assert!(alone.stderr.contains("128KiB in one window"), "{}", alone.stderr);
+    assert_eq!(alone.stderr.lines().count(), 1, "{}", alone.stderr);
+    assert!(empty(&data), "nothing is left");
+}
+
+#[test]
+fn a_proof_takes_windows_that_are_long_enough() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(data) = on_disk("proof") else { return };
+    let folder = Folder::new();
+    let victim = task("commit", &data, "size=1MiB layout=written");
+    let aggressor = task("dirty", &data, "io=wait size=1MiB block=64KiB pace=1MiB/s");
+    let roles = ["--victim", &victim, "--aggressor", &aggressor];
+    let flags =
+        ["--budget", "100%", "--trials", "4", "--rounds", "1", "--levers", "io", "--out", "p", "--quiet"];
+    let output = ringfence_in(folder.path(), &[&["prove"], &roles[..], &flags].concat());
+    assert!([Some(0), Some(3), Some(4)].contains(&output.code()), "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("in 'baseline'. Disks wear."), "{}", output.stdout);
+    let baseline = Dataset::open(&folder.path().join("p/baseline")).unwrap();
+    assert_eq!(baseline.plan.experiment.measure.window.to_string(), "400ms");
+    assert!(empty(&data), "nothing is left");
+}
+
+#[test]
+fn what_cannot_be_measured_says_why() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    for (aggressor, part) in [
+        ("dirty dir=none", "No such file or directory"),
+        ("dirty io=dontcahe", "did you mean `dontcache`"),
+        ("dirty block=1000", "multiple of 4KiB"),
+        ("dirty block=1MiB size=4KiB", "make the file larger"),
+        ("dirty limit=0B", "raise it"),
+        ("dirty pace=fast", "is not a rate"),
+        ("dirty sync=none", "unknown field"),
+        ("dirty dir=/dev/shm", "in memory"),
+        ("dirty dir=/proc size=1MiB", "more than a quarter"),
+        ("churn dir=none", "No such file or directory"),
+        ("churn dir=/dev/shm", "in memory"),
+        ("churn size=2MiB", "at most 1MiB"),
+        ("scan dir=none", "No such file or directory"),
+        ("scan io=mmap", "unknown variant"),
+        ("scan size=4KiB", "make the file larger"),
+        ("scan dir=/dev/shm", "in memory"),
+    ] {
+        let args = ["neighbours", "--victim", "alu", "--aggressor", aggressor, "--trials", "2", "--out", "x"];
+        let out = ringfence_in(folder.path(), &args);
+        assert_eq!(out.code(), Some(2), "{aggressor}: {}{}", out.stdout, out.stderr);
+        assert!(out.stderr.contains(part) && out.stderr.lines().count() == 1, "{aggressor}: {}", out.stderr);
+    }
+    let short = ["neighbours", "--victim", "alu", "--aggressor", "churn", "--window", "20ms"];
+    assert!(ringfence_in(folder.path(), &short).stderr.contains("use 400ms at least"));
+    let described = ["neighbours", "--victim", "alu", "--aggressor", "dirty", "--machine", "laptop"];
+    assert!(ringfence_in(folder.path(), &described).stderr.contains("files and disks are not simulated"));
+}
+
+#[test]
+fn nothing_is_left_of_a_run_that_is_killed() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(data) = on_disk("killed-disks") else { return };
+    let churn = task("churn", &data, "");
+    let args = ["neighbours", "--victim", "alu", "--aggressor", &churn, "--trials", "1000", "--quiet"];
+    // Its folder is there for as long as the task is.
+    let folders = || std::fs::read_dir(&data).unwrap().count();
+    for whom in ["supervisor", "ringfence-guardian", "ringfence-worker"] {
+        let folder = Folder::new();
+        let run = Running::start(folder.path(), &args);
+        wait_for("the folder", || (folders() > 0).then_some(()));
+        // In the middle of its work, and not at its start.
+        std::thread::sleep(Duration::from_millis(300));
+        if whom == "supervisor" {
+            run.signal(libc::SIGKILL);
+        } else {
+            let found = marked(&run.mark).into_iter().filter(|process| process.name.starts_with(whom));
+            found.for_each(|process| kill(process.pid, libc::SIGKILL));
+        }
+        let left = gone(&run.mark);
+        assert!(left.is_empty(), "{whom}: {left:?}");
+        run.wait();
+        assert_eq!(folders(), 0, "{whom}");
+    }
+    assert!(empty(&data));
+}

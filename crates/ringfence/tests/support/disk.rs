@@ -1,0 +1,27 @@
+//! A place for files that are to lie on a disk.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_testbed::skip_here;
+
+use super::{Folder, ringfence_in};
+
+/// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
+pub fn on_disk(name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];
+    let tried = ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
+    if tried.stderr.contains("no log in") {
+        skip_here("commit", tried.stderr.trim());
+        return None;
+    }
+    tried.ok();
+    Some(folder)
+}
+
+/// Whether nothing is left in it; it is removed then.
+pub fn empty(folder: &Path) -> bool {
+    std::fs::remove_dir(folder).is_ok()
+}
