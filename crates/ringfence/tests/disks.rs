@@ -8,21 +8,13 @@ use std::time::Duration;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::sample;
 use support::disk::{empty, on_disk};
-use support::{Folder, Running, cpus, gone, kill, marked, ringfence_in, skip, wait_for};
+use support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence_in, wait_for};
 
 // Little is written, whatever the disk is.
 const SHORT: [&str; 6] = ["--trials", "2", "--rounds", "1", "--probe", "0ms"];
 
 fn task(name: &str, data: &Path, rest: &str) -> String {
     format!("{name} dir={} {rest}", data.display())
-}
-
-fn enough_cpus() -> bool {
-    let enough = cpus().len() >= 2;
-    if !enough {
-        skip("neighbours need two CPUs");
-    }
-    enough
 }
 
 #[test]

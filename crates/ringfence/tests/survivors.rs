@@ -5,7 +5,7 @@ mod support;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use support::{Folder, Running, cpus, gone, kill, marked, skip, wait_for};
+use support::{Folder, Running, enough_cpus, gone, kill, marked, wait_for};
 
 // Ignores a polite end, has a child, and a grandchild in a session of its own.
 const STUBBORN: &str = r#"sh -c "trap '' TERM; (setsid sleep 600 &); sleep 600 & wait""#;
@@ -50,14 +50,6 @@ fn delays() -> impl Iterator<Item = Duration> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_millis((state >> 33) % 1501)
     })
-}
-
-fn enough_cpus() -> bool {
-    let enough = cpus().len() >= 2;
-    if !enough {
-        skip("neighbours need two CPUs");
-    }
-    enough
 }
 
 #[test]

@@ -313,6 +313,15 @@ pub fn skip(reason: &str) {
     _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
+/// Whether a task can have a neighbour here; where it cannot, that is said.
+pub fn enough_cpus() -> bool {
+    let enough = cpus().len() >= 2;
+    if !enough {
+        skip("neighbours need two CPUs");
+    }
+    enough
+}
+
 /// CPUs that this process may use.
 pub fn cpus() -> Vec<usize> {
     // SAFETY: an all-zero set is a valid out-parameter of the size given.
