@@ -149,7 +149,7 @@ impl Cache {
         let set = self.set(line);
         let word = word(self.known(set));
         let way = self.policy.next(word)?;
-        Some(*self.tag(set, way))
+        Some(*self.tag(set, way)).filter(|leaving| *leaving != EMPTY)
     }
 
     /// Whether a place has this line.

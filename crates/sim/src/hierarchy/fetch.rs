@@ -56,9 +56,7 @@ impl Hierarchy {
             self.run_ahead(core, class, (line, want), at);
             return (if ready == NEVER { Source::Memory } else { Source::Cache(ready) }, place);
         }
-        if let Some(leaving) = self.cores[core].l2.leaving(line)
-            && leaving != u32::MAX
-        {
+        if let Some(leaving) = self.cores[core].l2.leaving(line) {
             self.llcs[self.cores[core].place.llc].cache.ahead(leaving);
         }
         let passed = self.throttle(core, class, at);
