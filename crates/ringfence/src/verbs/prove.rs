@@ -173,8 +173,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     Ok(as_tasks_need(question, args))
 }
 
-// Unless somebody says otherwise: windows in which each task does some of its work, and as few of those that wear a disk
-// as will do.
+// Unless somebody says otherwise: windows in which each task does some of its work, and one round of those that wear a disk.
 fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
     let tasks = [question.victim(), question.aggressor()];
     let measure = &mut question.measure;
