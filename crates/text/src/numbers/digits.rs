@@ -3,6 +3,9 @@
 /// Digits behind the point, at most.
 pub(super) const MOST_DECIMALS: usize = 6;
 
+/// Digits that may follow a figure's first: what differs behind the fourth is not worth reading.
+const MOST_BEHIND_FIRST: f64 = 3.0;
+
 /// Figures from here on are written with an exponent.
 pub(super) const SCIENTIFIC_FROM: f64 = 1e7;
 
@@ -10,17 +13,25 @@ pub(super) const SCIENTIFIC_FROM: f64 = 1e7;
 pub(super) const SCIENTIFIC_BELOW: f64 = 1e-3;
 
 /// Decimals for a figure, its lower and its upper bound: the last digit is worth at most half of
-/// the half-width. With `visible`, at least one digit of the figure shows, whatever the interval.
-pub(super) fn decimals([value, low, high]: [f64; 3], visible: bool) -> usize {
-    let half = (high - low) / 2.0;
-    let by_width = match half {
+/// the half-width, and none is shown behind the figure's fourth. At least one digit of the figure
+/// shows, whatever the interval.
+pub(super) fn decimals([value, low, high]: [f64; 3]) -> usize {
+    let by_width = by_width([value, low, high]) as f64;
+    if value == 0.0 {
+        return by_width as usize;
+    }
+    let first = -value.abs().log10().floor();
+    by_width.clamp(first, first + MOST_BEHIND_FIRST).clamp(0.0, MOST_DECIMALS as f64) as usize
+}
+
+/// Decimals by the interval alone.
+pub(super) fn by_width([value, low, high]: [f64; 3]) -> usize {
+    match (high - low) / 2.0 {
         // A point has no width to go by: three digits.
-        h if h <= 0.0 => for_three(value) as f64,
+        half if half <= 0.0 => for_three(value),
         // The small subtrahend: 2 / 0.2 may come out as slightly more than 10.
-        h => ((2.0 / h).log10() - 1e-9).ceil(),
-    };
-    let by_value = if visible && value != 0.0 { -value.abs().log10().floor() } else { 0.0 };
-    by_width.max(by_value).clamp(0.0, MOST_DECIMALS as f64) as usize
+        half => ((2.0 / half).log10() - 1e-9).ceil().clamp(0.0, MOST_DECIMALS as f64) as usize,
+    }
 }
 
 /// Decimals that show three digits of a figure.

@@ -1,8 +1,10 @@
 //! Figures as people read them: with their interval, and with as many digits as it allows.
 //!
 //! The last digit shown is worth at most half of the interval's half-width (`24.3 [23.9, 24.8]`,
-//! but `24.30 [24.15, 24.45]`), and both bounds have as many decimals as the figure. A figure
-//! that is not a number is shown as [`NO_FIGURE`]; `NaN` and `inf` appear nowhere.
+//! but `24.30 [24.15, 24.45]`), and both bounds have as many decimals as the figure. However narrow
+//! the interval, no decimal follows a figure's fourth digit, nor the second of a change in percent:
+//! simulated intervals may have hardly a width. A figure that is not a number is shown as
+//! [`NO_FIGURE`]; `NaN` and `inf` appear nowhere.
 
 mod digits;
 #[cfg(test)]
@@ -17,7 +19,7 @@ use ringfence_analysis::estimate::{Difference, Estimate, Interval};
 
 pub use unbroken::{NO_BREAK, unbroken};
 
-use digits::{decimals, number, rounded, scientific, signed};
+use digits::{by_width, decimals, number, rounded, scientific, signed};
 
 /// Stands for a figure that is not there.
 pub const NO_FIGURE: &str = "-";
@@ -27,6 +29,9 @@ const FACTOR_FROM: f64 = 2.0;
 
 /// Below this factor a speed-up is told as a factor: percentages would crowd below -100 %.
 const FACTOR_BELOW: f64 = 0.1;
+
+/// Decimals of a percentage, at most: a change of less than 0.01 % reads as none, whatever its interval.
+const PERCENT_DECIMALS: usize = 2;
 
 /// A figure and its interval, apart so that tables can align them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +90,7 @@ pub fn throughput_interval(bytes: u64, ns_per_unit: &Interval) -> String {
 
 /// A slowdown: `12.1x [11.8, 12.4]` where it is a factor of 2 or more (or below 0.1), else the
 /// change of time in percent, `+3.2 % [+2.9, +3.5]`. Bounds that lie on one side of no change read
-/// so.
+/// so, from 0.01 % on.
 pub fn slowdown_figure(slowdown: &Interval) -> Figure {
     let figures = bounds(slowdown);
     let [value, low, high] = figures;
@@ -104,8 +109,9 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
             // No time at all is not a slowdown either.
             || (factor && low > 0.0 && rounded(low, d) <= 0.0)
     };
-    let start = decimals(figures, factor);
-    let d = (start..digits::MOST_DECIMALS).find(|d| !reads_as_none(*d)).unwrap_or(digits::MOST_DECIMALS);
+    let most = if factor { digits::MOST_DECIMALS } else { PERCENT_DECIMALS };
+    let start = if factor { decimals(figures) } else { by_width(figures).min(most) };
+    let d = (start..most).find(|d| !reads_as_none(*d)).unwrap_or(most);
     if factor {
         Figure::of(figures.map(|x| number(x, d)), "x")
     } else {
@@ -254,7 +260,7 @@ fn in_units(figures: [f64; 3], units: &Units) -> Figure {
     let scaled = figures.map(|x| x / divisor);
     let fits = scaled.iter().all(|x| *x < digits::SCIENTIFIC_FROM)
         && (scaled[0] >= digits::SCIENTIFIC_BELOW || scaled[0] == 0.0);
-    let d = decimals(scaled, true);
+    let d = decimals(scaled);
     Figure::of(if fits { scaled.map(|x| number(x, d)) } else { scientific(scaled) }, name)
 }
 
