@@ -36,8 +36,31 @@ fn a_file_on_a_disk_is_durable_after_msync() {
         "page cache: a store is durable once msync has returned",
         "because MAP_SYNC was refused",
         "for more use a",
+        "From file to medium",
+        "What is durable once it has returned, by the word of the kernel",
     ] {
         assert!(flat.contains(part), "{text}");
+    }
+    // Verdict and reasons come first, as before there was more.
+    assert!(flat.find("for more").unwrap() < flat.find("From file to medium").unwrap(), "{text}");
+}
+
+// Whatever this machine's disks are: the file and its folder lie on the same, and both say the same of a sync.
+#[test]
+fn the_way_to_the_medium_is_the_same_for_a_file_and_its_folder() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = dir.join(format!("medium-{}", std::process::id()));
+    fs::write(&file, "mine").unwrap();
+    let (of_file, of_dir) = (json(&file), json(dir));
+    fs::remove_file(&file).unwrap();
+    let (of_file, of_dir) = (&of_file["medium"], &of_dir["medium"]);
+    for part in ["file_system", "flush", "promises", "unknown"] {
+        assert_eq!(of_file[part], of_dir[part], "{part}");
+    }
+    let weak = |promise: &&Value| promise["call"] == "sync_file_range";
+    assert_eq!(of_file["promises"].as_array().unwrap().iter().find(weak).unwrap()["durable"], "no");
+    for load in of_file["load"].as_array().unwrap() {
+        assert!(load["seconds"].as_f64().unwrap() > 0.2, "{load}");
     }
 }
 
@@ -58,4 +81,7 @@ fn shared_memory_is_volatile() {
     assert_eq!(said["durability"], "volatile", "{said}");
     assert!(said["reasons"][0].as_str().unwrap().contains("tmpfs is memory"), "{said}");
     assert!(said["verdict"].as_str().unwrap().ends_with("no store survives a power failure"), "{said}");
+    assert_eq!(said["medium"]["flush"]["memory"], "tmpfs", "{said}");
+    let text = ringfence(&["explain", "/dev/shm"]).ok().to_owned();
+    assert!(text.contains("any call  not durable: tmpfs is memory"), "{text}");
 }
