@@ -177,6 +177,19 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
         at(&tree, "/mnt/file", (7, 0)).flush,
         Reach::Stopped("loop0 takes no flush, so that its file is never synced".into())
     );
+    // So does one that is sent none, whatever the disk below states.
+    tree.write(format!("{loop0}/queue/write_cache"), "write back\n");
+    let barriers = tree.root().read_trimmed("/proc/self/mountinfo").unwrap();
+    tree.write("/proc/self/mountinfo", format!("{barriers},nobarrier\n"));
+    for cache in ["write back", "write through"] {
+        tree.write(format!("{}/queue/write_cache", trees::VDA), cache);
+        let medium = at(&tree, "/mnt/file", (7, 0));
+        let why =
+            "ext4 is mounted with nobarrier: no flush is sent to loop0, so that its file is never synced";
+        assert_eq!(medium.flush, Reach::Stopped(why.into()), "{cache}");
+        let (durable, how) = promise(&medium, "fsync");
+        assert!(durable == Durable::No && how.contains(why) && !how.contains("becomes an fsync"), "{how}");
+    }
     // And one whose file lies in memory loses all.
     tree.write(format!("{loop0}/loop/backing_file"), "/run/disk.img\n").write("/run/disk.img", "");
     let medium = at(&tree, "/mnt/file", (7, 0));
@@ -197,6 +210,8 @@ fn an_overlay_goes_on_to_its_upper_folder() {
         let tree = trees::overlay(&format!("upperdir=/var/lib/c/upper,{option}"));
         let medium = at(&tree, "/merged/file", (0, 50));
         assert!(matches!(&medium.flush, Reach::Stopped(why) if why.contains(option)), "{:?}", medium.flush);
+        let (durable, how) = promise(&medium, "fsync");
+        assert!(durable == Durable::No && how.starts_with("the call is left out"), "{how}");
     }
     // From inside of a container its upper folder is out of sight.
     let hidden = trees::overlay("upperdir=/elsewhere/upper");

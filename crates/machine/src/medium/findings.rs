@@ -25,8 +25,8 @@ impl Medium {
             title: "A sync of files here does not reach the disk".into(),
             cause: why.clone(),
             consequence: "commits are as fast as a cache, and a power failure can lose those that were acknowledged".into(),
-            remedy: "mount with barriers, or give the stack a device that passes flushes on; leave it so only where the \
-                     cache outlives a power failure"
+            remedy: "change what the cause names: mount without that option, or let that device pass flushes on; leave it only \
+                     where the cache outlives a power failure, or data need not"
                 .into(),
             evidence: format!("{}; 'ringfence explain .' has the whole way", place(&self.file_system)),
         })

@@ -45,13 +45,26 @@ pub(super) fn of(file_system: &FileSystem) -> Reach {
             "the overlay is mounted with {option}, so that nothing is synced at all"
         ));
     }
-    match (silent.into_iter().find(|option| file_system.has(option)), below) {
+    let Some(option) = silent.into_iter().find(|option| file_system.has(option)) else { return below };
+    let stopped =
+        |what: String| Reach::Stopped(format!("{name} is mounted with {option}: no flush is sent to {what}"));
+    match (file_system.below.iter().find_map(looped), below) {
+        (Some(device), Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_)) => {
+            stopped(format!("{device}, so that its file is never synced"))
+        }
+        (None, Reach::Disks(disks)) => stopped(format!("{}, whose cache can lose data", list(&disks))),
+        (None, Reach::Server(server)) => stopped(server),
         // Where there is nothing to flush, it does not matter that none is sent.
-        (Some(option), Reach::Disks(disks)) => Reach::Stopped(format!(
-            "{name} is mounted with {option}: no flush is sent to {}, whose cache can lose data",
-            list(&disks)
-        )),
         (_, below) => below,
+    }
+}
+
+/// The loop device that a file system lies on, if it does.
+fn looped(below: &Below) -> Option<&str> {
+    match below {
+        Below::Device(device) if device.kind == DeviceKind::Loop => Some(&device.name),
+        Below::Device(device) => device.below.iter().find_map(looped),
+        _ => None,
     }
 }
 

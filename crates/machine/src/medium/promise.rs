@@ -78,7 +78,7 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     ));
     all.push(never(
         "O_DIRECT",
-        "alone: goes past the page cache, and neither past a disk's cache nor for metadata".into(),
+        "by itself: the page cache is left out, and neither a disk's cache nor metadata are written".into(),
         "open(2)",
     ));
     all.push(match file_system.has("sync") {
@@ -109,6 +109,12 @@ fn durable(flush: &Reach) -> Durable {
 
 fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
     let below = written_to(file_system);
+    // So are all ways to sync: overlayfs.rst in Linux, "Volatile mount".
+    if let (FileSystemKind::Overlay, Reach::Stopped(why)) = (file_system.kind, flush)
+        && ["volatile", "fsync=volatile"].into_iter().any(|option| file_system.has(option))
+    {
+        return format!("the call is left out: {why}");
+    }
     if below.kind == FileSystemKind::Served {
         return served(below);
     }
@@ -118,8 +124,11 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
         None => "data and metadata are written",
     };
     let mut looped = String::new();
+    let goes_on = matches!(flush, Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_));
     below.devices(&mut |device| {
-        if let (DeviceKind::Loop, [Below::File { path, .. }]) = (device.kind, &device.below[..]) {
+        if let (true, DeviceKind::Loop, [Below::File { path, .. }]) =
+            (goes_on, device.kind, &device.below[..])
+        {
             looped = format!("; what {} is told to flush becomes an fsync of {path}", device.name);
         }
     });
@@ -137,7 +146,7 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
         }
         Reach::Server(name) => format!("then the server behind {name} is told to flush"),
         Reach::Unknown(why) => format!("whether a flush follows cannot be told: {why}"),
-        Reach::Stopped(why) => format!("no flush reaches the disk: {why}"),
+        Reach::Stopped(why) => format!("but {why}"),
         Reach::Memory(name) => format!("all of it goes to {name}, which is memory"),
     };
     format!("{written}; {flushed}{looped}")
