@@ -64,6 +64,42 @@ fn the_way_to_the_medium_is_the_same_for_a_file_and_its_folder() {
     }
 }
 
+// Names of the disks at the bottom that state a scheduler.
+fn queued(part: &Value, names: &mut Vec<String>) {
+    let below = part["below"].as_array().unwrap();
+    if below.is_empty() && part["queue"]["scheduler"].is_string() {
+        names.push(part["name"].as_str().unwrap().to_owned());
+    }
+    for below in below {
+        let inner = [&below["device"], &below["file"]["file_system"]];
+        inner.into_iter().filter(|part| part.is_object()).for_each(|part| queued(part, names));
+    }
+}
+
+#[test]
+fn doctor_tells_of_the_disks_below_the_folder_that_it_is_started_in() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut names = Vec::new();
+    queued(&json(dir)["medium"]["file_system"], &mut names);
+    let findings = |dir: &Path| ringfence_in(dir, &["doctor", "--json"]).json()["findings"].clone();
+    let told = |findings: &Value| -> Vec<String> {
+        let all = findings.as_array().unwrap().iter().filter(|finding| finding["id"] == "disk-queue");
+        all.map(|finding| finding["evidence"].as_str().unwrap().to_owned()).collect()
+    };
+    if Path::new("/dev/shm").is_dir() {
+        assert_eq!(told(&findings(Path::new("/dev/shm"))), [""; 0]);
+    }
+    if names.is_empty() {
+        return skip(&format!("no disk below {} states a scheduler", dir.display()));
+    }
+    let told = told(&findings(dir));
+    assert_eq!(told.len(), names.len(), "{told:?}");
+    for name in names {
+        let queue = format!("/sys/block/{name}/queue: scheduler ");
+        assert!(told.iter().any(|evidence| evidence.starts_with(&queue)), "{name}: {told:?}");
+    }
+}
+
 #[test]
 fn a_folder_is_left_as_it_was() {
     let folder = Folder::new();
