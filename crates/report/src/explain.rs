@@ -7,14 +7,11 @@ use crate::text::{clean, hanging, heading, width};
 pub fn explain(parts: &[(&str, Vec<(String, String)>)], style: &Style) -> String {
     let mut out = String::new();
     for (title, lines) in parts {
-        if !out.is_empty() {
-            out.push('\n');
-        }
+        out.extend((!out.is_empty()).then_some('\n'));
         heading(&mut out, title, style);
         let room = lines.iter().map(|(lead, _)| width(lead)).max().unwrap_or(0).max(8);
         for (lead, text) in lines {
-            let lead = format!("  {:<room$}  ", clean(lead));
-            hanging(&mut out, &lead, Some(Paint::Faint), text, style);
+            hanging(&mut out, &format!("  {:<room$}  ", clean(lead)), Some(Paint::Faint), text, style);
         }
     }
     out
