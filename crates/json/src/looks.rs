@@ -2,6 +2,7 @@
 
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::Finding;
+use ringfence_machine::medium::Medium;
 use ringfence_machine::targets::Target;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::Overview;
@@ -43,6 +44,8 @@ pub struct Explanation<'a> {
     pub reasons: &'a [String],
     /// What would make it more durable, a sentence each.
     pub remedies: &'a [String],
+    /// What stands between the file and its medium; `None` of a device.
+    pub medium: Option<&'a Medium>,
 }
 
 /// How durable a store to a path can become.

@@ -22,6 +22,7 @@
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
 //! - [`resctrl`]: which parts of caches and bandwidth can be isolated, and what they are set to
+//! - [`medium`]: from a file to its disk, and what a sync promises there
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!
@@ -35,6 +36,7 @@ pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+pub mod medium;
 pub mod probe;
 pub mod resctrl;
 pub mod targets;

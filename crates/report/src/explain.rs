@@ -1,17 +1,17 @@
-//! How durable a path is: the verdict, then why, then what would be more.
+//! What a path is: headings, and lines below them that say why.
 
 use crate::style::{Paint, Style};
-use crate::text::{hanging, heading};
+use crate::text::{clean, hanging, heading, width};
 
-/// A verdict on how durable stores are, with its reasons, the one that decides first, and with what to do
-/// to get something more durable.
-pub fn explain(verdict: &str, reasons: &[String], remedies: &[String], style: &Style) -> String {
+/// Headings, and below each its lines: a lead, such as `because`, and a text. An empty lead goes on with the line before.
+pub fn explain(parts: &[(&str, Vec<(String, String)>)], style: &Style) -> String {
     let mut out = String::new();
-    heading(&mut out, verdict, style);
-    for (lead, texts) in [("because", reasons), ("for more", remedies)] {
-        for (n, text) in texts.iter().enumerate() {
-            let lead = if n == 0 { lead } else { "" };
-            hanging(&mut out, &format!("  {lead:<10}"), Some(Paint::Faint), text, style);
+    for (title, lines) in parts {
+        out.extend((!out.is_empty()).then_some('\n'));
+        heading(&mut out, title, style);
+        let room = lines.iter().map(|(lead, _)| width(lead)).max().unwrap_or(0).max(8);
+        for (lead, text) in lines {
+            hanging(&mut out, &format!("  {:<room$}  ", clean(lead)), Some(Paint::Faint), text, style);
         }
     }
     out

@@ -206,7 +206,7 @@ pub struct Forget {
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence explain /tmp
+  ringfence explain .
   ringfence explain /dev/dax0.0")]
 pub struct Explain {
     /// A file, a folder or a device such as /dev/dax0.0

@@ -57,6 +57,9 @@ pub enum Verb {
     /// fresh trials, and the command or setting that applies it is printed.
     Prove(Box<Prove>),
     /// Say how durable a store to a path can become, and why
+    ///
+    /// Of a file or folder it also says what stands between it and its medium: the file system, the disks, their caches, and
+    /// so what fsync and the like promise there. Disks are watched for a quarter of a second, to see whether others use them.
     Explain(Explain),
     /// Measure what durable writes cost, for any combination of settings
     Write(Box<Write>),

@@ -6,4 +6,5 @@ pub mod experiment;
 pub mod flags;
 pub mod folder;
 pub mod host;
+pub mod medium;
 pub mod page;

@@ -1,4 +1,4 @@
-//! `explain`: how durable a store to a path can become.
+//! `explain`: how durable a store to a path can become, and what stands between a file and its medium.
 
 use ringfence_json as json;
 use ringfence_persist::{Durability, Explanation, RegionError};
@@ -6,9 +6,11 @@ use ringfence_persist::{Durability, Explanation, RegionError};
 use crate::args::Explain;
 use crate::failure::Failure;
 use crate::output;
+use crate::shared::medium;
 
 pub fn run(explain: &Explain) -> Result<(), Failure> {
     let said = Explanation::of(&explain.path).map_err(|error| failure(&error))?;
+    let medium = medium::of(&explain.path);
     if explain.json {
         return output::print_json(&json::explanation(&json::Explanation {
             path: said.subject(),
@@ -17,10 +19,20 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
             verdict: &said.verdict(),
             reasons: said.reasons(),
             remedies: said.remedies(),
+            medium: medium.as_ref(),
         }));
     }
-    let text = ringfence_report::explain(&said.verdict(), said.reasons(), said.remedies(), &output::style());
-    output::print(&text)
+    let verdict = said.verdict();
+    let mut parts = vec![(verdict.as_str(), led("because", said.reasons()))];
+    parts[0].1.extend(led("for more", said.remedies()));
+    let below = medium.map(|medium| medium.shown()).unwrap_or_default();
+    parts.extend(below.into_iter().map(|part| (part.heading, part.lines)));
+    output::print(&ringfence_report::explain(&parts, &output::style()))
+}
+
+fn led(lead: &str, texts: &[String]) -> Vec<(String, String)> {
+    let lead = |n| if n == 0 { lead.to_string() } else { String::new() };
+    texts.iter().enumerate().map(|(n, text)| (lead(n), text.clone())).collect()
 }
 
 fn name(durability: Durability) -> String {

@@ -1,12 +1,15 @@
 //! `topology` and `doctor`.
 
+use std::path::Path;
+
 use ringfence_json as json;
 use ringfence_machine::Machine;
+use ringfence_machine::medium::Medium;
 
 use crate::args::Inspect;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::host;
+use crate::shared::{host, medium};
 
 pub fn topology(inspect: &Inspect) -> Result<(), Failure> {
     let machine = examine(inspect)?;
@@ -17,7 +20,12 @@ pub fn topology(inspect: &Inspect) -> Result<(), Failure> {
 }
 
 pub fn doctor(inspect: &Inspect) -> Result<(), Failure> {
-    let machine = examine(inspect)?;
+    let mut machine = examine(inspect)?;
+    // Another machine's files say nothing of the folder that this program is in.
+    if inspect.root == Path::new("/") {
+        machine.findings.extend(medium::of(Path::new(".")).iter().flat_map(Medium::findings));
+        machine.findings.sort_by_key(|finding| finding.severity);
+    }
     if inspect.json {
         return output::print_json(&json::doctor(&machine));
     }

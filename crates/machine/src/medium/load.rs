@@ -1,0 +1,102 @@
+//! What disks do at the moment: two readings of their counts, some time apart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::root::FsRoot;
+
+use super::model::Device;
+
+/// Counts of disks, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading(BTreeMap<String, Counts>);
+
+/// Since boot, and in flight now; Documentation/block/stat.rst in Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Counts {
+    reads: u64,
+    read_sectors: u64,
+    writes: u64,
+    written_sectors: u64,
+    in_flight: u64,
+    // Linux 5.5.
+    flushes: Option<u64>,
+}
+
+/// What a disk did while it was watched.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// The disk.
+    pub device: String,
+    /// For how many seconds it was watched.
+    pub seconds: f64,
+    /// Reads that ended.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes that ended.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes that ended; `None` before Linux 5.5.
+    pub flushes: Option<u64>,
+    /// Requests that were under way at the end.
+    pub in_flight: u64,
+}
+
+impl Reading {
+    /// The counts of some disks now, such as those of [`Medium::disks`](super::Medium::disks); those that have none are
+    /// left out.
+    pub fn of(root: &FsRoot, disks: &[&Device]) -> Self {
+        let counts = |name: &str| parse(&root.read_opt(format!("/sys/class/block/{name}/stat"))?);
+        Self(disks.iter().filter_map(|disk| Some((disk.name.clone(), counts(&disk.name)?))).collect())
+    }
+
+    /// What each disk did from this reading to `later`, which was made after `time`.
+    pub fn until(&self, later: &Reading, time: Duration) -> Vec<Load> {
+        let load = |(device, after): (&String, &Counts)| {
+            let before = self.0.get(device)?;
+            // A disk that went and came again begins with 0.
+            let since = |of: fn(&Counts) -> u64| of(after).saturating_sub(of(before));
+            Some(Load {
+                device: device.clone(),
+                seconds: time.as_secs_f64(),
+                reads: since(|counts| counts.reads),
+                read_bytes: since(|counts| counts.read_sectors).saturating_mul(512),
+                writes: since(|counts| counts.writes),
+                written_bytes: since(|counts| counts.written_sectors).saturating_mul(512),
+                flushes: before
+                    .flushes
+                    .zip(after.flushes)
+                    .map(|(before, after)| after.saturating_sub(before)),
+                in_flight: after.in_flight,
+            })
+        };
+        later.0.iter().filter_map(load).collect()
+    }
+}
+
+impl Load {
+    /// Whether others write so much that what is measured now is not what an idle disk gives: 20 writes or flushes a second,
+    /// or 1 MiB. A journal or a log that is committed every few seconds stays below.
+    pub fn is_written_to(&self) -> bool {
+        let requests = self.writes + self.flushes.unwrap_or(0);
+        let per_s = |count: u64| count as f64 / self.seconds.max(1e-9);
+        per_s(requests) >= 20.0 || per_s(self.written_bytes) >= f64::from(1 << 20)
+    }
+}
+
+fn parse(text: &str) -> Option<Counts> {
+    let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let at = |index: usize| fields.get(index).copied();
+    Some(Counts {
+        reads: at(0)?,
+        read_sectors: at(2)?,
+        writes: at(4)?,
+        written_sectors: at(6)?,
+        in_flight: at(8)?,
+        flushes: at(15),
+    })
+}

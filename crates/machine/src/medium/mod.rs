@@ -1,0 +1,85 @@
+//! From a file to what it is stored on: the file system and its mount, the block devices below it, where a flush goes,
+//! and so what each sync call promises there.
+//!
+//! [`Medium::of`] reads the kernel's files; the rest are functions of what it found. What it found is what the kernel
+//! states. Whether a hypervisor, a drive or a server keeps to it cannot be known from here, and [`Medium::unknown`]
+//! says so.
+//!
+//! ```
+//! use std::os::unix::fs::MetadataExt;
+//! use ringfence_machine::{medium::Medium, root::FsRoot};
+//!
+//! let dir = std::env::current_dir().unwrap();
+//! let device = std::fs::metadata(&dir).unwrap().dev();
+//! let medium = Medium::of(&FsRoot::host(), &dir, device);
+//! for promise in &medium.promises {
+//!     println!("{}: {}", promise.call, promise.how);
+//! }
+//! ```
+
+mod device;
+mod file_system;
+mod findings;
+mod flush;
+mod load;
+mod model;
+mod options;
+mod promise;
+mod shown;
+mod unknown;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::root::FsRoot;
+
+pub use flush::Reach;
+pub use load::{Load, Reading};
+pub use model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, Queue, Setting, WriteCache};
+pub use promise::{Durable, Promise};
+pub use shown::Lines;
+
+/// What a file lies on, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Medium {
+    /// The file system, with what it lies on.
+    pub file_system: FileSystem,
+    /// Where a flush goes that a sync call causes.
+    pub flush: Reach,
+    /// What each way to sync promises.
+    pub promises: Vec<Promise>,
+    /// What cannot be known from here, a sentence each.
+    pub unknown: Vec<String>,
+    /// What the disks did while they were watched; nothing where they were not.
+    pub load: Vec<Load>,
+}
+
+impl Medium {
+    /// Follows the file or folder `path`, resolved and absolute, whose `st_dev` is `device` (stat(2)), to what it lies on.
+    ///
+    /// What is missing or cannot be read becomes a part that says so ([`Below::Unseen`]), or a field that is `None`.
+    pub fn of(root: &FsRoot, path: &Path, device: u64) -> Self {
+        let file_system = file_system::find(root, path, device);
+        let flush = flush::of(&file_system);
+        Self {
+            promises: promise::all(root, &file_system, &flush),
+            unknown: unknown::all(root, &file_system, &flush),
+            file_system,
+            flush,
+            load: Vec::new(),
+        }
+    }
+
+    /// The devices at the bottom, each once: disks, and nothing that is made of other devices or of files.
+    pub fn disks(&self) -> Vec<&Device> {
+        let mut disks: Vec<&Device> = Vec::new();
+        self.file_system.devices(&mut |device| {
+            let bottom = device.below.is_empty() && device.kind != DeviceKind::Loop;
+            if bottom && !disks.iter().any(|known| known.name == device.name) {
+                disks.push(device);
+            }
+        });
+        disks
+    }
+}
