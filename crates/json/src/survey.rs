@@ -3,16 +3,18 @@
 use std::path::Path;
 
 use ringfence_analysis::estimate::Interval;
+use ringfence_analysis::latency::CaseLatencies;
 use ringfence_experiment::task::{Task, Write};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::survey::answer::{self, ForBlock, Harm, Seen};
 use ringfence_studies::survey::parts::Parts;
 use ringfence_studies::survey::{self, Advice, Outside, Probes};
 use serde::Serialize;
 
 use super::Document;
-use super::case::Case;
+use super::case::{Case, cases};
 
 #[derive(Serialize)]
 struct Survey<'a> {
@@ -24,6 +26,7 @@ struct Survey<'a> {
     cost: Vec<CostRow<'a>>,
     parts: &'a [Parts],
     neighbours: Vec<Neighbours<'a>>,
+    files: Vec<Files<'a>>,
     pace: Option<&'a str>,
     outside: &'a [Outside],
     not_run: &'a [String],
@@ -57,6 +60,15 @@ struct NeighbourRow<'a> {
     seen: Seen,
 }
 
+// Commits to files.
+#[derive(Serialize)]
+struct Files<'a> {
+    name: &'a str,
+    question: Option<&'a str>,
+    results: Vec<Case<'a>>,
+    latencies: &'a [CaseLatencies],
+}
+
 #[derive(Serialize)]
 struct Precision {
     median: f64,
@@ -88,6 +100,7 @@ pub fn survey(found: &survey::Survey, dir: &Path) -> impl Serialize {
         cost: found.cost.iter().map(CostRow::from).collect(),
         parts: &found.parts,
         neighbours: found.neighbours.iter().map(Neighbours::from).collect(),
+        files: found.files.iter().map(Files::from).collect(),
         pace: found.pace.as_deref(),
         outside: &found.outside,
         not_run: &found.not_run,
@@ -122,6 +135,18 @@ impl<'a> From<&'a survey::NeighbourRow> for NeighbourRow<'a> {
             result: Case::from(&row.result),
             together: row.together,
             seen: row.seen,
+        }
+    }
+}
+
+impl<'a> From<&'a Findings> for Files<'a> {
+    fn from(found: &'a Findings) -> Self {
+        let experiment = &found.plan.experiment;
+        Self {
+            name: &experiment.name,
+            question: experiment.question.as_deref(),
+            results: cases(&found.results),
+            latencies: &found.latencies,
         }
     }
 }

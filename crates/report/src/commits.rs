@@ -6,11 +6,10 @@ use ringfence_studies::findings::Findings;
 
 use crate::cases::words;
 use crate::numbers::ns_interval;
-use crate::style::Style;
-use crate::text::{listed, paragraph};
+use crate::text::listed;
 
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different amounts.
-pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
+pub(crate) fn advice(found: &Findings) -> Option<String> {
     let mut costs: Vec<(usize, Interval)> = Vec::new();
     let (mut bytes, mut without, mut unknown) = (Vec::new(), Vec::new(), 0);
     for result in found.results.iter().filter(|result| result.effect.is_none()) {
@@ -47,7 +46,5 @@ pub(crate) fn commits(found: &Findings, style: &Style) -> Option<String> {
     if !without.is_empty() {
         text += &format!(" sync={} makes nothing durable, and is there to compare with.", without.join(", "));
     }
-    let mut out = String::new();
-    paragraph(&mut out, 0, &text, style);
-    Some(out)
+    Some(text)
 }

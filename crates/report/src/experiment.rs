@@ -5,12 +5,12 @@ use ringfence_studies::findings::Findings;
 
 use crate::aa::aa;
 use crate::cases::cases;
-use crate::commits::commits;
+use crate::commits;
 use crate::latencies::latencies;
 use crate::lock::lock_table;
 use crate::sensitivity::sensitivity;
 use crate::style::Style;
-use crate::text::heading;
+use crate::text::{heading, paragraph};
 
 /// What figures say that nobody has measured.
 pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
@@ -18,7 +18,11 @@ pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let mut parts = vec![tables(found, style)];
-    parts.extend(commits(found, style));
+    parts.extend(commits::advice(found).map(|text| {
+        let mut out = String::new();
+        paragraph(&mut out, 0, &text, style);
+        out
+    }));
     parts.extend(found.aa.as_ref().map(|summary| aa(summary, style)));
     let all = &found.latencies;
     let is_lock = found.plan.experiment.kind == Some(Kind::Lock);

@@ -425,6 +425,8 @@ fn places_that_cannot_be_written() {
         (&["write", "--save", "file"], "already exists"),
         (&["write", "--save", "absent/file"], "cannot be written"),
         (&["write", "--save", "full"], "full"),
+        (&["survey", "--dir", "absent"], "name a folder"),
+        (&["survey", "--dir", "full/file"], "name"),
         (&["survey", "--quick", "--out", "full"], "not empty"),
         (&["survey", "--save", "full"], "not empty"),
         (&["show", "file"], "not a folder"),

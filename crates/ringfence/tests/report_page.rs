@@ -135,13 +135,13 @@ fn a_survey_opens_in_a_browser() {
     let page = dir.join("report.html");
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Which flush should I use here"));
-    // Three frontiers, three heat maps, two matrices, seven time lines, reloads.
-    assert_eq!(text.matches("<div class=\"chart\"").count(), 16);
+    // Three frontiers, three heat maps, two matrices, nine time lines, reloads, two of files.
+    assert_eq!(text.matches("<div class=\"chart\"").count(), 20);
     let shown = ringfence_in(folder.path(), &["show", "survey"]);
     assert!(shown.ok().contains("On this machine:"));
     let Some(browser) = browser() else { return skip("there is no Chromium") };
     let dom = sound(&browser, &page);
-    assert_eq!(dom.matches("<div class=\"tip\">").count(), 16, "hovering shows numbers");
+    assert_eq!(dom.matches("<div class=\"tip\">").count(), 20, "hovering shows numbers");
     broken_pages_are_noticed(&browser, &page);
 }
 
@@ -288,7 +288,7 @@ fn a_report_replaces_reports_alone() {
     fs::remove_file(folder.path().join("survey/survey.json")).unwrap();
     ringfence_in(folder.path(), &["report", "survey", "--out", "all.html"]).ok();
     let all = fs::read_to_string(folder.path().join("all.html")).unwrap();
-    assert!(all.contains("7 datasets") && all.contains("neighbours-mcf-paced</h2>"));
+    assert!(all.contains("9 datasets") && all.contains("neighbours-mcf-paced</h2>"));
     // What is damaged is bad input, and leaves the old page.
     fs::write(folder.path().join("survey/cost/experiment.toml"), "nonsense").unwrap();
     let before = fs::read(folder.path().join("one.html")).unwrap();

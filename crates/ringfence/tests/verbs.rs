@@ -203,6 +203,13 @@ fn the_survey_saves_experiments_that_can_be_run() {
     let dir = folder.path().join("experiments");
     let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 2, "{files:?}");
+    // Writers to a disk come only where somebody asks for them.
+    let commits = fs::read_to_string(dir.join("commits.toml")).unwrap();
+    assert!(commits.contains(folder.path().to_str().unwrap()), "{commits}");
+    assert!(!dir.join("commits-beside-writers.toml").exists());
+    ringfence_in(folder.path(), &["survey", "--disturb-disk", "--dir", "/", "--save", "all"]).ok();
+    let beside = fs::read_to_string(folder.path().join("all/commits-beside-writers.toml")).unwrap();
+    assert!(beside.contains("dir = \"/\"") && beside.contains("dontcache"), "{beside}");
     for (number, file) in files.iter().enumerate() {
         let args = ["run", file.to_str().unwrap(), "--save", &format!("{number}.toml")];
         ringfence_in(folder.path(), &args).ok();

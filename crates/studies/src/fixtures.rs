@@ -8,14 +8,17 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::Sample;
-use ringfence_experiment::task::{FenceAt, Flush, Instruction, LineState, Task, Write};
+use ringfence_experiment::task::{
+    Commit, DirtyIo, FenceAt, Flush, Instruction, Layout, LineState, Sync, Task, Write,
+};
 use ringfence_machine::Machine;
 use ringfence_machine::fixtures::vm_2cpu;
 use ringfence_machine::probe::{Capacity, PingPong, Plateau, Reload};
 use ringfence_machine::units::Bytes;
 
+use crate::findings::Findings;
 use crate::survey::experiments::{self, Writers};
-use crate::survey::{Depth, Level, Probes, Reloads, Survey, conclude, stored};
+use crate::survey::{Depth, Files, Level, Probes, Reloads, Survey, conclude, stored};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
 pub type Harm = fn(&str, Instruction, bool) -> f64;
@@ -91,6 +94,13 @@ fn build(harm: Harm, keep: &mut dyn FnMut(&Plan, &[Sample])) -> Survey {
             survey.add_neighbours(&victim.name, paced, &plan, &measured);
         }
     }
+    let files = Files { dir: "/data".into(), disturb: true };
+    for experiment in files.experiments(Depth::Quick, 1) {
+        let plan = plan(&experiment);
+        let measured = samples(&plan, "committer", false, harm);
+        keep(&plan, &measured);
+        survey.files.push(Findings::new(&plan, &measured, None));
+    }
     survey.conclude();
     survey
 }
@@ -111,6 +121,13 @@ pub fn ns_per_line(write: &Write) -> f64 {
         FenceAt::Line | FenceAt::Around => 1.0,
     };
     copy + flush + fences * 80.0
+}
+
+/// What a durable commit costs there, ns.
+pub fn ns_per_commit(commit: &Commit) -> f64 {
+    let metadata = if commit.layout == Layout::Append { 2_000.0 } else { 0.0 };
+    let times = if commit.sync == Sync::Fsync { 1_000.0 } else { 0.0 };
+    8_000.0 + metadata + times
 }
 
 fn probes() -> Probes {
@@ -195,6 +212,7 @@ fn window(
     let beside = active.iter().find(|active| active.role != plan.metric);
     let factor = match beside.map(|active| task(active.role, active.variant)) {
         Some(Task::Write(write)) => harm(victim, write.instruction, paced),
+        Some(Task::Dirty(dirty)) if dirty.io == DirtyIo::Dontcache => 50.0,
         _ => 1.0,
     };
     // A fixed pattern of about 0.2 %, other for every window.
@@ -205,6 +223,7 @@ fn window(
         let ns_per_unit = match task(role, variant) {
             Task::Write(write) => write.pace.map_or(ns_per_line(write), |pace| 64e9 / pace.0.0 as f64),
             Task::Idle(_) => f64::INFINITY,
+            Task::Commit(commit) => ns_per_commit(commit),
             _ => 2.0,
         };
         let ns_per_unit = ns_per_unit * if is_metric { factor * noise } else { 1.0 };

@@ -16,6 +16,8 @@ pub enum Kind {
         /// Whether all writers are held to one rate.
         paced: bool,
     },
+    /// Commits to files, alone or beside writers: of `survey`.
+    SurveyFiles,
     /// Whether a lever is needed: of `prove`. It was called `prove-look` once.
     #[serde(alias = "prove-look")]
     ProveBaseline,

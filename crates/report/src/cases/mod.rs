@@ -28,18 +28,11 @@ use crate::text::paragraph;
 /// The results of a plan: tables of costs and of slowdowns, where there are any, cases that were
 /// not run with their reasons, and a few lines on how to read it.
 pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
-    let (slowdowns, costs): (Vec<&CaseResult>, Vec<_>) =
-        results.iter().partition(|result| result.effect.is_some());
-    let mut parts = Vec::new();
+    let mut parts = tables(results, plan, style);
     if results.is_empty() {
         parts.push("no case was measured\n".to_string());
     }
-    if !costs.is_empty() {
-        parts.push(costs::costs(plan, &costs, style));
-    }
-    if !slowdowns.is_empty() {
-        parts.push(slowdowns::slowdowns(&slowdowns, style));
-    }
+    let (slowdowns, costs): (Vec<&CaseResult>, Vec<_>) = of_both_kinds(results);
     parts.push(not_run::not_run(plan, style));
     let mut reading = how_to_read(plan, &costs, &slowdowns, style);
     if let Some(missing) = too_long_in(results) {
@@ -48,6 +41,18 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
     parts.push(reading);
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+/// The tables alone.
+pub(crate) fn tables(results: &[CaseResult], plan: &Plan, style: &Style) -> Vec<String> {
+    let (slowdowns, costs) = of_both_kinds(results);
+    let costs = (!costs.is_empty()).then(|| costs::costs(plan, &costs, style));
+    let slowdowns = (!slowdowns.is_empty()).then(|| slowdowns::slowdowns(&slowdowns, style));
+    costs.into_iter().chain(slowdowns).collect()
+}
+
+fn of_both_kinds(results: &[CaseResult]) -> (Vec<&CaseResult>, Vec<&CaseResult>) {
+    results.iter().partition(|result| result.effect.is_some())
 }
 
 fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], style: &Style) -> String {

@@ -40,11 +40,18 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
         footer.push(format!("{} Brackets are {INTERVALS}", precision(median, worst)));
     }
     footer.extend(provenance(&all));
+    let tables = survey.files.iter().map(|found| {
+        let (plan, results) = (&found.plan, &found.results);
+        let tables = [slowdowns::section(plan, results), costs::section(plan, results)];
+        let title = plan.experiment.question.clone();
+        Group { title, sections: tables.into_iter().flatten().collect() }
+    });
+    let first = Group { title: None, sections: sections.into_iter().flatten().collect() };
     Page {
         title: "Survey".into(),
         subtitle: subtitle(Some(&survey.machine), digests.first()),
         answer: answer::of_survey(survey, shown.map(|number| &frontiers[number])),
-        groups: vec![Group { title: None, sections: sections.into_iter().flatten().collect() }],
+        groups: std::iter::once(first).chain(tables).collect(),
         footer,
         simulated: simulated(digests.iter()),
     }

@@ -2,6 +2,7 @@
 
 mod advice;
 mod costs;
+mod files;
 mod headline;
 mod machine;
 mod neighbours;
@@ -56,9 +57,10 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
             heading(out, SIMULATED, style);
         }
     };
-    let sections: [fn(&mut String, &Survey, &Style); 3] =
-        [machine::section, costs::section, neighbours::section];
-    for section in sections {
+    let sections: [fn(&mut String, &Survey, &Style); 4] =
+        [machine::section, costs::section, neighbours::section, files::section];
+    let count = if survey.files.is_empty() { 3 } else { 4 };
+    for section in &sections[..count] {
         mark(&mut out);
         section(&mut out, survey, style);
     }

@@ -169,6 +169,7 @@ fn a_survey_without_anything() {
     survey.cost.clear();
     survey.parts.clear();
     survey.neighbours.clear();
+    survey.files.clear();
     survey.probes.round_trips.clear();
     survey.probes.caches.clear();
     survey.probes.reloads = Default::default();

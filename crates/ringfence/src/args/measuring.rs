@@ -17,6 +17,16 @@ pub struct Survey {
     /// Take about half a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
+    /// Folder in whose file system durable commits are measured [default: .]
+    ///
+    /// For some 15 seconds, in a log of a few MiB that has no name.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Measure these commits beside writers that stall the disk, too
+    ///
+    /// Everybody who uses the disk waits for these as well, and tens of GiB are written.
+    #[arg(long)]
+    pub disturb_disk: bool,
     /// Seed for everything that is random
     #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
     pub seed: u64,

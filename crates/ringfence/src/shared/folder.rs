@@ -16,6 +16,18 @@ pub fn kind(dir: &Path) -> Option<String> {
     Some(value.get("kind")?.as_str()?.to_owned())
 }
 
+/// A folder that tasks use, by its absolute path, which experiments hold as text.
+pub fn named(dir: &Path) -> Result<String, Failure> {
+    match std::fs::metadata(dir) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(Failure::Usage(format!("{} is not a folder: name one", dir.display()))),
+        Err(error) => return Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display()))),
+    }
+    let absolute = std::path::absolute(dir).ok();
+    let text = absolute.as_deref().and_then(Path::to_str).map(str::to_owned);
+    text.ok_or_else(|| Failure::Usage(format!("{}: its name is not text", dir.display())))
+}
+
 /// Refuses what --out cannot name, before anything is measured.
 pub fn check_new(dir: &Path) -> Result<(), Failure> {
     if dir.is_file() {

@@ -10,31 +10,24 @@ use crate::args::Commit;
 use crate::args::commit::{IOS, LAYOUTS, SYNCS};
 use crate::failure::Failure;
 use crate::shared::flags::words;
-use crate::shared::{experiment, flags};
+use crate::shared::{experiment, flags, folder};
 
 pub fn run(args: &Commit) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
 }
 
 // What the experiment would refuse too, but as a value of its file and not of a flag, or not before it runs.
-fn check(args: &Commit, dir: &Path) -> Result<(), Failure> {
+fn check(args: &Commit) -> Result<(), Failure> {
     words("sync", args.sync.as_deref(), &Sync::NAMES)?;
     words("io", args.io.as_deref(), &Io::NAMES)?;
     words("layout", args.layout.as_deref(), &Layout::NAMES)?;
-    match std::fs::metadata(dir) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Failure::Usage(format!("{} is not a folder: name one", dir.display()))),
-        Err(error) => Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display()))),
-    }
+    Ok(())
 }
 
 fn experiment(args: &Commit) -> Result<Experiment, Failure> {
     let dir = args.dir.as_deref().unwrap_or(Path::new("."));
-    check(args, dir)?;
-    let named = |path: &Path| path.to_str().map(str::to_owned);
-    let Some(name) = std::path::absolute(dir).ok().as_deref().and_then(named) else {
-        return Err(Failure::Usage(format!("{}: its name is not text", dir.display())));
-    };
+    check(args)?;
+    let name = folder::named(dir)?;
     let axes = [
         ("sync", &args.sync, Some(SYNCS)),
         ("io", &args.io, Some(IOS)),

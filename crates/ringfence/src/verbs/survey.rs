@@ -1,29 +1,32 @@
 //! `survey`: everything, with nothing asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use ringfence_json as json;
-use ringfence_studies::survey::{self, Depth, Options};
+use ringfence_machine::Machine;
+use ringfence_studies::survey::{self, Depth, Files, Options};
 
 use crate::args::Survey;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, host, page};
+use crate::shared::{experiment, folder, host, page};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
     let machine = host::machine(&args.on)?;
+    let files = files(args, &machine)?;
+    let options = |dir: &Path| Options { depth, seed: args.seed, dir: dir.into(), files };
     if let Some(dir) = &args.save {
-        return save(depth, args.seed, &machine, dir);
+        return save(&options(dir), &machine);
     }
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("survey"));
     empty_or_absent(&dir)?;
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
-    let options = Options { depth, seed: args.seed, dir: dir.clone() };
+    let options = options(&dir);
     let surveyed = survey::run(&options, &machine, &stop, &mut show);
     show.end();
     let surveyed = surveyed?;
@@ -44,16 +47,26 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     }
 }
 
+// On a described machine there are none, which needs no telling where nobody asked.
+fn files(args: &Survey, machine: &Machine) -> Result<Option<Files>, Failure> {
+    if machine.simulated.is_some() && args.dir.is_none() && !args.disturb_disk {
+        return Ok(None);
+    }
+    let dir = folder::named(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+    Ok(Some(Files { dir: dir.into(), disturb: args.disturb_disk }))
+}
+
 // The same folders that a dataset refuses, before anything is probed.
 fn empty_or_absent(dir: &Path) -> Result<(), Failure> {
     crate::shared::folder::check_new(dir)
 }
 
-fn save(depth: Depth, seed: u64, machine: &ringfence_machine::Machine, dir: &PathBuf) -> Result<(), Failure> {
+fn save(options: &Options, machine: &Machine) -> Result<(), Failure> {
+    let dir = &options.dir;
     empty_or_absent(dir)?;
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
-    let experiments = survey::planned(depth, seed, machine);
+    let experiments = survey::planned(options, machine);
     for experiment in &experiments {
         experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;
     }

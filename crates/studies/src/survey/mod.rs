@@ -8,6 +8,7 @@ mod advise;
 pub mod answer;
 pub(crate) mod conclude;
 pub mod experiments;
+pub mod files;
 mod frontiers;
 pub mod parts;
 mod probes;
@@ -18,6 +19,7 @@ mod victim;
 
 pub use advice::Advice;
 pub use experiments::Depth;
+pub use files::Files;
 pub use probes::{Probes, Reloads};
 pub use run::{Options, planned, run};
 pub use tables::{CostRow, NeighbourRow, Neighbours, Survey};

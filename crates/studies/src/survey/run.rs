@@ -10,7 +10,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
-use super::{Survey, conclude, probes, stored};
+use super::{Files, Survey, conclude, probes, stored};
 use ringfence_study::{Here, Kept, Planned, Stage, Study, Watch};
 use ringfence_study::{StudyError, few_trials};
 
@@ -23,6 +23,8 @@ pub struct Options {
     pub seed: u64,
     /// Folder of the datasets.
     pub dir: PathBuf,
+    /// A folder whose file system is surveyed too.
+    pub files: Option<Files>,
 }
 
 /// Surveys this machine.
@@ -42,12 +44,14 @@ pub fn run(
 
 /// The experiments that a survey would run, as far as they can be told beforehand: its victim sized
 /// after probing, its writers at full rate; without those that are chosen by what was measured first.
-pub fn planned(depth: Depth, seed: u64, machine: &Machine) -> Vec<Experiment> {
+pub fn planned(options: &Options, machine: &Machine) -> Vec<Experiment> {
+    let Options { depth, seed, .. } = *options;
     let size = target_size(machine);
     let victims = experiments::victims(probes::probe(machine, depth).victim_footprint);
     let writers = Writers::AtFullRate(Vec::new());
     let beside = victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
-    let all = std::iter::once(experiments::cost(depth, size, seed)).chain(beside);
+    let files = options.files.iter().flat_map(|files| files.experiments(depth, seed));
+    let all = std::iter::once(experiments::cost(depth, size, seed)).chain(beside).chain(files);
     all.map(|experiment| on(machine, experiment)).collect()
 }
 
@@ -84,6 +88,23 @@ impl Surveying<'_> {
         Planned { name, dir: self.options.dir.join(&experiment.name), experiment }
     }
 
+    fn files(&self) -> Vec<Experiment> {
+        let Options { depth, seed, files, .. } = self.options;
+        files.as_ref().map_or(Vec::new(), |files| files.experiments(*depth, *seed))
+    }
+
+    fn in_files(&mut self, number: usize) -> Result<Option<Planned>, StudyError> {
+        let (Some(files), Some(survey)) = (&self.options.files, &mut self.survey) else { return Ok(None) };
+        if let Some(reason) = files.unmet(&survey.machine) {
+            let line = format!("commits to files in {}, because {reason}", files.dir.display());
+            note(&mut survey.not_run, [line]);
+            return Ok(None);
+        }
+        let experiment = self.files().into_iter().nth(number);
+        let name = ["what a durable commit costs", "commits beside writers"];
+        Ok(experiment.map(|experiment| self.planned(name[number].into(), experiment)))
+    }
+
     fn beside(&self, victim: &Victim, writers: &Writers, size: Bytes) -> Planned {
         let how = if matches!(writers, Writers::Paced(_)) { "paced writers" } else { "writers" };
         let Options { depth, seed, .. } = *self.options;
@@ -100,7 +121,12 @@ impl Study for Surveying<'_> {
             Depth::Full => full,
             Depth::Quick => quick,
         };
-        EXPECTED.into_iter().map(|stage| Duration::from_secs(seconds(stage))).collect()
+        let files = self.files().into_iter().filter_map(|experiment| experiment.measure.time);
+        EXPECTED
+            .into_iter()
+            .map(|stage| Duration::from_secs(seconds(stage)))
+            .chain(files.map(|time| time.0))
+            .collect()
     }
 
     fn kept(&self) -> Option<Kept> {
@@ -126,16 +152,23 @@ impl Study for Surveying<'_> {
             let writers = Writers::AtFullRate(conclude::cheapest_elsewhere(survey));
             return Ok(Some(self.beside(victim, &writers, size)));
         }
-        let Some(pace) = survey.slowest_writer() else {
-            let no_pace = |victim: &Victim| {
-                format!("{} beside paced writers, because no writer's rate is known", victim.name)
-            };
-            survey.not_run.extend(victims.iter().map(no_pace));
-            return Ok(None);
+        let paced = match survey.slowest_writer() {
+            Some(pace) => {
+                survey.pace = Some(pace.to_string());
+                if let Some(victim) = victims.get(beside - victims.len()) {
+                    return Ok(Some(self.beside(victim, &Writers::Paced(pace), size)));
+                }
+                victims.len()
+            }
+            None => {
+                let no_pace = |victim: &Victim| {
+                    format!("{} beside paced writers, because no writer's rate is known", victim.name)
+                };
+                note(&mut survey.not_run, victims.iter().map(no_pace));
+                0
+            }
         };
-        survey.pace = Some(pace.to_string());
-        let victim = victims.get(beside - victims.len());
-        Ok(victim.map(|victim| self.beside(victim, &Writers::Paced(pace), size)))
+        self.in_files(beside - victims.len() - paced)
     }
 
     fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Survey, StudyError> {
@@ -159,9 +192,15 @@ fn note_refusals(survey: &mut Survey, plan: &Plan) {
             .map(|not_run| plan.cases[not_run.case].label.as_str())
             .collect();
         let cases = if cases.len() > 3 { format!("{} cases", cases.len()) } else { cases.join(", ") };
-        let line = format!("{name}: {cases}, because {reason}");
-        if !survey.not_run.contains(&line) {
-            survey.not_run.push(line);
+        note(&mut survey.not_run, [format!("{name}: {cases}, because {reason}")]);
+    }
+}
+
+// Stages are gone through again after each.
+fn note(lines: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
+    for line in more {
+        if !lines.contains(&line) {
+            lines.push(line);
         }
     }
 }

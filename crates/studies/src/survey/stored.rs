@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::{Probes, Survey, experiments};
 use ringfence_study::Stage;
 
+use crate::findings::Findings;
+
 const FILE: &str = "survey.json";
 
 // The fields of [`Survey`] that are not concluded from samples.
@@ -72,6 +74,7 @@ impl Survey {
                 self.add_neighbours(victim, *paced, plan, samples);
                 self.add_starts(plan, starts);
             }
+            Some(Kind::SurveyFiles) => self.files.push(Findings::new(plan, samples, None)),
             _ => {}
         }
     }
@@ -111,6 +114,7 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
         cost: Vec::new(),
         parts: Vec::new(),
         neighbours: Vec::new(),
+        files: Vec::new(),
         pace: kept.pace,
         outside: Vec::new(),
         not_run: kept.not_run,
@@ -127,6 +131,7 @@ fn place(kind: Option<&Kind>) -> (usize, usize) {
     match kind {
         Some(Kind::SurveyCost) => (0, 0),
         Some(Kind::SurveyBeside { victim, paced }) => (1 + usize::from(*paced), order(victim)),
-        _ => (3, 0),
+        Some(Kind::SurveyFiles) => (3, 0),
+        _ => (4, 0),
     }
 }

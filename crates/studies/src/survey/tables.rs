@@ -16,6 +16,7 @@ use super::answer::{Answer, Seen};
 use super::experiments::{BESIDE, VICTIMS};
 use super::parts::{self, Parts};
 use super::victim::Outside;
+use crate::findings::Findings;
 
 /// A survey's findings.
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +35,9 @@ pub struct Survey {
     pub parts: Vec<Parts>,
     /// Whom writers disturb.
     pub neighbours: Vec<Neighbours>,
+    /// What durable commits to files cost, and beside which writers; the datasets hold it.
+    #[serde(skip)]
+    pub files: Vec<Findings>,
     /// The rate to which writers were paced.
     pub pace: Option<String>,
     /// Starts of the chase at which it did not wait for the cache that it is meant for.
@@ -103,6 +107,7 @@ impl Survey {
             cost: Vec::new(),
             parts: Vec::new(),
             neighbours: Vec::new(),
+            files: Vec::new(),
             pace: None,
             outside: Vec::new(),
             not_run: Vec::new(),

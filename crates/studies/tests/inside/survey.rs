@@ -1,8 +1,8 @@
 use ringfence_analysis::estimate::Verdict;
-use ringfence_experiment::task::{FenceAt, Instruction};
+use ringfence_experiment::task::{FenceAt, Instruction, Task};
 
 use super::*;
-use crate::fixtures::{harmless, ns_per_line, survey, zen};
+use crate::fixtures::{harmless, ns_per_commit, ns_per_line, survey, zen};
 
 #[test]
 fn the_tables_hold_what_was_put_in() {
@@ -64,6 +64,22 @@ fn the_parts_add_up_to_what_was_put_in() {
 }
 
 #[test]
+fn commits_to_files_cost_what_was_put_in_alone_and_beside_writers() {
+    let survey = survey(zen);
+    let [alone, beside] = &survey.files[..] else { panic!("two experiments") };
+    assert_eq!(alone.results.len(), 3);
+    for result in &alone.results {
+        let Task::Commit(commit) = alone.plan.metric_task(result.case) else { panic!("no commit") };
+        let truth = ns_per_commit(commit);
+        assert!((result.ns_per_unit.as_ref().unwrap().value / truth - 1.0).abs() < 0.01);
+    }
+    let harmed = beside.results.iter().filter(|result| {
+        result.effect.as_ref().is_some_and(|effect| effect.finding.verdict == Verdict::Slower)
+    });
+    assert_eq!(harmed.count(), 1);
+}
+
+#[test]
 fn a_survey_opens_from_its_folder_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let was = crate::fixtures::survey_in(dir.path(), zen);
@@ -72,7 +88,8 @@ fn a_survey_opens_from_its_folder_as_it_was() {
     let json = |survey: &Survey| serde_json::to_value(survey).unwrap();
     assert_eq!(json(&is), json(&was));
     assert_eq!(seen[..3], ["cost", "neighbours-chase", "neighbours-mcf"]);
-    assert_eq!(seen.len(), 7);
+    assert_eq!(seen.len(), 7 + 2);
+    assert_eq!(seen[7..], ["commits", "commits-beside-writers"]);
     assert!(Survey::is_at(dir.path()) && !Survey::is_at(&dir.path().join("cost")));
     // What lacks a part is not judged by the rest.
     std::fs::remove_dir_all(dir.path().join("cost")).unwrap();

@@ -1,0 +1,22 @@
+//! Durable commits to files, alone and beside writers.
+
+use ringfence_studies::survey::Survey;
+
+use crate::cases;
+use crate::commits;
+use crate::style::Style;
+use crate::text::{heading, paragraph};
+
+pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+    for found in &survey.files {
+        if let Some(question) = &found.plan.experiment.question {
+            heading(out, question, style);
+        }
+        out.push_str(&cases::tables(&found.results, &found.plan, style).join("\n"));
+        if let Some(text) = commits::advice(found) {
+            out.push('\n');
+            paragraph(out, 0, &text, style);
+        }
+        out.push('\n');
+    }
+}
