@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
     (
         "report",
         &[
+            "inspect",
             "text",
             "reproduce",
             "studies",
@@ -82,6 +83,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "trace",
         ],
     ),
+    ("inspect", &["text", "machine", "resctrl"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),

@@ -17,7 +17,7 @@ pub struct Survey {
     /// Take about half a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Folder in whose file system durable commits are measured [default: .]
+    /// Folder to measure durable commits to files in [default: .]
     ///
     /// For some 15 seconds, in a log of a few MiB that has no name.
     #[arg(long, value_name = "DIR")]
