@@ -1,5 +1,7 @@
 //! Student's t over trials on the log scale, and the reasons for which there is none.
 
+use ringfence_experiment::histogram::{BUCKETS, bucket_floor};
+use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -11,6 +13,9 @@ pub const FEWEST_TRIALS: u32 = 4;
 
 /// No figure is told whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;
+
+// The floor of the last bucket.
+const LONGEST_TOLD_S: u64 = bucket_floor(BUCKETS - 1) / 1_000_000_000;
 
 /// An estimate with its interval, or why there is none.
 pub type Estimate = Result<Interval, NotEstimable>;
@@ -100,6 +105,28 @@ pub enum NotEstimable {
         steps: u32,
         /// All steps that were measured.
         of: u32,
+    },
+    /// Fewer latencies than a quantile takes.
+    #[error(
+        "too few latencies: {quantile} takes about {needed} on each side, and there are {counted}; {} would give them",
+        trials.map_or("longer windows".into(), |trials| format!("about {trials} trials, or longer windows,"))
+    )]
+    TooFewLatencies {
+        /// The quantile.
+        quantile: Quantile,
+        /// Latencies that were counted, on the side that has fewer.
+        counted: u64,
+        /// How many it takes there.
+        needed: u64,
+        /// Trials, in all, that would give so many if they keep giving as many as they do; none when absurdly many.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trials: Option<u32>,
+    },
+    /// The quantile is as long as the longest latency that is told apart.
+    #[error("{quantile} lies beyond {LONGEST_TOLD_S} s, and what takes longer is counted as one")]
+    TooLongToTell {
+        /// The quantile.
+        quantile: Quantile,
     },
     /// The figure or a bound of it exceeds what a 64-bit number holds.
     #[error("the trials differ too much for the interval to be expressed")]

@@ -187,6 +187,7 @@ impl Looks {
             Err(
                 NotEstimable::NothingMeasured
                 | NotEstimable::TooFewTrials { .. }
+                | NotEstimable::TooFewLatencies { .. }
                 | NotEstimable::TooWide { .. }
                 | NotEstimable::OutOfRange,
             ) => return None,

@@ -41,6 +41,7 @@ mod difference;
 mod interval;
 mod looks;
 mod modes;
+mod pooled;
 mod rate;
 mod slowdown;
 mod student;
@@ -57,6 +58,10 @@ pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
+pub use pooled::{
+    BEYOND_PER_GROUP, LatencyPair, MOST_GROUPS, fewest_latencies, quantile_between, quantile_logs,
+    quantile_of, quantile_ratio, quantile_ratio_logs,
+};
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub(crate) use student::t_two_sided;

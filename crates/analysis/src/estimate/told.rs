@@ -56,7 +56,9 @@ impl NotEstimable {
     /// with what it would take where more trials would help.
     pub fn told(&self) -> String {
         match self {
-            Self::TooFewTrials { .. } | Self::TooWide { .. } => self.to_string(),
+            Self::TooFewTrials { .. } | Self::TooFewLatencies { .. } | Self::TooWide { .. } => {
+                self.to_string()
+            }
             _ => format!("not estimable: {self}"),
         }
     }
@@ -69,6 +71,8 @@ impl NotEstimable {
             Self::TooWide { .. } | Self::OutOfRange => "not known",
             Self::Stalled { baseline: 0, .. } => "stands still",
             Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
+            Self::TooFewLatencies { .. } => "too few latencies",
+            Self::TooLongToTell { .. } => "too long to tell",
             Self::TooLong { .. } => "windows too long",
             Self::InvalidWindow { .. } | Self::InvalidLevel => "no figure",
         }
