@@ -33,15 +33,15 @@ mod prove;
 mod reproduce;
 mod resctrl;
 mod sensitivity;
-mod sentence;
 mod survey;
 mod targets;
+mod too_long;
 mod topology;
 mod tune;
 mod whatif;
 
 pub use ringfence_text::{NARROWEST, Style, numbers};
-use ringfence_text::{histogram, style, table, text};
+use ringfence_text::{histogram, sentence, style, table, text};
 
 pub use aa::aa;
 pub use cases::cases;
@@ -60,8 +60,8 @@ pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use resctrl::{resctrl, restored};
 pub use ringfence_text::histogram::histogram;
+pub use ringfence_text::sentence::sentence;
 pub use sensitivity::sensitivity;
-pub use sentence::sentence;
 pub use survey::{advice, headline, machine_line, survey};
 pub use targets::targets;
 pub use topology::topology;

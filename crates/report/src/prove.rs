@@ -13,10 +13,10 @@ use ringfence_studies::prove::{
 
 use crate::experiment::SIMULATED;
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
-use crate::sentence::too_long;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
+use crate::too_long::too_long;
 
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;

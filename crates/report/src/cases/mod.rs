@@ -21,9 +21,9 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 
 use crate::classes::classes_legend;
-use crate::sentence::too_long_in;
 use crate::style::Style;
 use crate::text::paragraph;
+use crate::too_long::too_long_in;
 
 /// The results of a plan: tables of costs and of slowdowns, where there are any, cases that were
 /// not run with their reasons, and a few lines on how to read it.
