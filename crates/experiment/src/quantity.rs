@@ -93,6 +93,25 @@ impl Quantity {
         }
     }
 
+    /// A slowdown of it: `slowdown`, `p99 slowdown`.
+    pub fn slowdown(self) -> &'static str {
+        match self {
+            Self::Mean => "slowdown",
+            Self::Quantile(Quantile::P50) => "p50 slowdown",
+            Self::Quantile(Quantile::P90) => "p90 slowdown",
+            Self::Quantile(Quantile::P99) => "p99 slowdown",
+            Self::Quantile(Quantile::P999) => "p99.9 slowdown",
+        }
+    }
+
+    /// What follows a figure in ns, or heads a column of them: `per commit`, `p99 per commit`; the unit is in the singular.
+    pub fn per(self, unit: &str) -> String {
+        match self {
+            Self::Mean => format!("per {unit}"),
+            Self::Quantile(quantile) => format!("{quantile} per {unit}"),
+        }
+    }
+
     /// Whether it is what is compared where nothing else is asked for.
     pub fn is_mean(&self) -> bool {
         *self == Self::Mean

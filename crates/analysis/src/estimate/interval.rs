@@ -6,7 +6,7 @@ use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::student::t_two_sided;
+use super::student::{t_two_sided, trials_needed};
 
 /// No figure is told of fewer trials.
 pub const FEWEST_TRIALS: u32 = 4;
@@ -38,6 +38,14 @@ pub struct Interval {
     pub trials: u32,
     /// Standard deviation of the log figure from trial to trial.
     pub spread: f64,
+    /// How much of the interval, to either side on the log scale, is there because latencies are counted in buckets: of
+    /// quantiles alone. No number of trials makes it smaller.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub slack: f64,
+}
+
+fn is_none(slack: &f64) -> bool {
+    *slack == 0.0
 }
 
 /// Why a figure cannot be had from these samples.
@@ -162,7 +170,7 @@ impl Interval {
             return Err(NotEstimable::OutOfRange);
         }
         let [low, value, high] = bounds;
-        Ok(Self { value, low, high, level, trials, spread })
+        Ok(Self { value, low, high, level, trials, spread, slack: 0.0 })
     }
 
     /// The probability that the figure is above 1, given these trials: Student's t of the log figure, which is
@@ -180,6 +188,12 @@ impl Interval {
         let n = f64::from(self.trials);
         let t = self.value.ln() / (self.spread / n.sqrt());
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
+    }
+
+    /// Trials, in all, that bring the interval's half-width on the log scale down to this, if trials keep differing as they
+    /// do. None when that takes more than [`MOST_TRIALS`](super::MOST_TRIALS), or when no number of trials does.
+    pub fn trials_for(&self, half_width: f64) -> Option<u32> {
+        trials_needed(self.spread, self.level, half_width - self.slack)
     }
 
     /// Half the interval's width on the log scale: 0.01 is close to +-1 %.

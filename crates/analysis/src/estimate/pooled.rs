@@ -107,6 +107,21 @@ pub fn quantile_between(
     jackknife(&both.collect(), quantile)?.interval(level)
 }
 
+/// What a figure rests on, so that it can be compared with that of another run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logs {
+    /// The log figure of each trial; of a quantile, that which each group of trials stands for.
+    pub logs: Vec<f64>,
+    /// What [`Interval::slack`] is of one.
+    pub slack: f64,
+}
+
+impl From<Vec<f64>> for Logs {
+    fn from(logs: Vec<f64>) -> Self {
+        Self { logs, slack: 0.0 }
+    }
+}
+
 /// What a ratio rests on: for each group the log figure that it stands for, with and without it (the jackknife's pseudo-values,
 /// J. W. Tukey, Annals of Mathematical Statistics 29, 1958). They are about as independent as the groups are, and so can
 /// be compared with those of another run.
@@ -116,16 +131,16 @@ pub fn quantile_between(
 pub fn quantile_ratio_logs<'a>(
     pairs: impl IntoIterator<Item = &'a LatencyPair>,
     quantile: Quantile,
-) -> Result<Vec<f64>, NotEstimable> {
-    Ok(jackknife(&of_pairs(pairs), quantile)?.pseudo)
+) -> Result<Logs, NotEstimable> {
+    jackknife(&of_pairs(pairs), quantile).map(Jackknife::logs)
 }
 
 /// The same of one side.
 ///
 /// # Errors
 /// As [`quantile_ratio`].
-pub fn quantile_logs(windows: &[(u32, Histogram)], quantile: Quantile) -> Result<Vec<f64>, NotEstimable> {
-    Ok(jackknife(&of_windows(windows), quantile)?.pseudo)
+pub fn quantile_logs(windows: &[(u32, Histogram)], quantile: Quantile) -> Result<Logs, NotEstimable> {
+    jackknife(&of_windows(windows), quantile).map(Jackknife::logs)
 }
 
 fn of_pairs<'a>(pairs: impl IntoIterator<Item = &'a LatencyPair>) -> BTreeMap<u32, [Counts; 2]> {
@@ -204,11 +219,15 @@ fn groups(trials: u32, beyond: u64) -> u32 {
 }
 
 impl Jackknife {
+    fn logs(self) -> Logs {
+        Logs { logs: self.pseudo, slack: self.slack }
+    }
+
     fn interval(&self, level: f64) -> Estimate {
         if !(level > 0.0 && level < 1.0) {
             return Err(NotEstimable::InvalidLevel);
         }
-        let half = t_two_sided(level, self.pseudo.len() as u32) * self.standard_error + self.slack;
+        let half = t_two_sided(level, self.pseudo.len() as u32) * self.standard_error;
         let bounds = [self.log - half, self.log, self.log + half].map(f64::exp);
         // What trials would have to vary by for Student's t over them to be as wide: whoever asks how many more it takes
         // goes by this.
@@ -217,7 +236,7 @@ impl Jackknife {
             return Err(NotEstimable::OutOfRange);
         }
         let [low, value, high] = bounds;
-        told::told(Interval { value, low, high, level, trials: self.trials, spread })
+        Interval { value, low, high, level, trials: self.trials, spread, slack: 0.0 }.widened(self.slack)
     }
 }
 

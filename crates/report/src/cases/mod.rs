@@ -19,6 +19,7 @@ pub(crate) use slowdowns::verdict;
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::quantity::Quantile;
 
 use crate::classes::classes_legend;
 use crate::style::Style;
@@ -38,7 +39,7 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
         parts.push(costs::costs(plan, &costs, style));
     }
     if !slowdowns.is_empty() {
-        parts.push(slowdowns::slowdowns(&slowdowns, style));
+        parts.push(slowdowns::slowdowns(&slowdowns, plan.experiment.measure.quantity.slowdown(), style));
     }
     parts.push(not_run::not_run(plan, style));
     let mut reading = how_to_read(plan, &costs, &slowdowns, style);
@@ -52,11 +53,13 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
 
 fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], style: &Style) -> String {
     let mut out = String::new();
+    let quantity = plan.experiment.measure.quantity;
+    let time = quantity.quantile().map_or("time", Quantile::name);
     let lines = [
         reading::slowdown(plan, slowdowns),
         reading::interval(plan, costs, slowdowns),
-        reading::precision(plan, "time", costs.iter().map(|result| (*result, result.ns_per_unit))),
-        reading::precision(plan, "slowdown", slowdowns::figures(slowdowns)),
+        reading::precision(plan, time, costs.iter().map(|result| (*result, result.ns_per_unit))),
+        reading::precision(plan, quantity.slowdown(), slowdowns::figures(slowdowns)),
         reading::stalled(slowdowns),
     ];
     for line in lines.into_iter().flatten() {
