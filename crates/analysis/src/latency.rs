@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::estimate::t_two_sided;
+use crate::estimate::{Estimate, quantile_of, serialize_estimate, t_two_sided};
 use crate::windows::Lost;
 
 /// What one role counted in all windows of one case.
@@ -30,11 +31,23 @@ pub struct CaseLatencies {
     pub of_loads: bool,
     /// All windows together, all instances.
     pub histogram: Histogram,
+    /// Quantiles of the same, interpolated within the buckets: each of [`Quantile::ALL`].
+    pub quantiles: Vec<LatencyQuantile>,
     /// The share of misses, where latencies tell them from hits.
     pub misses: Option<MissShare>,
     /// Last-level cache misses per unit, by the processor's own counter, in the same windows; `None` where
     /// there is no counter. What the task does besides its timed work is counted as well.
     pub counted_misses: Option<f64>,
+}
+
+/// A quantile of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LatencyQuantile {
+    /// Which.
+    pub quantile: Quantile,
+    /// How long it is, ns.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub ns: Estimate,
 }
 
 /// The share of operations that took at least as long as a miss.
@@ -80,11 +93,19 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
             unit: task.unit(),
             of_loads,
             histogram: Histogram::sum(all),
+            quantiles: quantiles(&samples, level),
             misses: from_ns.filter(|_| of_loads).and_then(|from_ns| misses(&samples, from_ns, level)),
             counted_misses: if of_loads { per_unit(&samples) } else { None },
         })
     };
     counted.into_iter().filter_map(of_one).collect()
+}
+
+fn quantiles(samples: &[&Sample], level: f64) -> Vec<LatencyQuantile> {
+    let windows: Vec<(u32, Histogram)> =
+        samples.iter().filter_map(|sample| Some((sample.trial, sample.latencies.clone()?))).collect();
+    let of = |quantile| LatencyQuantile { quantile, ns: quantile_of(&windows, quantile, level) };
+    Quantile::ALL.map(of).into()
 }
 
 fn misses(samples: &[&Sample], from_ns: u64, level: f64) -> Option<MissShare> {
@@ -198,6 +219,20 @@ mod tests {
         // Two trials: t = 12.7, half the distance of 0.2 is 0.1.
         assert_eq!((misses.low, misses.high), (Some(0.0), Some(1.0)));
         assert_eq!(noisy.counted_misses, Some(0.05));
+    }
+
+    #[test]
+    fn quantiles_have_intervals_where_there_are_enough() {
+        let buckets = [(24, 4000), (26, 4000), (28, 4000)];
+        let samples: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &buckets)).collect();
+        let found = &cases(&plan(), &samples, None, 0.95)[0].quantiles;
+        assert_eq!(found.len(), 4);
+        let median = found[0].ns.unwrap();
+        assert!((median.value - 27.0).abs() < 1e-9 && median.trials == 6, "{median:?}");
+        let few: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &[(24, 900)])).collect();
+        let found = cases(&plan(), &few, None, 0.95);
+        let told: Vec<bool> = found[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
+        assert_eq!(told, [true, true, false, false]);
     }
 
     #[test]

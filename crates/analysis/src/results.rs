@@ -1,13 +1,13 @@
 //! From samples to figures: a pure function of a plan and its samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, NotEstimable, Pair, Window};
+use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, Logs, NotEstimable, Pair, Window};
 use crate::windows::{Lost, TooLong, Windows};
 
 /// What is known of one case.
@@ -23,10 +23,11 @@ pub struct CaseResult {
     pub params: Vec<(String, String)>,
     /// What the metric's work is counted in.
     pub unit: &'static str,
-    /// Nanoseconds per unit of the metric's work in this case, over its own windows.
+    /// Nanoseconds per unit of the metric's work in this case, over its own windows: the mean, or whichever quantile of a
+    /// unit's latency the experiment is about.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub ns_per_unit: Estimate,
-    /// The slowdown against the baseline; absent where the case has none.
+    /// The slowdown against the baseline, of the mean time or of the quantile; absent where the case has none.
     pub effect: Option<Effect>,
     /// What the other roles achieved meanwhile.
     pub co_runners: Vec<CoRunner>,
@@ -43,7 +44,7 @@ pub struct Effect {
     pub finding: Finding,
     /// The slowdown over all and in each class.
     pub by_class: ByClass,
-    /// How single pairs are spread.
+    /// How the mean times of single pairs are spread, whatever the experiment is about.
     pub diagnostics: Diagnostics,
 }
 
@@ -83,7 +84,7 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
         let too_long = windows.too_long(number);
         let effect = case.baseline.map(|_| {
             let pairs = windows.pairs(number);
-            let mut by_class = estimate::by_class(&pairs, level);
+            let mut by_class = windows.by_class(number, level);
             if let Err(reason) = too_long.bearable() {
                 let of_classes = by_class.classes.values_mut();
                 of_classes.chain([&mut by_class.all]).for_each(|some| some.slowdown = Err(reason));
@@ -128,6 +129,19 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
     plan.measured().into_iter().map(estimate).collect()
 }
 
+/// About as many trials as a figure of a case against its baseline takes, going by the trials that were measured: of a quantile
+/// those that bring it enough latencies, a tenth more since trials differ; [`FEWEST_TRIALS`](estimate::FEWEST_TRIALS) otherwise.
+pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
+    let quantile = plan.experiment.measure.quantity.quantile();
+    let needed = quantile.and_then(|quantile| {
+        let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
+        let (trials, counted) = windows.counted(case);
+        let needed = estimate::fewest_latencies(quantile) as f64 * 1.1;
+        (counted > 0).then(|| (needed * f64::from(trials) / counted as f64).ceil())
+    });
+    needed.map_or(0, |needed| needed as u32).clamp(estimate::FEWEST_TRIALS, estimate::MOST_TRIALS)
+}
+
 /// How much slower everybody but the metric's role is in one case than in another, trial by trial. Both
 /// must be measured cases of the same trials.
 pub fn co_runners_slowdown(
@@ -162,15 +176,13 @@ pub fn co_runners_slowdown(
     estimate::slowdown(&pairs, level)
 }
 
-/// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's figure.
-pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64>, NotEstimable>)> {
+/// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's figure, or what
+/// stands for it where the figure is a quantile.
+pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Logs, NotEstimable>)> {
     let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
-    let logs = |case: usize| {
-        windows.too_long(case).bearable()?;
-        match plan.cases[case].baseline {
-            Some(_) => estimate::slowdown_logs(&windows.pairs(case)),
-            None => estimate::rate_logs(&windows.own(case)),
-        }
+    let logs = |case: usize| match plan.cases[case].baseline {
+        Some(_) => windows.slowdown_logs(case),
+        None => windows.rate_logs(case),
     };
     plan.measured().into_iter().map(|case| (case, logs(case))).collect()
 }
@@ -179,10 +191,9 @@ pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Vec<f64
 ///
 /// # Errors
 /// Where there is no figure.
-pub fn cost_logs(plan: &Plan, samples: &[Sample], case: usize) -> Result<Vec<f64>, NotEstimable> {
+pub fn cost_logs(plan: &Plan, samples: &[Sample], case: usize) -> Result<Logs, NotEstimable> {
     let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
-    windows.too_long(case).bearable()?;
-    estimate::rate_logs(&windows.anywhere(case))
+    windows.cost_logs(case)
 }
 
 /// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
@@ -193,11 +204,12 @@ pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level
     [case, against].into_iter().try_for_each(|case| windows.too_long(case).bearable())?;
     let per_unit = match plan.cases[case].baseline {
         Some(baseline) if baseline == against => windows.slowdown(case, level),
-        _ => estimate::rate_ratio(&windows.own(case), &windows.own(against), level),
+        _ => windows.rate_ratio(case, against, level),
     };
     let bytes = [case, against].map(|case| plan.metric_task(case).bytes_per_unit());
     match bytes {
-        [Some(own), Some(other)] if own != other => {
+        // A latency is that of a whole unit, whatever it moves.
+        [Some(own), Some(other)] if own != other && plan.experiment.measure.quantity.is_mean() => {
             per_unit.map(|ratio| ratio.times(other as f64 / own as f64))
         }
         _ => per_unit,
@@ -214,18 +226,13 @@ pub fn aa_estimates(plan: &Plan, samples: &[Sample]) -> Option<Vec<Estimate>> {
     for case in plan.measured() {
         let TooLong { steps, of } = windows.too_long(case);
         let bearable = windows.too_long(case).bearable();
-        let mut experiments: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
-        for pair in windows.pairs(case) {
-            experiments.entry(pair.trial / trials).or_default().push(pair);
-        }
+        let measured: BTreeSet<u32> = windows.pairs(case).iter().map(|pair| pair.trial).collect();
         let last = samples.iter().map(|sample| sample.trial / trials).max();
         for experiment in 0..last.map_or(0, |last| last + 1) {
-            let pairs = experiments.get(&experiment).map(Vec::as_slice).unwrap_or_default();
-            let has = |trial: u32| pairs.iter().any(|pair| pair.trial == trial);
-            let mut missing =
-                (experiment * trials..(experiment + 1) * trials).filter(|trial| !has(*trial)).peekable();
+            let own = experiment * trials..(experiment + 1) * trials;
+            let mut missing = own.clone().filter(|trial| !measured.contains(trial)).peekable();
             if missing.peek().is_none() {
-                estimates.push(bearable.and_then(|()| estimate::slowdown(pairs, level)));
+                estimates.push(bearable.and_then(|()| windows.slowdown_within(case, level, own)));
             } else if missing.all(|trial| lost.any_of(trial)) {
                 estimates.push(Err(NotEstimable::TooLong { steps, of }));
             }
@@ -266,3 +273,7 @@ fn co_runners(plan: &Plan, work: &BTreeMap<(usize, usize), (u64, u64)>, case: us
         })
         .collect()
 }
+
+#[cfg(test)]
+#[path = "../tests/inside/quantities.rs"]
+mod tests;

@@ -5,13 +5,16 @@
 //! random: where they are more than one in [`ONE_LOST_IN`], there is no figure.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use ringfence_experiment::class::Class;
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, Estimate, NotEstimable, Pair, Window};
+use crate::estimate::{self, ByClass, Estimate, LatencyPair, Logs, NotEstimable, Pair, Window};
 
 /// Of so many steps of a case, one may have lasted too long; a single one may always, for that is an accident.
 ///
@@ -98,10 +101,15 @@ struct MetricWindow {
     class: Class,
     case: usize,
     window: Window,
+    // Where a quantile of them is the figure.
+    latencies: Histogram,
 }
+
+const ALL_TRIALS: Range<u32> = 0..u32::MAX;
 
 /// The metric's windows by the case that their step measures, in the order of measurement.
 pub(crate) struct Windows {
+    quantity: Quantity,
     by_case: Vec<Vec<MetricWindow>>,
     too_long: Vec<TooLong>,
 }
@@ -110,6 +118,7 @@ impl Windows {
     // Samples lie in their order already; only references are kept, since there may be millions.
     pub(crate) fn of(plan: &Plan, samples: &[Sample], lost: &Lost) -> Self {
         let metric = plan.experiment.metric.as_str();
+        let quantity = plan.experiment.measure.quantity;
         let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
         let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
         if !own.is_sorted_by_key(place) {
@@ -134,9 +143,10 @@ impl Windows {
                 class: first.class,
                 case: first.case as usize,
                 window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
+                latencies: if quantity.is_mean() { Histogram::default() } else { latencies(together) },
             });
         }
-        Self { by_case, too_long }
+        Self { quantity, by_case, too_long }
     }
 
     /// What is missing of a case.
@@ -149,40 +159,156 @@ impl Windows {
         self.by_case[case].iter().map(|window| window.class)
     }
 
-    /// Complete pairs of a case: an interrupted step has only one window and is left out.
+    // Complete pairs of a case, baseline and arm: an interrupted step has only one window and is left out.
+    fn steps(&self, case: usize, trials: Range<u32>) -> impl Iterator<Item = (&MetricWindow, &MetricWindow)> {
+        let all = &self.by_case[case];
+        let [from, to] =
+            [trials.start, trials.end].map(|trial| all.partition_point(|window| window.trial < trial));
+        let steps = all[from..to.max(from)].chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step));
+        steps.filter_map(move |step| {
+            let [a, b] = step else { return None };
+            Some(if a.case == case { (b, a) } else { (a, b) })
+        })
+    }
+
+    /// The work in complete pairs of a case.
     pub(crate) fn pairs(&self, case: usize) -> Vec<Pair> {
-        self.by_case[case]
-            .chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step))
-            .filter_map(|step| {
-                let [a, b] = step else { return None };
-                let (arm, baseline) = if a.case == case { (a, b) } else { (b, a) };
-                Some(Pair { trial: arm.trial, class: arm.class, baseline: baseline.window, arm: arm.window })
-            })
-            .collect()
+        self.pairs_within(case, ALL_TRIALS)
     }
 
-    /// A case's own windows with their trials.
-    pub(crate) fn own(&self, case: usize) -> Vec<(u32, Window)> {
-        let own = self.by_case[case].iter().filter(|window| window.case == case);
-        own.map(|window| (window.trial, window.window)).collect()
+    fn pairs_within(&self, case: usize, trials: Range<u32>) -> Vec<Pair> {
+        let pair = |(baseline, arm): (&MetricWindow, &MetricWindow)| Pair {
+            trial: arm.trial,
+            class: arm.class,
+            baseline: baseline.window,
+            arm: arm.window,
+        };
+        self.steps(case, trials).map(pair).collect()
     }
 
-    /// The same with those in which it was others' baseline.
-    pub(crate) fn anywhere(&self, case: usize) -> Vec<(u32, Window)> {
-        let own = self.by_case.iter().flatten().filter(|window| window.case == case);
-        own.map(|window| (window.trial, window.window)).collect()
+    // The latencies in them.
+    fn latency_pairs(&self, case: usize, trials: Range<u32>) -> Vec<LatencyPair> {
+        let pair = |(baseline, arm): (&MetricWindow, &MetricWindow)| LatencyPair {
+            trial: arm.trial,
+            class: arm.class,
+            baseline: baseline.latencies.clone(),
+            arm: arm.latencies.clone(),
+        };
+        self.steps(case, trials).map(pair).collect()
     }
 
-    /// The slowdown of a case against its baseline.
+    /// Trials of a case, and the latencies counted in them on the side that has fewer.
+    pub(crate) fn counted(&self, case: usize) -> (u32, u64) {
+        let (mut trials, mut counted) = (BTreeSet::new(), [0, 0]);
+        for (baseline, arm) in self.steps(case, ALL_TRIALS) {
+            trials.insert(arm.trial);
+            let sides = [baseline, arm].map(|window| window.latencies.total());
+            counted.iter_mut().zip(sides).for_each(|(all, own)| *all += own);
+        }
+        (trials.len() as u32, counted[0].min(counted[1]))
+    }
+
+    // A case's own windows.
+    fn own(&self, case: usize) -> impl Iterator<Item = &MetricWindow> {
+        self.by_case[case].iter().filter(move |window| window.case == case)
+    }
+
+    // The same with those in which it was others' baseline.
+    fn anywhere(&self, case: usize) -> impl Iterator<Item = &MetricWindow> {
+        self.by_case.iter().flatten().filter(move |window| window.case == case)
+    }
+
+    /// How many times as long as in its baseline the quantity is in a case.
     pub(crate) fn slowdown(&self, case: usize, level: f64) -> Estimate {
         self.too_long[case].bearable()?;
-        estimate::slowdown(&self.pairs(case), level)
+        self.slowdown_within(case, level, ALL_TRIALS)
     }
 
-    /// The time per unit of a case.
+    /// The same of some of its trials, however many windows lasted too long.
+    pub(crate) fn slowdown_within(&self, case: usize, level: f64, trials: Range<u32>) -> Estimate {
+        match self.quantity {
+            Quantity::Mean => estimate::slowdown(&self.pairs_within(case, trials), level),
+            Quantity::Quantile(quantile) => {
+                estimate::quantile_ratio(&self.latency_pairs(case, trials), quantile, level)
+            }
+        }
+    }
+
+    /// The same over all pairs, and in each class.
+    pub(crate) fn by_class(&self, case: usize, level: f64) -> ByClass {
+        match self.quantity {
+            Quantity::Mean => estimate::by_class(&self.pairs(case), level),
+            Quantity::Quantile(quantile) => {
+                estimate::quantile_by_class(&self.latency_pairs(case, ALL_TRIALS), quantile, level)
+            }
+        }
+    }
+
+    /// What [`Windows::slowdown`] rests on.
+    pub(crate) fn slowdown_logs(&self, case: usize) -> Result<Logs, NotEstimable> {
+        self.too_long[case].bearable()?;
+        match self.quantity {
+            Quantity::Mean => estimate::slowdown_logs(&self.pairs(case)).map(Logs::from),
+            Quantity::Quantile(quantile) => {
+                estimate::quantile_ratio_logs(&self.latency_pairs(case, ALL_TRIALS), quantile)
+            }
+        }
+    }
+
+    /// The quantity of a case: the time per unit, or a quantile of it.
     pub(crate) fn rate(&self, case: usize, level: f64) -> Estimate {
         self.too_long[case].bearable()?;
-        estimate::rate(&self.own(case), level)
+        match self.quantity {
+            Quantity::Mean => estimate::rate(&work(self.own(case)), level),
+            Quantity::Quantile(quantile) => estimate::quantile_of(&counted(self.own(case)), quantile, level),
+        }
+    }
+
+    /// What [`Windows::rate`] rests on.
+    pub(crate) fn rate_logs(&self, case: usize) -> Result<Logs, NotEstimable> {
+        self.too_long[case].bearable()?;
+        self.logs_of(self.own(case))
+    }
+
+    /// The same with the windows in which the case was others' baseline.
+    pub(crate) fn cost_logs(&self, case: usize) -> Result<Logs, NotEstimable> {
+        self.too_long[case].bearable()?;
+        self.logs_of(self.anywhere(case))
+    }
+
+    fn logs_of<'a>(&self, windows: impl Iterator<Item = &'a MetricWindow>) -> Result<Logs, NotEstimable> {
+        match self.quantity {
+            Quantity::Mean => estimate::rate_logs(&work(windows)).map(Logs::from),
+            Quantity::Quantile(quantile) => estimate::quantile_logs(&counted(windows), quantile),
+        }
+    }
+
+    /// The quantity of a case over that of another, trial by trial.
+    pub(crate) fn rate_ratio(&self, case: usize, against: usize, level: f64) -> Estimate {
+        match self.quantity {
+            Quantity::Mean => estimate::rate_ratio(&work(self.own(case)), &work(self.own(against)), level),
+            Quantity::Quantile(quantile) => {
+                let [own, other] = [case, against].map(|case| counted(self.own(case)));
+                estimate::quantile_between(&own, &other, quantile, level)
+            }
+        }
+    }
+}
+
+fn work<'a>(windows: impl Iterator<Item = &'a MetricWindow>) -> Vec<(u32, Window)> {
+    windows.map(|window| (window.trial, window.window)).collect()
+}
+
+fn counted<'a>(windows: impl Iterator<Item = &'a MetricWindow>) -> Vec<(u32, Histogram)> {
+    windows.map(|window| (window.trial, window.latencies.clone())).collect()
+}
+
+// Of all instances of a task in one window.
+fn latencies(together: &[&Sample]) -> Histogram {
+    let mut counted = together.iter().filter_map(|sample| sample.latencies.as_ref());
+    match (counted.next(), together) {
+        (Some(one), [_]) => one.clone(),
+        (first, _) => Histogram::sum(first.into_iter().chain(counted)),
     }
 }
 

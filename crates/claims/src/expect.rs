@@ -134,7 +134,7 @@ impl Expect {
 
 /// A figure without any doubt.
 pub(crate) fn certain(value: f64) -> Interval {
-    Interval { value, low: value, high: value, level: 1.0, trials: 0, spread: 0.0 }
+    Interval { value, low: value, high: value, level: 1.0, trials: 0, spread: 0.0, slack: 0.0 }
 }
 
 impl Verdict {

@@ -21,7 +21,7 @@ pub fn bucket_of(ns: u64) -> usize {
 }
 
 /// The least latency of a bucket, ns.
-pub fn bucket_floor(bucket: usize) -> u64 {
+pub const fn bucket_floor(bucket: usize) -> u64 {
     if bucket < 8 { bucket as u64 } else { (8 + bucket as u64 % 8) << (bucket / 8 - 1) }
 }
 

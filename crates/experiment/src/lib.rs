@@ -14,6 +14,7 @@ pub mod histogram;
 pub mod nearest;
 pub mod placement;
 pub mod plan;
+pub mod quantity;
 pub mod sample;
 pub mod scale;
 pub mod shell;

@@ -27,8 +27,11 @@ pub(crate) fn advice(found: &Findings) -> Option<String> {
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let high = costs.iter().map(|(_, cost)| cost.high).fold(f64::INFINITY, f64::min);
     let (least, more): (Vec<_>, Vec<_>) = costs.iter().partition(|(_, cost)| cost.low <= high);
-    let name =
-        |(case, cost): &(usize, Interval)| format!("{} ({})", words(&found.plan, *case), ns_interval(cost));
+    let quantile = found.plan.experiment.measure.quantity.quantile();
+    let at = quantile.map_or(String::new(), |quantile| format!(" at {quantile}"));
+    let name = |(case, cost): &(usize, Interval)| {
+        format!("{} ({}{at})", words(&found.plan, *case), ns_interval(cost))
+    };
     let named: Vec<String> = least.iter().map(name).collect();
     let mut text = match named.len() {
         1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),

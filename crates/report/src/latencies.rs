@@ -4,7 +4,7 @@ use ringfence_analysis::latency::{CaseLatencies, MissShare};
 use ringfence_experiment::scale::Scale;
 
 use crate::histogram::{histogram, time};
-use crate::numbers::{NO_FIGURE, count, percent};
+use crate::numbers::{NO_FIGURE, count, ns_figure, ns_interval, percent};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
@@ -20,13 +20,14 @@ pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) ->
         return out;
     }
     heading(&mut out, "Latencies", style);
-    let whole = table(all, true);
-    let brief = table(all, false);
-    match [whole, brief].into_iter().find(|table| table.fits(style)) {
-        Some(table) => out += &table.render(style),
-        None => out += &list(all, style),
-    }
+    let tables = [(true, true), (false, true), (true, false), (false, false)];
+    let found = tables.into_iter().map(|(whole, intervals)| (table(all, whole, intervals), intervals));
+    let found = found.into_iter().find(|(table, _)| table.fits(style));
+    out += &found.as_ref().map_or_else(|| list(all, style), |(table, _)| table.render(style));
     out.push('\n');
+    if found.is_some_and(|(_, intervals)| !intervals) {
+        paragraph(&mut out, 0, "a wider terminal, and --json, have the intervals of the quantiles", style);
+    }
     for note in notes(all, scale) {
         paragraph(&mut out, 0, &note, style);
     }
@@ -48,7 +49,7 @@ pub(crate) fn name(one: &CaseLatencies, all: &[CaseLatencies]) -> String {
     role.into_iter().chain(arm).chain(label).collect::<Vec<_>>().join(" ")
 }
 
-fn table(all: &[CaseLatencies], whole: bool) -> Table {
+fn table(all: &[CaseLatencies], whole: bool, intervals: bool) -> Table {
     let misses = all.iter().any(|one| one.misses.is_some());
     let counted = whole && all.iter().any(|one| one.counted_misses.is_some());
     let mut columns = vec![Column::text("case", 12)];
@@ -64,7 +65,7 @@ fn table(all: &[CaseLatencies], whole: bool) -> Table {
         let figure = |ns: Option<u64>| Cell::new(ns.map_or(NO_FIGURE.into(), time));
         let mut row = vec![Cell::new(name(one, all))];
         row.extend(whole.then(|| Cell::new(count(one.histogram.total()))));
-        row.extend(QUANTILES.map(|(share, _)| figure(one.histogram.quantile(share))));
+        row.extend(QUANTILES.map(|(share, _)| Cell::new(quantile(one, share, intervals))));
         row.push(figure(one.histogram.most()));
         if misses {
             let share = one.misses.as_ref();
@@ -78,14 +79,21 @@ fn table(all: &[CaseLatencies], whole: bool) -> Table {
     table
 }
 
+/// With its interval where there is one, else the lower end of its bucket.
+pub(crate) fn quantile(one: &CaseLatencies, share: f64, interval: bool) -> String {
+    let known = one.quantiles.iter().find(|of| of.quantile.share() == share).and_then(|of| of.ns.ok());
+    let floor = || one.histogram.quantile(share).map_or(NO_FIGURE.into(), time);
+    known.map_or_else(floor, |ns| if interval { ns_interval(&ns) } else { ns_figure(&ns).value })
+}
+
 /// For narrow terminals and long names: a few lines for each case.
 fn list(all: &[CaseLatencies], style: &Style) -> String {
     let mut out = String::new();
     for one in all {
         paragraph(&mut out, 0, &name(one, all), style);
         let figure = |ns: Option<u64>| ns.map_or(NO_FIGURE.into(), time);
-        let quantile = |(share, name)| format!("{name} {}", figure(one.histogram.quantile(share)));
-        let mut parts: Vec<String> = QUANTILES.into_iter().map(quantile).collect();
+        let named = |(share, name)| format!("{name} {}", quantile(one, share, true));
+        let mut parts: Vec<String> = QUANTILES.into_iter().map(named).collect();
         parts.push(format!("max {}", figure(one.histogram.most())));
         let share = |share: &MissShare| format!("misses {} {}", percent(share.value), interval(share));
         parts.extend(one.misses.as_ref().map(share));
@@ -108,7 +116,9 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         return Vec::new();
     }
     let mut notes = vec![
-        "latencies are counted in buckets, eight to each power of two; a figure is the lower end of its bucket".to_string(),
+        "latencies are counted in buckets, eight to each power of two; a quantile with an interval is interpolated in its bucket; any \
+         other figure is the lower end of one, a quantile's where an interval takes more latencies or trials"
+            .to_string(),
     ];
     if let Some(scale) = scale {
         notes.push(format!(

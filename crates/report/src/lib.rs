@@ -30,13 +30,13 @@ mod pair;
 mod prove;
 mod reproduce;
 mod sensitivity;
-mod sentence;
 mod survey;
+mod too_long;
 mod tune;
 mod whatif;
 
 pub use ringfence_text::{NARROWEST, Style, numbers};
-use ringfence_text::{histogram, style, table, text};
+use ringfence_text::{histogram, sentence, style, table, text};
 
 pub use aa::aa;
 pub use cases::cases;
@@ -53,8 +53,8 @@ pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};
 pub use ringfence_text::histogram::histogram;
+pub use ringfence_text::sentence::sentence;
 pub use sensitivity::sensitivity;
-pub use sentence::sentence;
 pub use survey::{advice, headline, machine_line, survey};
 pub use tune::{policy, tune};
 pub use whatif::whatif;

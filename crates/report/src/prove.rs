@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ringfence_analysis::estimate::Estimate;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::control::LEAST_RATIO;
@@ -11,12 +12,13 @@ use ringfence_studies::prove::{
     started_in_group,
 };
 
+use crate::cases::one;
 use crate::experiment::SIMULATED;
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
-use crate::sentence::too_long;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
+use crate::too_long::too_long;
 
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;
@@ -40,13 +42,14 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     hanging(&mut out, "victim     ", None, &format!("{victim}, {}", on(&proof.cpus[0])), style);
     hanging(&mut out, "aggressor  ", None, &format!("{aggressor}, {}", on(&proof.cpus[1])), style);
     let budget = percent(question.budget.0);
-    hanging(&mut out, "budget     ", None, &format!("the victim may be slower by {budget}"), style);
+    hanging(&mut out, "budget     ", None, &allowed(proof, &budget), style);
     out.push('\n');
     for sentence in checks(proof) {
         paragraph(&mut out, 0, &sentence, style);
     }
     let beside = format!(
-        "Beside the unchanged aggressor: {}{}{}",
+        "Beside the unchanged aggressor: {}{}{}{}",
+        of_what(proof, &proof.beside),
         slowdown_estimate(&proof.beside),
         trials(&proof.beside),
         if proof.verdict == Verdict::NothingHappened { "" } else { side(&proof.beside, question.budget.0) }
@@ -67,7 +70,13 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     }
     for confirmation in &proof.confirmations {
         out.push('\n');
-        confirmed(&mut out, confirmation, question.budget.0, style);
+        confirmed(
+            &mut out,
+            confirmation,
+            &of_what(proof, &confirmation.tried.victim),
+            question.budget.0,
+            style,
+        );
     }
     out.push('\n');
     verdict(&mut out, proof, style);
@@ -108,6 +117,30 @@ pub fn kept(kept: Result<&Option<Kept>, String>, question: &Question, style: &St
         }
     }
     out
+}
+
+// What may be slower by how much.
+fn allowed(proof: &Proof, budget: &str) -> String {
+    match proof.record.question.measure.quantity {
+        Quantity::Mean => format!("the victim may be slower by {budget}"),
+        Quantity::Quantile(of) => {
+            format!("{of} of a victim's {} may be longer by {budget}", one(&proof.unit))
+        }
+    }
+}
+
+/// What the figures of levers are.
+pub(crate) fn told_as(question: &Question) -> String {
+    let quantile = question.measure.quantity.quantile();
+    quantile.map_or("both as time per unit of work".into(), |of| {
+        format!("the victim's as {of} of latencies, the aggressor's as time per unit of work")
+    })
+}
+
+// What a figure is about, where it is not the mean.
+fn of_what(proof: &Proof, figure: &Estimate) -> String {
+    let quantile = proof.record.question.measure.quantity.quantile().filter(|_| figure.is_ok());
+    quantile.map_or(String::new(), |of| format!("{of} of a {} ", one(&proof.unit)))
 }
 
 pub(crate) fn trials(estimate: &Estimate) -> String {
@@ -162,10 +195,12 @@ fn table(proof: &Proof, style: &Style) -> String {
         ]);
     }
     let mut out = table.render(style);
-    let what = "victim: compared with running alone; aggressor: what the lever costs it, compared with running \
-                unchanged; both as time per unit of work. The best of many tried at once looks better than it is: \
-                the one that is chosen is measured again.";
-    paragraph(&mut out, 0, what, style);
+    let what = format!(
+        "victim: compared with running alone; aggressor: what the lever costs it, compared with running unchanged; {}. The best \
+         of many tried at once looks better than it is: the one that is chosen is measured again.",
+        told_as(&proof.record.question)
+    );
+    paragraph(&mut out, 0, &what, style);
     let unseen = proof.tried.iter().find_map(|tried| match &tried.price {
         Price::Unseen(why) => Some(why),
         Price::Slowdown(_) => None,
@@ -189,10 +224,10 @@ fn figure(estimate: &Estimate) -> (String, String) {
     }
 }
 
-fn confirmed(out: &mut String, confirmation: &Confirmation, budget: f64, style: &Style) {
+fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: f64, style: &Style) {
     let Tried { candidate, victim, .. } = &confirmation.tried;
     let text = format!(
-        "Measured again on fresh trials, '{}': {}{}{}",
+        "Measured again on fresh trials, '{}': {of}{}{}{}",
         clean(&candidate.arm.name),
         slowdown_estimate(victim),
         trials(victim),
@@ -336,6 +371,7 @@ pub(crate) struct Conclusion {
 pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     let share = proof.record.question.budget.0;
     let budget = percent(share);
+    let slowdown = proof.record.question.measure.quantity.slowdown();
     let mut said = Conclusion::default();
     let verdict = match (proof.verdict, proof.confirmations.is_empty()) {
         (Verdict::SimulatedOnly, true) => Verdict::NothingNeeded,
@@ -344,7 +380,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     };
     said.answer = match (verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(
-            "Nothing is needed: beside the unchanged aggressor the victim's slowdown is {}, within the budget of {budget}.",
+            "Nothing is needed: beside the unchanged aggressor the victim's {slowdown} is {}, within the budget of {budget}.",
             slowdown_estimate(&proof.beside)
         ),
         (Verdict::NothingHappened, _) => {
@@ -356,7 +392,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             let tried = &confirmation.tried;
             if !proof.baseline_is_decided() {
                 said.besides.push(format!(
-                    "Perhaps nothing is needed: without it the victim's slowdown of {} may be on either side of the budget.",
+                    "Perhaps nothing is needed: without it the victim's {slowdown} of {} may be on either side of the budget.",
                     slowdown_estimate(&proof.beside)
                 ));
             }
@@ -374,13 +410,13 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 ));
             }
             format!(
-                "'{}' keeps the victim within the budget of {budget}: its slowdown is {}.",
+                "'{}' keeps the victim within the budget of {budget}: its {slowdown} is {}.",
                 clean(&tried.candidate.arm.name),
                 slowdown_estimate(&tried.victim)
             )
         }
         (Verdict::Missed, None) if proof.tried.is_empty() => format!(
-            "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}, and no lever was tried.",
+            "Over the budget of {budget}: beside the unchanged aggressor the victim's {slowdown} is {}, and no lever was tried.",
             slowdown_estimate(&proof.beside)
         ),
         (Verdict::Missed, None) => {
@@ -411,20 +447,20 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             };
             match proof.open() {
                 None => format!(
-                    "Over the budget of {budget}: beside the unchanged aggressor the victim's slowdown is {}. Which lever helps is \
+                    "Over the budget of {budget}: beside the unchanged aggressor the victim's {slowdown} is {}. Which lever helps is \
                      not known yet.",
                     slowdown_estimate(&proof.beside)
                 ),
                 Some((lever, Err(reason))) => {
-                    format!("{}, the victim's slowdown is not known: {reason}.", with(lever))
+                    format!("{}, the victim's {slowdown} is not known: {reason}.", with(lever))
                 }
                 Some((lever, Ok(known))) if known.high <= 1.0 + share => format!(
-                    "{}, the victim's slowdown of {} seems to be within the budget of {budget}; it was not measured again.",
+                    "{}, the victim's {slowdown} of {} seems to be within the budget of {budget}; it was not measured again.",
                     with(lever),
                     slowdown_estimate(&Ok(*known))
                 ),
                 Some((lever, known)) => format!(
-                    "{}, the victim's slowdown of {} may be on either side of the budget of {budget}.",
+                    "{}, the victim's {slowdown} of {} may be on either side of the budget of {budget}.",
                     with(lever),
                     slowdown_estimate(known)
                 ),

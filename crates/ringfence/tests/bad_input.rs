@@ -86,6 +86,15 @@ fn command_lines() {
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "-1%"], "'-1%' is negative"),
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
         (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--metric", "p99"],
+            "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take commit, read or",
+        ),
+        (
+            &["neighbours", "--metric", "p50"],
+            "because the latencies of chase are not counted: give it histogram=true",
+        ),
+        (&["commit", ".", "--metric", "p999"], "--metric: 'p999' is not a quantity"),
+        (
             &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "5"],
             "'5' is not a share: write a percentage between 0% and 100%, such as 5%",
         ),

@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     (
         "ringfence",
         &[

@@ -1,5 +1,5 @@
 //! What all that people read is made of: figures with their units and intervals ([`numbers`]), words as wide as a
-//! terminal ([`text`]), tables that fit into it ([`table`]), and how it wants them ([`Style`]).
+//! terminal ([`text`]), what a finding says ([`sentence`]), tables that fit into it ([`table`]), and how it wants them ([`Style`]).
 //!
 //! Every function is a pure function of values; nothing prints, asks the terminal or reads the environment.
 //!
@@ -13,6 +13,7 @@
 
 pub mod histogram;
 pub mod numbers;
+pub mod sentence;
 pub mod style;
 pub mod table;
 pub mod text;

@@ -31,7 +31,7 @@ pub fn elided(before: &Dataset, after: &Dataset, level: f64, margin: f64) -> Vec
     }
     let logs = |dataset: &Dataset| -> BTreeMap<usize, Vec<f64>> {
         let all = results::trial_logs(&dataset.plan, &dataset.samples).into_iter();
-        all.filter_map(|(case, logs)| Some((case, logs.ok()?))).collect()
+        all.filter_map(|(case, logs)| Some((case, logs.ok()?.logs))).collect()
     };
     let (before_logs, after_logs) = (logs(before), logs(after));
     let mean = |case: &usize| {

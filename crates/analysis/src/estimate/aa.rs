@@ -69,7 +69,9 @@ impl AaSummary {
 /// times the sum of the two quantiles of t (Bloom, "Minimum detectable effects", Evaluation Review 19, 1995).
 fn detectable(interval: &Interval) -> f64 {
     let standard_error = interval.spread / f64::from(interval.trials).sqrt();
-    standard_error * (t_two_sided(interval.level, interval.trials) + t_quantile(POWER, interval.trials))
+    let by_trials =
+        standard_error * (t_two_sided(interval.level, interval.trials) + t_quantile(POWER, interval.trials));
+    by_trials + interval.slack
 }
 
 /// The largest spread of trials, as a standard deviation of the logarithm, at which a log effect is still
@@ -130,8 +132,9 @@ mod tests {
     // 10 trials, spread 0.02, 95 %: 0.02 / sqrt 10 * (2.2622 + 0.8834) = 0.019895.
     #[test]
     fn a_summary_by_hand() {
-        let interval =
-            |low, high| Ok(Interval { value: 1.0, low, high, level: 0.95, trials: 10, spread: 0.02 });
+        let interval = |low, high| {
+            Ok(Interval { value: 1.0, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 })
+        };
         let estimates =
             [interval(0.9, 1.1), interval(1.01, 1.1), interval(0.9, 0.99), Err(NotEstimable::OutOfRange)];
         let summary = AaSummary::new(&estimates, 0.95);
@@ -144,7 +147,8 @@ mod tests {
     #[test]
     fn the_spread_that_is_allowed_makes_the_effect_just_detectable() {
         let spread = most_spread(0.02, 0.975, 20).unwrap();
-        let interval = Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, trials: 20, spread };
+        let interval =
+            Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, trials: 20, spread, slack: 0.0 };
         assert!((detectable(&interval) - 0.02).abs() < 1e-12);
         assert_eq!((most_spread(0.02, 0.95, 1), most_spread(0.02, 1.0, 9)), (None, None));
     }

@@ -45,7 +45,7 @@ fn welch(before: &[f64], after: &[f64], level: f64, fewest: u32) -> Estimate {
         return Err(NotEstimable::OutOfRange);
     }
     let [low, value, high] = bounds;
-    Ok(Interval { value, low, high, level, trials: fewest, spread })
+    Ok(Interval { value, low, high, level, trials: fewest, spread, slack: 0.0 })
 }
 
 fn log_mean(logs: &[f64]) -> f64 {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_experiment::class::Class;
+use ringfence_experiment::quantity::Quantile;
 use serde::Serialize;
 
 use super::slowdown::slowdown_of;
-use super::{Estimate, Pair, serialize_estimate};
+use super::{Estimate, LatencyPair, Pair, quantile_ratio, serialize_estimate};
 
 /// A slowdown for every class that occurred and one over all pairs; each pair is in both.
 ///
@@ -33,20 +34,32 @@ pub struct ClassEstimate {
 
 /// Estimates the slowdown per class and over all, at the confidence `level`.
 pub fn by_class(pairs: &[Pair], level: f64) -> ByClass {
-    let classes: BTreeSet<Class> = pairs.iter().map(|pair| pair.class).collect();
-    ByClass {
-        all: over(pairs, level, |_| true),
-        classes: classes.into_iter().map(|class| (class, over(pairs, level, |p| p.class == class))).collect(),
-    }
+    in_classes(pairs, |pair| (pair.trial, pair.class), |pairs| slowdown_of(pairs.iter().copied(), level))
 }
 
-fn over(pairs: &[Pair], level: f64, keep: impl Fn(&Pair) -> bool) -> ClassEstimate {
-    let kept = || pairs.iter().filter(|pair| keep(pair));
-    ClassEstimate {
-        pairs: kept().count() as u32,
-        trials: kept().map(|pair| pair.trial).collect::<BTreeSet<_>>().len() as u32,
-        slowdown: slowdown_of(kept(), level),
-    }
+/// The same of how many times as long a quantile of latencies is.
+pub fn quantile_by_class(pairs: &[LatencyPair], quantile: Quantile, level: f64) -> ByClass {
+    let ratio = |pairs: &[&LatencyPair]| quantile_ratio(pairs.iter().copied(), quantile, level);
+    in_classes(pairs, |pair| (pair.trial, pair.class), ratio)
+}
+
+fn in_classes<P>(
+    pairs: &[P],
+    place: impl Fn(&P) -> (u32, Class),
+    estimate: impl Fn(&[&P]) -> Estimate,
+) -> ByClass {
+    let over = |class: Option<Class>| {
+        let kept: Vec<&P> =
+            pairs.iter().filter(|pair| class.is_none_or(|class| place(pair).1 == class)).collect();
+        ClassEstimate {
+            pairs: kept.len() as u32,
+            trials: kept.iter().map(|pair| place(pair).0).collect::<BTreeSet<_>>().len() as u32,
+            slowdown: estimate(&kept),
+        }
+    };
+    let classes: BTreeSet<Class> = pairs.iter().map(|pair| place(pair).1).collect();
+    let classes = classes.into_iter().map(|class| (class, over(Some(class)))).collect();
+    ByClass { all: over(None), classes }
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 //! Student's t over trials on the log scale, and the reasons for which there is none.
 
+use ringfence_experiment::histogram::{BUCKETS, bucket_floor};
+use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::student::t_two_sided;
+use super::student::{t_two_sided, trials_needed};
 
 /// No figure is told of fewer trials.
 pub const FEWEST_TRIALS: u32 = 4;
 
 /// No figure is told whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;
+
+// The floor of the last bucket.
+const LONGEST_TOLD_S: u64 = bucket_floor(BUCKETS - 1) / 1_000_000_000;
 
 /// An estimate with its interval, or why there is none.
 pub type Estimate = Result<Interval, NotEstimable>;
@@ -33,6 +38,14 @@ pub struct Interval {
     pub trials: u32,
     /// Standard deviation of the log figure from trial to trial.
     pub spread: f64,
+    /// How much of the interval, to either side on the log scale, is there because latencies are counted in buckets: of
+    /// quantiles alone. No number of trials makes it smaller.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub slack: f64,
+}
+
+fn is_none(slack: &f64) -> bool {
+    *slack == 0.0
 }
 
 /// Why a figure cannot be had from these samples.
@@ -101,6 +114,28 @@ pub enum NotEstimable {
         /// All steps that were measured.
         of: u32,
     },
+    /// Fewer latencies than a quantile takes.
+    #[error(
+        "too few latencies: {quantile} takes about {needed} on each side, and there are {counted}; {} would give them",
+        trials.map_or("longer windows".into(), |trials| format!("about {trials} trials, or longer windows,"))
+    )]
+    TooFewLatencies {
+        /// The quantile.
+        quantile: Quantile,
+        /// Latencies that were counted, on the side that has fewer.
+        counted: u64,
+        /// How many it takes there.
+        needed: u64,
+        /// Trials, in all, that would give so many if they keep giving as many as they do; none when absurdly many.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trials: Option<u32>,
+    },
+    /// The quantile is as long as the longest latency that is told apart.
+    #[error("{quantile} lies beyond {LONGEST_TOLD_S} s, and what takes longer is counted as one")]
+    TooLongToTell {
+        /// The quantile.
+        quantile: Quantile,
+    },
     /// The figure or a bound of it exceeds what a 64-bit number holds.
     #[error("the trials differ too much for the interval to be expressed")]
     OutOfRange,
@@ -135,7 +170,7 @@ impl Interval {
             return Err(NotEstimable::OutOfRange);
         }
         let [low, value, high] = bounds;
-        Ok(Self { value, low, high, level, trials, spread })
+        Ok(Self { value, low, high, level, trials, spread, slack: 0.0 })
     }
 
     /// The probability that the figure is above 1, given these trials: Student's t of the log figure, which is
@@ -153,6 +188,12 @@ impl Interval {
         let n = f64::from(self.trials);
         let t = self.value.ln() / (self.spread / n.sqrt());
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
+    }
+
+    /// Trials, in all, that bring the interval's half-width on the log scale down to this, if trials keep differing as they
+    /// do. None when that takes more than [`MOST_TRIALS`](super::MOST_TRIALS), or when no number of trials does.
+    pub fn trials_for(&self, half_width: f64) -> Option<u32> {
+        trials_needed(self.spread, self.level, half_width - self.slack)
     }
 
     /// Half the interval's width on the log scale: 0.01 is close to +-1 %.

@@ -187,6 +187,7 @@ impl Looks {
             Err(
                 NotEstimable::NothingMeasured
                 | NotEstimable::TooFewTrials { .. }
+                | NotEstimable::TooFewLatencies { .. }
                 | NotEstimable::TooWide { .. }
                 | NotEstimable::OutOfRange,
             ) => return None,
@@ -210,7 +211,7 @@ mod tests {
 
     fn around(value: f64, half: f64) -> Estimate {
         let (low, high) = (value / (1.0 + half), value * (1.0 + half));
-        Ok(Interval { value, low, high, level: 0.99, trials: 10, spread: half })
+        Ok(Interval { value, low, high, level: 0.99, trials: 10, spread: half, slack: 0.0 })
     }
 
     #[test]

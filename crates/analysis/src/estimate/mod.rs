@@ -41,6 +41,7 @@ mod difference;
 mod interval;
 mod looks;
 mod modes;
+mod pooled;
 mod rate;
 mod slowdown;
 mod student;
@@ -50,13 +51,17 @@ mod window;
 
 pub use aa::{AaSummary, POWER, Proportion, most_spread};
 pub use between::ratio_between;
-pub use by_class::{ByClass, ClassEstimate, by_class};
+pub use by_class::{ByClass, ClassEstimate, by_class, quantile_by_class};
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
 pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
+pub use pooled::{
+    BEYOND_PER_GROUP, LatencyPair, Logs, MOST_GROUPS, fewest_latencies, quantile_between, quantile_logs,
+    quantile_of, quantile_ratio, quantile_ratio_logs,
+};
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub(crate) use student::t_two_sided;

@@ -11,7 +11,6 @@
 
 use std::fmt;
 
-use super::student::trials_needed;
 use super::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 
 impl Interval {
@@ -22,6 +21,18 @@ impl Interval {
     /// [`WIDEST`](super::WIDEST), a level outside of 0..1, trials too far apart to be expressed.
     pub fn over_trials(logs: &[f64], level: f64) -> Estimate {
         told(Self::student(logs, level)?)
+    }
+
+    /// The same, wider by so much to either side on the log scale, which no number of trials makes smaller.
+    ///
+    /// # Errors
+    /// An interval wider than [`WIDEST`](super::WIDEST).
+    pub fn widened(self, slack: f64) -> Estimate {
+        let (low, high) = (self.low * (-slack).exp(), self.high * slack.exp());
+        if !low.is_normal() || !high.is_normal() {
+            return Err(NotEstimable::OutOfRange);
+        }
+        told(Self { low, high, slack: self.slack + slack, ..self })
     }
 }
 
@@ -35,7 +46,7 @@ pub(super) fn told(interval: Interval) -> Estimate {
     if interval.log_half_width() <= WIDEST.ln() + 1e-9 {
         return Ok(interval);
     }
-    let needed = trials_needed(interval.spread, interval.level, WIDEST.ln());
+    let needed = interval.trials_for(WIDEST.ln());
     Err(NotEstimable::TooWide {
         trials: interval.trials,
         needed: needed.map(|needed| needed.max(interval.trials + 1)),
@@ -56,7 +67,9 @@ impl NotEstimable {
     /// with what it would take where more trials would help.
     pub fn told(&self) -> String {
         match self {
-            Self::TooFewTrials { .. } | Self::TooWide { .. } => self.to_string(),
+            Self::TooFewTrials { .. } | Self::TooFewLatencies { .. } | Self::TooWide { .. } => {
+                self.to_string()
+            }
             _ => format!("not estimable: {self}"),
         }
     }
@@ -69,6 +82,8 @@ impl NotEstimable {
             Self::TooWide { .. } | Self::OutOfRange => "not known",
             Self::Stalled { baseline: 0, .. } => "stands still",
             Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
+            Self::TooFewLatencies { .. } => "too few latencies",
+            Self::TooLongToTell { .. } => "too long to tell",
             Self::TooLong { .. } => "windows too long",
             Self::InvalidWindow { .. } | Self::InvalidLevel => "no figure",
         }

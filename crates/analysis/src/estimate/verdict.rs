@@ -2,7 +2,6 @@
 
 use serde::{Serialize, Serializer};
 
-use super::student::trials_needed;
 use super::{Estimate, Interval, NotEstimable, serialize_estimate};
 
 /// What a slowdown's interval says.
@@ -46,7 +45,8 @@ impl Finding {
             Ok(interval) => Verdict::Undecided {
                 // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or
                 // holds it and cannot reach beyond the margin. A whole margin would settle next to nothing.
-                trials_needed: trials_needed(interval.spread, interval.level, margin.ln_1p() / 2.0)
+                trials_needed: interval
+                    .trials_for(margin.ln_1p() / 2.0)
                     .map(|trials| trials.max(interval.trials + 1)),
             },
         };
@@ -90,9 +90,18 @@ impl Serialize for Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimate::trials_needed;
 
     fn interval(low: f64, high: f64) -> Estimate {
-        Ok(Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 })
+        Ok(Interval {
+            value: (low * high).sqrt(),
+            low,
+            high,
+            level: 0.95,
+            trials: 10,
+            spread: 0.02,
+            slack: 0.0,
+        })
     }
 
     fn verdict(low: f64, high: f64) -> Verdict {
@@ -120,6 +129,16 @@ mod tests {
         assert_eq!(trials_needed(1.0, 0.95, 0.0), None);
         assert_eq!(trials_needed(f64::NAN, 0.95, 1.0), None);
         assert_eq!(trials_needed(1.0, 1.0, 1.0), None);
+    }
+
+    #[test]
+    fn what_buckets_leave_open_no_trials_settle() {
+        let Ok(interval) = interval(0.85, 1.15) else { panic!() };
+        let needed = |slack| Finding::new(&Ok(Interval { slack, spread: 0.1, ..interval }), 0.1).verdict;
+        let Verdict::Undecided { trials_needed: Some(without) } = needed(0.0) else { panic!() };
+        let Verdict::Undecided { trials_needed: Some(with) } = needed(0.03) else { panic!() };
+        assert!(with > without, "{with} {without}");
+        assert_eq!(needed(0.05), Verdict::Undecided { trials_needed: None });
     }
 
     #[test]

@@ -163,7 +163,10 @@ pub fn frontier(plan: &Plan, samples: &[Sample], level: f64) -> Frontier {
     }
     judge(&mut points);
     let durable = !points.is_empty() && points.iter().flat_map(|p| &p.writers).all(Writer::persistent);
-    let victim = points.iter().any(|point| point.slowdown.is_some()).then(|| plan.experiment.metric.clone());
+    let victim = points.iter().any(|point| point.slowdown.is_some()).then(|| {
+        let metric = &plan.experiment.metric;
+        plan.experiment.measure.quantity.quantile().map_or(metric.clone(), |of| format!("{of} of {metric}"))
+    });
     Frontier { victim, reached: if durable { Reached::Durable } else { Reached::Flushed }, points }
 }
 

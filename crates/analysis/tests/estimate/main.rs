@@ -4,5 +4,6 @@ mod any_input;
 mod between;
 mod controls;
 mod coverage;
+mod latencies;
 mod noise;
 mod shapes;

@@ -115,6 +115,13 @@ impl Experiment {
         {
             return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
         }
+        if let (Some(quantile), Some(kind)) = (self.measure.quantity.quantile(), &self.kind)
+            && !kind.tells_quantiles()
+        {
+            return Some(format!(
+                "quantity = '{quantile}': what the experiment's kind concludes is about means; leave quantity or kind out"
+            ));
+        }
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|trials| trials < 2 || trials > most) {
             return Some(format!(

@@ -43,6 +43,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether what it concludes can be about a quantile of latencies.
+    pub(super) fn tells_quantiles(&self) -> bool {
+        match self {
+            Self::ProveBaseline | Self::ProveLevers | Self::ProveConfirmation { .. } => true,
+            Self::SurveyCost | Self::SurveyBeside { .. } | Self::SurveyFiles => false,
+            Self::PairScreen | Self::PairConfirmation => false,
+            Self::TuneCosts | Self::TuneConfirmation | Self::Sensitivity | Self::Lock => false,
+        }
+    }
+
     /// The kind that a name told before experiments said theirs: of datasets and saved files of version 0.1.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Some(match name {

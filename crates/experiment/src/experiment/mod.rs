@@ -50,6 +50,7 @@ use toml::Table;
 pub use kind::Kind;
 
 use crate::nearest;
+use crate::quantity::Quantity;
 use crate::units::{Share, Span};
 
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls some keys
@@ -134,6 +135,10 @@ pub struct Measure {
     /// Stop at a look once it is known on which side of a limit an arm's slowdown lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<Decide>,
+    /// What of the metric's units of work the figures are about: the mean time, or a quantile of the latencies that
+    /// its task counts.
+    #[serde(skip_serializing_if = "Quantity::is_mean")]
+    pub quantity: Quantity,
     /// The share of intervals that hold the truth.
     pub confidence: Share,
     /// The share of the permitted error that is kept for the last look, or for the end of the time; absent:
@@ -158,6 +163,7 @@ impl Default for Measure {
             margin: Share(0.01),
             precision: None,
             decide: None,
+            quantity: Quantity::Mean,
             confidence: Share(0.95),
             last_look: None,
             time: None,

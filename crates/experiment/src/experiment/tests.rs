@@ -108,3 +108,41 @@ fn every_mistake_gets_one_sentence() {
         assert!(!error.contains('\n'), "one sentence: {error}");
     }
 }
+
+#[test]
+fn a_quantity_is_named_and_refused_where_nobody_counts() {
+    let with = |quantity: &str, victim: &str| {
+        let measure = format!("[measure]\nquantity = \"{quantity}\"\nwindow = \"1s\"\n");
+        let text = format!(
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n{measure}[[role]]\nname = 'victim'\ntask = {{ workload = '{victim}' }}\n\
+            [[arm]]\nname = 'alone'\nactive = ['victim']\n"
+        );
+        let experiment = Experiment::parse(&text)?;
+        assert_eq!(Experiment::parse(&experiment.to_toml())?, experiment);
+        let topology =
+            ringfence_machine::topology::Topology::read(&ringfence_machine::fixtures::vm_2cpu().root());
+        crate::plan::Plan::new(&experiment, &topology.unwrap(), None)
+    };
+    let plan = with("p99.9", "commit").unwrap();
+    assert_eq!(plan.experiment.measure.quantity.name(), "p99.9");
+    // The mean is what older programs take, too, so they are not told of it.
+    assert!(!with("mean", "alu").unwrap().experiment.to_toml().contains("quantity"));
+    for (quantity, victim, said) in [
+        ("p99", "alu", "the latencies of alu are not counted: take commit"),
+        ("p99", "chase", "give it histogram=true"),
+        ("p98", "commit", "'p98' is not a quantity"),
+    ] {
+        let refused = with(quantity, victim).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
+fn a_study_of_means_has_no_quantile() {
+    let text = "schema = 2\nname = 'cost'\nmetric = 'v'\nmeasure = { quantity = 'p99' }\n[[role]]\nname = 'v'\n\
+        task = { workload = 'commit' }\n[[arm]]\nname = 'a'\nactive = ['v']\n";
+    let experiment = Experiment::parse(text).unwrap();
+    let refused = Experiment { kind: Some(Kind::SurveyCost), ..experiment.clone() }.check().unwrap_err();
+    assert!(refused.to_string().contains("leave quantity or kind out"), "{refused}");
+    assert!(Experiment { kind: Some(Kind::ProveBaseline), ..experiment }.check().is_ok());
+}

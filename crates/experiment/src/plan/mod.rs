@@ -83,6 +83,7 @@ impl Plan {
             })
             .collect();
         windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
+        latencies_are_counted(experiment, &variants[metric]).map_err(ExperimentError)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
         let arms: Vec<Vec<usize>> =
             experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
@@ -216,6 +217,25 @@ fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Resu
         }
     }
     Ok(())
+}
+
+fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<(), String> {
+    let Some(quantile) = experiment.measure.quantity.quantile() else { return Ok(()) };
+    match metric.iter().find(|variant| !variant.task.counts_latencies()) {
+        Some(Variant { task, .. }) => Err(format!(
+            "{quantile} of '{}' cannot be told, because the latencies of {} are not counted: {}, or leave the mean as the metric",
+            experiment.metric,
+            match task {
+                Task::Command(_) => "a program",
+                task => task.name(),
+            },
+            match task {
+                Task::Chase(_) => "give it histogram=true",
+                _ => "take commit, read or 'chase histogram=true'",
+            }
+        )),
+        None => Ok(()),
+    }
 }
 
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {

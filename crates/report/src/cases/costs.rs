@@ -40,7 +40,7 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
 
     let mut columns = labels.columns();
     let unit = if same_unit { results.first().map_or("unit", |result| one(result.unit)) } else { "unit" };
-    columns.extend([Column::right(format!("per {unit}")), Column::left("interval")]);
+    columns.extend([Column::right(plan.experiment.measure.quantity.per(unit)), Column::left("interval")]);
     columns.extend((!same_unit).then(|| Column::left("unit")));
     if throughput {
         columns.push(Column::right("throughput"));
@@ -74,12 +74,12 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
 
 /// For narrow terminals and long labels: a few lines for each case.
 fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) -> String {
-    let mut out = String::new();
+    let (mut out, quantity) = (String::new(), plan.experiment.measure.quantity);
     for result in results {
         paragraph(&mut out, 0, &clean(&labels.line(result)), style);
         let time = ns_estimate(&result.ns_per_unit);
         let mut text = match result.ns_per_unit {
-            Ok(interval) => format!("{time} per {}, {} trials", one(result.unit), interval.trials),
+            Ok(interval) => format!("{time} {}, {} trials", quantity.per(one(result.unit)), interval.trials),
             Err(_) => time,
         };
         if let (Some(bytes), Ok(ns)) = (bytes(plan, result), &result.ns_per_unit) {
@@ -90,6 +90,8 @@ fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) ->
     out
 }
 
+// A quantile of latencies is no throughput.
 fn bytes(plan: &Plan, result: &CaseResult) -> Option<u64> {
-    plan.cases.get(result.case).and_then(|_| plan.metric_task(result.case).bytes_per_unit())
+    let of_means = plan.cases.get(result.case).filter(|_| plan.experiment.measure.quantity.is_mean());
+    of_means.and_then(|_| plan.metric_task(result.case).bytes_per_unit())
 }

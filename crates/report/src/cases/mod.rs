@@ -19,11 +19,12 @@ pub(crate) use slowdowns::verdict;
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::quantity::Quantile;
 
 use crate::classes::classes_legend;
-use crate::sentence::too_long_in;
 use crate::style::Style;
 use crate::text::paragraph;
+use crate::too_long::too_long_in;
 
 /// The results of a plan: tables of costs and of slowdowns, where there are any, cases that were
 /// not run with their reasons, and a few lines on how to read it.
@@ -47,7 +48,8 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
 pub(crate) fn tables(results: &[CaseResult], plan: &Plan, style: &Style) -> Vec<String> {
     let (slowdowns, costs) = of_both_kinds(results);
     let costs = (!costs.is_empty()).then(|| costs::costs(plan, &costs, style));
-    let slowdowns = (!slowdowns.is_empty()).then(|| slowdowns::slowdowns(&slowdowns, style));
+    let title = plan.experiment.measure.quantity.slowdown();
+    let slowdowns = (!slowdowns.is_empty()).then(|| slowdowns::slowdowns(&slowdowns, title, style));
     costs.into_iter().chain(slowdowns).collect()
 }
 
@@ -57,11 +59,13 @@ fn of_both_kinds(results: &[CaseResult]) -> (Vec<&CaseResult>, Vec<&CaseResult>)
 
 fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], style: &Style) -> String {
     let mut out = String::new();
+    let quantity = plan.experiment.measure.quantity;
+    let time = quantity.quantile().map_or("time", Quantile::name);
     let lines = [
         reading::slowdown(plan, slowdowns),
         reading::interval(plan, costs, slowdowns),
-        reading::precision(plan, "time", costs.iter().map(|result| (*result, result.ns_per_unit))),
-        reading::precision(plan, "slowdown", slowdowns::figures(slowdowns)),
+        reading::precision(plan, time, costs.iter().map(|result| (*result, result.ns_per_unit))),
+        reading::precision(plan, quantity.slowdown(), slowdowns::figures(slowdowns)),
         reading::stalled(slowdowns),
     ];
     for line in lines.into_iter().flatten() {

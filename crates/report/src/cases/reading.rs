@@ -25,6 +25,12 @@ pub(super) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
     let same_unit = results.iter().all(|result| result.unit == first.unit);
     let unit = if same_unit { one(first.unit) } else { "unit of work" };
     let metric = &plan.experiment.metric;
+    if let Some(quantile) = plan.experiment.measure.quantity.quantile() {
+        return Some(format!(
+            "{quantile} slowdown: how much longer {quantile} of '{metric}' is per {unit} than {beside}, of all windows together; \
+             3x is three times as long"
+        ));
+    }
     Some(format!(
         "slowdown: how much longer '{metric}' takes per {unit} than {beside}; +3 % is 3 % longer, 3x is three times as long"
     ))

@@ -21,11 +21,11 @@ pub(super) fn figures<'a>(
     results.iter().filter_map(|result| Some((*result, result.effect.as_ref()?.by_class.all.slowdown)))
 }
 
-pub(super) fn slowdowns(results: &[&CaseResult], style: &Style) -> String {
+pub(super) fn slowdowns(results: &[&CaseResult], head: &str, style: &Style) -> String {
     let labels = Labels::of(results);
     let merged = labels.merged();
     match [&labels, &merged]
-        .map(|labels| table(results, labels))
+        .map(|labels| table(results, labels, head))
         .into_iter()
         .find(|(table, _)| table.fits(style))
     {
@@ -34,12 +34,12 @@ pub(super) fn slowdowns(results: &[&CaseResult], style: &Style) -> String {
     }
 }
 
-fn table(results: &[&CaseResult], labels: &Labels) -> (Table, Notes) {
+fn table(results: &[&CaseResult], labels: &Labels, head: &str) -> (Table, Notes) {
     let notes = Notes::default();
     let roles = roles(results);
     let mut columns = labels.columns();
     let label_columns = columns.len();
-    columns.extend([Column::right("slowdown"), Column::left("interval"), Column::text("verdict", 16)]);
+    columns.extend([Column::right(head), Column::left("interval"), Column::text("verdict", 16)]);
     columns.extend(roles.iter().map(|role| Column::text(*role, NARROWEST_RATE)));
     let mut table = Table::new(columns);
     for result in results {

@@ -14,8 +14,9 @@ pub(crate) fn name(arm: &str, label: &str) -> String {
 
 pub(crate) fn figure_name(cell: &Cell) -> String {
     match cell.figure {
-        What::Cost => format!("time per {}", one(cell.unit)),
-        What::Slowdown => "slowdown".into(),
+        What::Cost if cell.quantity.is_mean() => format!("time per {}", one(cell.unit)),
+        What::Cost => cell.quantity.per(one(cell.unit)),
+        What::Slowdown => cell.quantity.slowdown().into(),
     }
 }
 

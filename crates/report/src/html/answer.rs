@@ -117,7 +117,8 @@ fn of_experiment(digest: &Digest) -> Answer {
 }
 
 fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
-    let metric = &digest.findings.plan.experiment.metric;
+    let experiment = &digest.findings.plan.experiment;
+    let metric = &experiment.metric;
     let finding = |result: &CaseResult| result.effect.as_ref().map(|effect| effect.finding);
     let count = |is: fn(&Verdict) -> bool| {
         effects.iter().filter(|result| finding(result).is_some_and(|found| is(&found.verdict))).count()
@@ -129,6 +130,9 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let of = effects.len();
     let metric = if metric == "victim" { "the victim".into() } else { format!("'{metric}'") };
+    let of_quantile =
+        experiment.measure.quantity.quantile().map(|quantile| format!("{quantile} of {metric}"));
+    let metric = of_quantile.unwrap_or(metric);
     let faster: Vec<String> = effects
         .iter()
         .filter(|result| finding(result).is_some_and(|found| found.verdict == Verdict::Faster))
@@ -198,6 +202,7 @@ fn alone_at_the_top(sorted: &[(&CaseResult, f64)]) -> bool {
 
 fn costs(answer: &mut Answer, digest: &Digest) {
     let plan = &digest.findings.plan;
+    let quantity = plan.experiment.measure.quantity;
     let fenced = |case: usize| {
         digest
             .findings
@@ -219,10 +224,10 @@ fn costs(answer: &mut Answer, digest: &Digest) {
     let writes = !digest.findings.frontier.points.is_empty();
     answer.headline = match sorted.first() {
         Some((best, _)) if sorted.len() == 1 => format!(
-            "{} takes {} per {}.",
+            "{} takes {} {}.",
             capital(&words(plan, best.case)),
             numbers::ns_estimate(&best.ns_per_unit),
-            one(best.unit)
+            quantity.per(one(best.unit))
         ),
         Some((best, _)) if same_unit => {
             let what = if writes { "method to have stores flushed" } else { "case" };
@@ -241,7 +246,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             } else {
                 what.replacen("method", "methods", 1).replacen("case", "cases", 1)
             };
-            format!("{among} {methods}: {best_words}, {cost} per {}{told}.", one(best.unit))
+            format!("{among} {methods}: {best_words}, {cost} {}{told}.", quantity.per(one(best.unit)))
         }
         Some(_) => format!("{} cases were measured; they count different units.", sorted.len()),
         None => "No case has a figure: the table says why.".into(),
@@ -255,7 +260,7 @@ fn costs(answer: &mut Answer, digest: &Digest) {
                 color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
                 label: name,
                 value: figure.value,
-                note: format!("{} per {}", figure.interval, one(result.unit)),
+                note: format!("{} {}", figure.interval, quantity.per(one(result.unit))),
                 ..Card::default()
             });
         }

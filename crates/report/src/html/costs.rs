@@ -157,8 +157,11 @@ fn cost_text(ns: &Estimate) -> String {
 }
 
 fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
-    let heads = [("case", Align::Left), ("time per unit", Align::Right), ("trials", Align::Right)];
-    let unit = |result: &CaseResult| format!("per {}", one(result.unit));
+    let quantity = plan.experiment.measure.quantity;
+    let (quantile, any) = (quantity.quantile(), quantity.per("unit"));
+    let head = if quantile.is_some() { any.clone() } else { format!("time {any}") };
+    let heads = [("case", Align::Left), (head.as_str(), Align::Right), ("trials", Align::Right)];
+    let unit = |result: &CaseResult| quantity.per(one(result.unit));
     let rows: Vec<RangeRow> = results
         .iter()
         .map(|result| {
@@ -185,10 +188,10 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
         })
         .collect();
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
-    let axis = if same { format!("time {}", unit(results[0])) } else { "time per unit".into() };
-    let title = "Time per unit of work";
-    let table = table(title, &heads, &lines);
-    Ranges { axis, unit: "ns", rows, mark: None }.figure(title, "Bars are intervals.", table)
+    let axis = if same { format!("time {}", unit(results[0])) } else { head.clone() };
+    let title = quantile.map_or("Time per unit of work".into(), |of| format!("{of} of a unit's latency"));
+    let table = table(&title, &heads, &lines);
+    Ranges { axis, unit: "ns", rows, mark: None }.figure(&title, "Bars are intervals.", table)
 }
 
 // What a cost is made of: numbers alone, since some of them are negative and none add up by definition.

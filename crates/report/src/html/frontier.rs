@@ -219,7 +219,7 @@ mod tests {
 
     fn point(bytes: [f64; 3], slowdown: [f64; 3]) -> Point {
         let interval = |[low, value, high]: [f64; 3]| {
-            Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.1 })
+            Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.1, slack: 0.0 })
         };
         Point {
             case: 0,

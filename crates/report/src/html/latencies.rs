@@ -8,7 +8,7 @@ use super::figure::{Chart, Figure};
 use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::histogram::{QUANTILES, quantile, time};
-use crate::latencies::{interval, name, notes};
+use crate::latencies::{interval, name, notes, quantile as of_case};
 use crate::numbers;
 use crate::text::{capital, clean};
 
@@ -45,7 +45,7 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
     let row = |one: &CaseLatencies| {
         let figure = |ns: Option<u64>| ns.map_or(numbers::NO_FIGURE.to_string(), time);
         let mut row = vec![name(one, all), numbers::count(one.histogram.total())];
-        row.extend([0.5, 0.99, 0.999].map(|share| figure(one.histogram.quantile(share))));
+        row.extend([0.5, 0.99, 0.999].map(|share| of_case(one, share, true)));
         row.push(figure(one.histogram.most()));
         if !of_loads {
             return row;

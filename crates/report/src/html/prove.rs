@@ -9,8 +9,8 @@ use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Badge, Card, Layout, Section};
 use crate::numbers;
-use crate::prove::{checks, conclusion, side, trials, word};
-use crate::text::{clean, plural};
+use crate::prove::{checks, conclusion, side, told_as, trials, word};
+use crate::text::{capital, clean, plural};
 
 /// The first screen of a proof.
 pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
@@ -31,10 +31,11 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     Answer {
         badge: Some(badge(proof.verdict)),
         question: format!(
-            "Does '{}' slow '{}' down by more than {}?",
+            "Does '{}' slow '{}' down by more than {}{}?",
             clean(&task_text::print(&question.aggressor)),
             clean(&task_text::print(&question.victim)),
-            numbers::percent(question.budget.0)
+            numbers::percent(question.budget.0),
+            question.measure.quantity.quantile().map_or(String::new(), |of| format!(" at {of}"))
         ),
         headline: said.answer,
         besides: said.besides,
@@ -105,17 +106,24 @@ fn victims(proof: &Proof) -> Option<Markup> {
     rows.iter().find(|row| row.figure.is_some())?;
     let lines: Vec<Vec<String>> =
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
-    let title = format!("Slowdown of the victim against its budget of {}", numbers::percent(budget));
-    let table = table(&title, &[("beside the aggressor", Align::Left), ("slowdown", Align::Right)], &lines);
+    let quantity = proof.record.question.measure.quantity;
+    let slowdown = quantity.slowdown();
+    let percent = numbers::percent(budget);
+    let title = format!("{} of the victim against its budget of {percent}", capital(slowdown));
+    let table = table(&title, &[("beside the aggressor", Align::Left), (slowdown, Align::Right)], &lines);
     let ranges = Ranges {
-        axis: "slowdown of the victim".into(),
+        axis: format!("{slowdown} of the victim"),
         unit: "slowdown",
         rows,
         mark: Some((1.0 + budget, "budget")),
     };
-    let explanation = "How much longer a unit of its work takes than when it runs alone. Bars are intervals; faint ones \
-                       may be on either side of the budget.";
-    Some(ranges.figure(&title, explanation, table))
+    let what = quantity
+        .quantile()
+        .map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
+    let explanation = format!(
+        "How much longer {what} than when it runs alone. Bars are intervals; faint ones may be on either side of the budget."
+    );
+    Some(ranges.figure(&title, &explanation, table))
 }
 
 // On which side of the budget it lies for certain.
@@ -174,8 +182,8 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
     };
     let body = html! {
         p {
-            "Both figures are time per unit of work: the victim's compared with running alone, the aggressor's \
-             compared with running beside the victim unchanged. " (many)
+            "The victim is compared with running alone, the aggressor with running beside the victim unchanged; "
+            (told_as(&proof.record.question)) ". " (many)
         }
         (table("Every lever that was tried", &heads, &lines))
     };

@@ -12,6 +12,7 @@ use super::frontier::color;
 use super::table::{Align, table};
 use crate::cases::words;
 use crate::numbers;
+use crate::text::capital;
 
 /// The interference matrix: victims in columns, who runs beside them in rows.
 pub(super) fn matrix(survey: &Survey) -> Option<Section> {
@@ -144,12 +145,16 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
         ("others achieved", Align::Left),
     ];
     let lines: Vec<Vec<String>> = results.iter().map(|result| line(plan, result)).collect();
-    let title = format!("Slowdown of {metric}");
+    let slowdown = plan.experiment.measure.quantity.slowdown();
+    let title = format!("{} of {metric}", capital(slowdown));
     let table = table(&title, &heads, &lines);
-    let ranges = Ranges { axis: format!("slowdown of {metric}"), unit: "slowdown", rows, mark: None };
-    let explanation = "How much longer a unit of work takes than in the case's baseline. Bars are intervals; faint ones \
-                       may be no change.";
-    let body = ranges.figure(&title, explanation, table);
+    let ranges = Ranges { axis: format!("{slowdown} of {metric}"), unit: "slowdown", rows, mark: None };
+    let what = plan.experiment.measure.quantity.quantile();
+    let what = what.map_or("a unit of work takes".into(), |of| format!("{of} of a unit's latency is"));
+    let explanation = format!(
+        "How much longer {what} than in the case's baseline. Bars are intervals; faint ones may be no change."
+    );
+    let body = ranges.figure(&title, &explanation, table);
     Some(Section { id: "slowdowns", title: "Slowdowns".into(), body })
 }
 

@@ -11,8 +11,8 @@ use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::cases::words;
 use crate::numbers;
-use crate::sentence::too_long_in;
 use crate::text::plural;
+use crate::too_long::too_long_in;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Drawn {

@@ -28,7 +28,7 @@ fn plan(roles_and_arms: &str) -> Plan {
 }
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
-    Ok(Interval { value, low, high, level: LEVEL, trials: 20, spread: 0.02 })
+    Ok(Interval { value, low, high, level: LEVEL, trials: 20, spread: 0.02, slack: 0.0 })
 }
 
 fn around(value: f64, half: f64) -> Estimate {
@@ -218,6 +218,7 @@ fn long_labels_many_arms_and_looks() {
             level: 1.0 - 0.05 / 3.0,
             trials: 10,
             spread: 0.02,
+            slack: 0.0,
         });
         let mut result = result(&plan, case, ns);
         if plan.cases[case].baseline.is_some() {

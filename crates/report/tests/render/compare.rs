@@ -1,19 +1,30 @@
 //! A hand-made comparison.
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
+use ringfence_experiment::quantity::Quantity;
 use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 
 use crate::golden::check;
 
 fn around(value: f64, half: f64) -> Estimate {
     let (low, high) = (value * f64::exp(-half), value * f64::exp(half));
-    Ok(Interval { value, low, high, level: 0.95, trials: 12, spread: 0.02 })
+    Ok(Interval { value, low, high, level: 0.95, trials: 12, spread: 0.02, slack: 0.0 })
 }
 
 fn cell(arm: &str, label: &str, figure: Figure, before: Estimate, after: Estimate, change: Estimate) -> Cell {
     let unit = if figure == Figure::Cost { "lines" } else { "loads" };
     let change = Finding::new(&change, 0.01);
-    Cell { arm: arm.into(), label: label.into(), params: Vec::new(), unit, figure, before, after, change }
+    Cell {
+        arm: arm.into(),
+        label: label.into(),
+        params: Vec::new(),
+        unit,
+        figure,
+        quantity: Quantity::Mean,
+        before,
+        after,
+        change,
+    }
 }
 
 pub fn comparison() -> Comparison {

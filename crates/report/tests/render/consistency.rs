@@ -14,7 +14,7 @@ const WRITERS: [&str; 5] = ["clflush", "clflushopt", "clwb", "nt", "plain store"
 
 fn interval(value: f64, half: f64, level: f64) -> Interval {
     let (low, high) = (value / half.exp(), value * half.exp());
-    Interval { value, low, high, level, trials: 10, spread: half }
+    Interval { value, low, high, level, trials: 10, spread: half, slack: 0.0 }
 }
 
 // A row's own interval, and one that is `wider` times as wide.

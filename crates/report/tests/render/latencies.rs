@@ -1,13 +1,27 @@
 //! Latencies of made-up cases.
 
-use ringfence_analysis::latency::{CaseLatencies, MissShare};
+use ringfence_analysis::estimate::quantile_of;
+use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile, MissShare};
 use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::scale::Scale;
 
 use crate::golden::check;
 
 pub const SCALE: Scale =
     Scale { clock_ns: 18.3, hit_ns: 19.4, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.2 };
+
+/// As of six trials that differ a little.
+pub fn quantiles(one: &Histogram) -> Vec<LatencyQuantile> {
+    let of_trial = |trial: u64| {
+        let varied =
+            one.buckets().iter().zip(trial..).map(|((floor, count), n)| (*floor, count * (10 + n % 3)));
+        (trial as u32, Histogram::from(varied.collect::<Vec<_>>()))
+    };
+    let windows: Vec<(u32, Histogram)> = (0..6).map(of_trial).collect();
+    let of = |quantile| LatencyQuantile { quantile, ns: quantile_of(&windows, quantile, 0.95) };
+    Quantile::ALL.map(of).into()
+}
 
 fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
     let histogram = Histogram::from(buckets.to_vec());
@@ -20,6 +34,7 @@ fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
         label: label.into(),
         role: "reader".into(),
         unit: "reads",
+        quantiles: quantiles(&histogram),
         histogram,
         misses: Some(MissShare {
             value,

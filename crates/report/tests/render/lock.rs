@@ -71,6 +71,7 @@ fn latencies(arms: &[(&str, f64)], told: bool) -> Vec<CaseLatencies> {
         role: "reader".into(),
         unit: "reads",
         histogram: Histogram::from(vec![(64, 900), (256, 100 + case as u64)]),
+        quantiles: Vec::new(),
         misses: told.then_some(MissShare {
             value: *share,
             low: Some(share / 2.0),

@@ -9,7 +9,7 @@ use ringfence_studies::pair::{Advice, Assignment, Confirmed, KindEntry, Next, Ou
 use crate::golden::check;
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
-    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03 })
+    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03, slack: 0.0 })
 }
 
 fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, total: Estimate) -> PairEntry {

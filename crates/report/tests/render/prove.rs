@@ -3,6 +3,7 @@
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
 use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
+use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Measure, PlacementKind};
@@ -16,7 +17,7 @@ use ringfence_studies::prove::{
 use crate::html::{HOSTILE, check, spaced};
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
-    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03 })
+    Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03, slack: 0.0 })
 }
 
 fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
@@ -316,4 +317,35 @@ fn a_page_of_a_proof_that_was_cut_short_says_so() {
         "This is not the last word: it was cut short; continue with: ringfence prove --resume &lt;a&gt;.";
     assert!(cut.contains(said), "{cut}");
     assert!(!page(None).contains("not the last word"));
+}
+
+#[test]
+fn a_quantile_is_named_wherever_its_figures_are() {
+    let mut proof = proof();
+    proof.record.question = question("commit dir=. layout=written", "dirty dir=.");
+    proof.record.question.measure.quantity = "p99".parse().unwrap();
+    proof.record.question.budget = Share(0.5);
+    proof.unit = "commits".into();
+    proof.beside = interval(3.1, 2.4, 4.0);
+    let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
+    for said in [
+        "p99 of a victim's commit may be longer by 50 %",
+        "Beside the unchanged aggressor: p99 of a commit 3.1x [2.4, 4.0], 95 % interval over 24 trials: over the budget",
+        "its p99 slowdown is",
+        "the victim's as p99 of latencies, the aggressor's as time per unit of work",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    proof.verdict = Verdict::Undecided;
+    let few = NotEstimable::TooFewLatencies {
+        quantile: Quantile::P99,
+        counted: 212,
+        needed: 6000,
+        trials: Some(680),
+    };
+    (proof.beside, proof.confirmations, proof.tried) = (Err(few), Vec::new(), Vec::new());
+    let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let said = "the victim's p99 slowdown is not known: too few latencies: p99 takes about 6000 on each side, and there are 212; \
+                about 680 trials, or longer windows, would give them.";
+    assert!(text.contains(said), "{text}");
 }

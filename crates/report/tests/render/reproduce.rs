@@ -28,7 +28,8 @@ fn row(case: &str, value: f64, against: f64, measured: Measured) -> Row {
 }
 
 fn measured(published: f64, low: f64, high: f64) -> Measured {
-    let interval = Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 };
+    let interval =
+        Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 };
     let (direction, magnitude) = agreement(published, &interval, 0.01);
     Measured::Ratio { interval, direction, magnitude }
 }

@@ -11,7 +11,7 @@ fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, wor
     let finding = |value: f64, half: f64| {
         let (low, high) = (value * (1.0 - half), value * (1.0 + half));
         let estimate: Estimate = match value.is_finite() {
-            true => Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.03 }),
+            true => Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.03, slack: 0.0 }),
             false => Err(NotEstimable::Stalled { baseline: 0, arm: 20, of: 20 }),
         };
         Finding::new(&estimate, 0.01)

@@ -47,7 +47,15 @@ fn a_survey_cut_short() {
 #[test]
 fn an_aa_experiment() {
     let interval = |value: f64| -> Estimate {
-        Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, trials: 10, spread: 0.03 })
+        Ok(Interval {
+            value,
+            low: value * 0.98,
+            high: value * 1.02,
+            level: 0.95,
+            trials: 10,
+            spread: 0.03,
+            slack: 0.0,
+        })
     };
     let mut estimates: Vec<Estimate> = (0..19).map(|_| interval(1.0)).collect();
     estimates.push(interval(1.1));
@@ -69,6 +77,7 @@ fn what_is_said_on_top_is_what_the_tables_say() {
         level: 0.95,
         trials: 10,
         spread: 0.05,
+        slack: 0.0,
     };
     let mut survey = survey(|_, _, _| 1.0);
     for row in survey.neighbours.iter_mut().flat_map(|table| &mut table.rows) {

@@ -4,7 +4,7 @@ use ringfence_machine::fixtures;
 use super::*;
 
 fn interval(low: f64, high: f64) -> Interval {
-    Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02 }
+    Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 }
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn experiments_are_simulated_in_every_reading_and_the_same_however_many_at_once(
 }
 
 fn interval(value: f64) -> Interval {
-    Interval { value, low: value, high: value, level: 0.95, trials: 3, spread: 0.0 }
+    Interval { value, low: value, high: value, level: 0.95, trials: 3, spread: 0.0, slack: 0.0 }
 }
 
 // From made figures: (published, simulated) ratios of a victim beside neighbours.

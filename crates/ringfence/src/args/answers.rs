@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::common::{Measuring, On, Output, Placement};
+use super::common::{Measuring, Metric, On, Output, Placement};
 use crate::failure::Exit;
 
 /// How a program shows its progress.
@@ -72,6 +72,9 @@ pub struct Prove {
     /// The slowdown that is allowed
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub metric: Metric,
     /// How a victim that is a program shows its progress [default: instructions]
     #[arg(long, value_parser = of_a_victim(), value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
     pub victim_progress: Option<Progress>,

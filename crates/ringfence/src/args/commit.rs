@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use ringfence_experiment::task::{Io, Layout, Sync};
 
-use super::common::{Measuring, On};
+use super::common::{Measuring, Metric, On};
 use super::measuring::explained;
 
 /// `commit`.
@@ -64,6 +64,9 @@ pub struct Commit {
     /// CPUs for the writers, such as 2,4-6
     #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]
     pub cpus: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub metric: Metric,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub on: On,

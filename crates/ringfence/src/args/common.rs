@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use ringfence_experiment::quantity::Quantity;
 
 /// Flags of every verb that measures.
 #[derive(Debug, Clone, ClapArgs)]
@@ -108,6 +109,20 @@ pub struct Measuring {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub output: Output,
+}
+
+/// What of the victim's work, or of the measured task's, is compared.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct Metric {
+    #[arg(long, value_name = "QUANTITY", help_heading = "Measuring")]
+    #[arg(help = "Compare mean, p50, p90, p99 or p99.9 [default: mean]")]
+    #[arg(long_help = format!(
+        "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of the latencies of single \
+         units. These are counted of commit, read and 'chase histogram=true'. A quantile takes many: p99 takes 6000 on each \
+         side, p99.9 takes 60000. Where there are fewer, it is refused with how many trials would do.",
+        Quantity::NAMES.join(", ")
+    ))]
+    pub metric: Option<String>,
 }
 
 /// What is measured, or simulated.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
 
-use super::common::{Measuring, On, Output, Placement};
+use super::common::{Measuring, Metric, On, Output, Placement};
 
 /// `survey`.
 #[derive(Debug, ClapArgs)]
@@ -176,6 +176,9 @@ pub struct Neighbours {
     pub aggressor_cpus: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
+    pub metric: Metric,
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub on: On,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -222,6 +225,9 @@ pub struct Aa {
     /// Number of experiments
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub experiments: u32,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub metric: Metric,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub on: On,

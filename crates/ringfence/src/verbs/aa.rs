@@ -6,6 +6,7 @@ use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 use crate::args::Aa;
 use crate::failure::Failure;
 use crate::shared::experiment;
+use crate::shared::flags::set;
 
 const TRIALS: u32 = 10;
 
@@ -55,9 +56,11 @@ fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
     let active: Vec<String> = roles.iter().map(|role| role.name.clone()).collect();
     let active: Vec<&str> = active.iter().map(String::as_str).collect();
     let arm = |name: &str, baseline: Option<&str>| Arm::new(name, &active, baseline);
+    let mut measure = Measure { rounds: 1, ..Measure::default() };
+    set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     Ok(Experiment {
         aa: Some(trials),
-        measure: Measure { rounds: 1, ..Measure::default() },
+        measure,
         roles,
         arms: vec![arm("first", None), arm("again", Some("first"))],
         ..Experiment::asking("aa", "How often does this machine show an effect that is not there?", "victim")

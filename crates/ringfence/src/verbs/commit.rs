@@ -39,14 +39,16 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
     let mut task = flags::task("commit", &axes);
     // A name is no list, whatever commas it has.
     task.insert("dir".into(), name.into());
+    let mut measure = Measure {
+        looks: vec![10],
+        rounds: 1,
+        window: Task::LEAST_WINDOW,
+        probe: Span::ms(0),
+        ..Measure::default()
+    };
+    flags::set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     Ok(Experiment {
-        measure: Measure {
-            looks: vec![10],
-            rounds: 1,
-            window: Task::LEAST_WINDOW,
-            probe: Span::ms(0),
-            ..Measure::default()
-        },
+        measure,
         roles: vec![flags::role("committer", task, args.threads.as_deref(), args.cpus.as_deref())?],
         arms: vec![Arm::new("commit", &["committer"], None)],
         ..Experiment::asking("commit", "What does a durable commit to a file cost here?", "committer")

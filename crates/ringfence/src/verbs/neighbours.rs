@@ -28,8 +28,10 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
+    let mut measure = Measure { looks: vec![12], ..Measure::default() };
+    flags::set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     Ok(Experiment {
-        measure: Measure { looks: vec![12], ..Measure::default() },
+        measure,
         placement: Placement { kind: args.placement.into() },
         roles: vec![
             Role {

@@ -138,6 +138,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
     set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
+    set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;

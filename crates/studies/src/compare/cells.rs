@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, ratio_between};
+use ringfence_analysis::estimate::{Finding, Interval, Logs, NotEstimable, ratio_between};
 use ringfence_analysis::results;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::plan::Plan;
@@ -120,8 +120,8 @@ pub(super) fn cells(
     trials: Trials,
     (confidence, level, margin): (f64, f64, f64),
 ) -> Vec<Cell> {
-    type Logs = BTreeMap<usize, Result<Vec<f64>, NotEstimable>>;
-    let slowdowns = |dataset: &Dataset| -> Logs {
+    type ByCase = BTreeMap<usize, Result<Logs, NotEstimable>>;
+    let slowdowns = |dataset: &Dataset| -> ByCase {
         results::trial_logs(&dataset.plan, &dataset.samples).into_iter().collect()
     };
     let all = [before, after].map(|dataset| (dataset, slowdowns(dataset)));
@@ -138,15 +138,21 @@ pub(super) fn cells(
             let case = &before.plan.cases[both.before];
             let (a, b) = (logs(0, both.before, both.figure), logs(1, both.after, both.figure));
             let change = match (&a, &b) {
-                (Ok(a), Ok(b)) if trials == Trials::Paired && a.len() == b.len() => {
-                    let both = a.iter().zip(b).map(|(a, b)| b - a);
-                    Interval::over_trials(&both.collect::<Vec<f64>>(), level)
+                (Ok(a), Ok(b)) => {
+                    let change = match trials {
+                        Trials::Paired if a.logs.len() == b.logs.len() => {
+                            let both = a.logs.iter().zip(&b.logs).map(|(a, b)| b - a);
+                            Interval::over_trials(&both.collect::<Vec<f64>>(), level)
+                        }
+                        _ => ratio_between(&a.logs, &b.logs, level),
+                    };
+                    change.and_then(|change| change.widened(a.slack + b.slack))
                 }
-                (Ok(a), Ok(b)) => ratio_between(a, b, level),
                 (Err(reason), _) | (_, Err(reason)) => Err(*reason),
             };
-            let alone = |logs: Result<Vec<f64>, NotEstimable>| {
-                logs.and_then(|logs| Interval::over_trials(&logs, confidence))
+            let alone = |side: Result<Logs, NotEstimable>| {
+                let side = side?;
+                Interval::over_trials(&side.logs, confidence)?.widened(side.slack)
             };
             Cell {
                 arm: case.arm.clone(),
@@ -154,6 +160,7 @@ pub(super) fn cells(
                 params: case.params.clone(),
                 unit: before.plan.metric_task(both.before).unit(),
                 figure: both.figure,
+                quantity: before.plan.experiment.measure.quantity,
                 before: alone(a),
                 after: alone(b),
                 change: Finding::new(&change, margin),

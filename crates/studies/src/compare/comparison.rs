@@ -1,6 +1,7 @@
 //! What a comparison tells.
 
 use ringfence_analysis::estimate::{Estimate, Finding, serialize_estimate};
+use ringfence_experiment::quantity::Quantity;
 use serde::Serialize;
 
 use super::settings::Difference;
@@ -48,6 +49,8 @@ pub struct Cell {
     pub unit: &'static str,
     /// What is compared.
     pub figure: Figure,
+    /// Of what: the mean time of a unit of work, or a quantile of its latencies.
+    pub quantity: Quantity,
     /// The figure of the first dataset, at the experiment's confidence for this cell alone.
     #[serde(serialize_with = "serialize_estimate")]
     pub before: Estimate,

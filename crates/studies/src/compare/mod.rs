@@ -76,6 +76,13 @@ fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
         ));
     }
     let (a, b) = (&one.measure, &other.measure);
+    if a.quantity != b.quantity {
+        return Err(format!(
+            "these cannot be compared: one is about the {} of latencies, the other about the {}; measure one again with the \
+             other's experiment.toml",
+            a.quantity, b.quantity
+        ));
+    }
     for (what, a, b) in [("windows", a.window, b.window), ("settling times", a.settle, b.settle)] {
         if a != b {
             return Err(format!(

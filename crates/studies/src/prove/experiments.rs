@@ -17,9 +17,15 @@ pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experime
     Experiment { kind: Some(Kind::ProveBaseline), ..experiment(question, "baseline", asks, 0, measure, &[]) }
 }
 
-/// All candidates in one experiment, beside the aggressor as it is.
-pub fn levers(question: &Question, whole_runs: bool, candidates: &[Candidate], given: Given) -> Experiment {
-    let trials = if whole_runs { 4 } else { 8 };
+/// All candidates in one experiment, beside the aggressor as it is; with at least as many trials as a figure takes.
+pub fn levers(
+    question: &Question,
+    whole_runs: bool,
+    candidates: &[Candidate],
+    least: u32,
+    given: Given,
+) -> Experiment {
+    let trials = if whole_runs { 4 } else { 8 }.max(least);
     let most = question.most_trials(whole_runs).clamp(2, trials);
     // One round is enough to choose by: what is chosen is measured again.
     let rounds = if given.time.is_some() { 1 } else { question.measure.rounds };
@@ -129,6 +135,14 @@ pub mod tests {
             try_env: Vec::new(),
             time: None,
         }
+    }
+
+    #[test]
+    fn levers_get_the_trials_that_a_quantile_takes() {
+        let question = question(text::parse("alu").unwrap());
+        let most =
+            |least| *levers(&question, false, &[], least, Given::default()).measure.looks.last().unwrap();
+        assert_eq!([most(4), most(20), most(480)], [8, 20, 48]);
     }
 
     #[test]

@@ -225,14 +225,15 @@ impl Proving<'_> {
         let candidates = self.record.candidates.clone().unwrap_or_default();
         let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
         // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
-        let experiment = experiments::levers(question, self.whole, &candidates, given);
+        let takes = trials_it_takes(baseline).min(question.most_trials(self.whole));
+        let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
         let planned = || Plan::new(&experiment, &machine.topology, machine.features.as_ref());
         let least = match self.run_ns() {
             Some(_) => given.trial * (candidates.len() as u32 + 1),
             None => planned().map_or(given.trial, |plan| plan.least_trial()),
-        } * FEWEST_TRIALS;
+        } * takes;
         if let Some(left) = given.time.filter(|left| *left < least && !begun) {
-            let why = no_time_for_levers(left, least, candidates.len());
+            let why = no_time_for_levers(left, least, takes, candidates.len());
             self.record.refused.push(("any lever".into(), why));
             self.record.candidates = Some(Vec::new());
             return None;
@@ -256,9 +257,15 @@ impl Proving<'_> {
     }
 }
 
-fn no_time_for_levers(left: Duration, least: Duration, settings: usize) -> String {
+// Beside the aggressor as it is: with a lever the victim is rather quicker.
+fn trials_it_takes(baseline: Stage) -> u32 {
+    let beside = baseline.plan.measured().into_iter().find(|case| baseline.plan.cases[*case].arm == BESIDE);
+    beside.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(baseline.plan, baseline.samples, case))
+}
+
+fn no_time_for_levers(left: Duration, least: Duration, trials: u32, settings: usize) -> String {
     format!(
-        "{:.1} s of the time are left for it, and {FEWEST_TRIALS} trials with {settings} settings take {:.1} s at least; more --time, or \
+        "{:.1} s of the time are left for it, and {trials} trials with {settings} settings take {:.1} s at least; more --time, or \
          fewer --levers, would try it",
         left.as_secs_f64(),
         least.as_secs_f64()
@@ -351,7 +358,7 @@ fn simulated(
     candidates: Vec<Candidate>,
     refused: &mut Vec<(String, String)>,
 ) -> Vec<Candidate> {
-    let experiment = experiments::levers(question, false, &candidates, Given::default());
+    let experiment = experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
     let Ok(plan) = engines::plan(&experiment, machine) else { return candidates };
     let mut kept = Vec::new();
     for candidate in candidates {

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Looks, most_spread};
+use ringfence_analysis::estimate::{Looks, fewest_latencies, most_spread};
 use ringfence_experiment::Measure;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::units::Share;
 
 use super::{ATTEMPTS, Question};
@@ -89,6 +90,8 @@ pub struct Precision {
     pub trials: u32,
     /// The slowdown that is to be told from none.
     pub budget: Share,
+    /// Of what.
+    pub quantity: Quantity,
     /// The most by which trials may vary, as a standard deviation of the logarithm.
     pub spread: f64,
 }
@@ -99,7 +102,7 @@ impl Precision {
         let trials = *measure.looks.last()?;
         let level = Looks::of(measure).ok()?.level_after(trials);
         let spread = most_spread(budget.0.ln_1p(), level, trials)?;
-        Some(Self { time, trials, budget, spread })
+        Some(Self { time, trials, budget, quantity: measure.quantity, spread })
     }
 }
 
@@ -112,7 +115,17 @@ impl fmt::Display for Precision {
             Some(time) => write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?,
             None => write!(f, "in {} trials", self.trials)?,
         }
-        write!(f, ", a slowdown of {budget} % can be told from none if trials vary by less than {spread} %")
+        let slowdown = self.quantity.slowdown();
+        write!(
+            f,
+            ", a {slowdown} of {budget} % can be told from none if trials vary by less than {spread} %"
+        )?;
+        match self.quantity.quantile() {
+            Some(quantile) => {
+                write!(f, "; {quantile} takes {} latencies on each side", fewest_latencies(quantile))
+            }
+            None => Ok(()),
+        }
     }
 }
 

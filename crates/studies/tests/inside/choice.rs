@@ -3,7 +3,15 @@ use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_experiment::Arm;
 
 fn around(value: f64) -> Estimate {
-    Ok(Interval { value, low: value * 0.98, high: value * 1.02, level: 0.95, trials: 10, spread: 0.02 })
+    Ok(Interval {
+        value,
+        low: value * 0.98,
+        high: value * 1.02,
+        level: 0.95,
+        trials: 10,
+        spread: 0.02,
+        slack: 0.0,
+    })
 }
 
 fn tried(name: &str, victim: Estimate, price: Price) -> Tried {

@@ -198,7 +198,8 @@ fn the_cheapest_lever_is_confirmed_and_then_told() {
     assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
 
     record.candidates = Some(candidates());
-    let levers = Measured::of(experiments::levers(&question, false, &candidates(), Given::default()), harm);
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
     let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
     assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
@@ -221,7 +222,8 @@ fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other(
     let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
     record.candidates = Some(candidates());
-    let levers = Measured::of(experiments::levers(&question, false, &candidates(), Given::default()), harm);
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
     let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
     let first = Measured::of(
         experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
@@ -246,7 +248,7 @@ fn where_nothing_helps_it_is_missed_without_a_confirmation() {
     let mut record = Record::new(&question);
     record.candidates = Some(vec![candidates()[1].clone()]);
     let levers =
-        Measured::of(experiments::levers(&question, false, &candidates()[1..2], Given::default()), harm);
+        Measured::of(experiments::levers(&question, false, &candidates()[1..2], 4, Given::default()), harm);
     let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
 }
@@ -266,7 +268,7 @@ fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
         let factor = if noise.get().is_multiple_of(2) { 0.8 } else { 1.25 };
         if arm == "free" { (factor / near, 1.0) } else { harm(arm) }
     };
-    let levers = Measured::of(experiments::levers(&question, false, &only, Given::default()), unsure);
+    let levers = Measured::of(experiments::levers(&question, false, &only, 4, Given::default()), unsure);
     let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)), "{:?}", proof.tried[0].victim);
     let confirmation = experiments::confirmation(&question, false, &only[0], 0, Given::default());
@@ -294,7 +296,7 @@ fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
     let mut record = Record::new(&question);
     record.candidates = Some(candidates.to_vec());
     let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
-    let levers = Measured::of(experiments::levers(&question, false, &candidates, Given::default()), harm);
+    let levers = Measured::of(experiments::levers(&question, false, &candidates, 4, Given::default()), harm);
     let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
     assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
     assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));

@@ -168,7 +168,7 @@ fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verd
     let candidates: Vec<Candidate> =
         (0..LEVERS).map(|number| candidate(&format!("lever {number}"))).collect();
     record.candidates = Some(candidates.clone());
-    let levers = measure(&experiments::levers(&question, false, &candidates, Given::default()), 1);
+    let levers = measure(&experiments::levers(&question, false, &candidates, 4, Given::default()), 1);
     let mut confirmed: Vec<Done> = Vec::new();
     loop {
         let stages: Vec<Stage> =

@@ -7,7 +7,7 @@ use ringfence_analysis::estimate::{Interval, NotEstimable};
 use super::*;
 
 fn interval(value: f64, low: f64, high: f64) -> Interval {
-    Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02 }
+    Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 }
 }
 
 #[test]

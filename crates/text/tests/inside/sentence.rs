@@ -2,7 +2,7 @@ use super::*;
 use ringfence_analysis::estimate::NotEstimable;
 
 fn said(value: f64, low: f64, high: f64) -> String {
-    let interval = Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02 };
+    let interval = Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 };
     sentence(&Finding::new(&Ok(interval), 0.01))
 }
 
@@ -35,7 +35,7 @@ fn no_effect_names_the_margin() {
 fn undecided_says_what_it_takes() {
     // Spread 0.02 at 95 %, half of ln 1.01: 65 trials (t = 1.9977, half-width 0.004956).
     assert_eq!(said(1.01, 0.97, 1.05), "undecided: [-3, +5] %; about 65 trials would settle it");
-    let wide = Interval { value: 1.0, low: 0.1, high: 10.0, level: 0.95, trials: 3, spread: 9.0 };
+    let wide = Interval { value: 1.0, low: 0.1, high: 10.0, level: 0.95, trials: 3, spread: 9.0, slack: 0.0 };
     let finding = Finding::new(&Ok(wide), 0.01);
     assert_eq!(sentence(&finding), "undecided: [-90, +900] %; no sensible number of trials would settle it");
 }
@@ -56,7 +56,15 @@ fn interval() -> impl proptest::strategy::Strategy<Value = Interval> {
     (size, prop_oneof![0.0..1.0f64, 0.0..700.0f64], 0.0..1.0f64).prop_map(|(low, width, part)| {
         let high = (low + width).min(709.0);
         let [low, value, high] = [low, low + part * (high - low), high].map(f64::exp);
-        Interval { value: value.clamp(low, high), low, high, level: 0.95, trials: 10, spread: 0.02 }
+        Interval {
+            value: value.clamp(low, high),
+            low,
+            high,
+            level: 0.95,
+            trials: 10,
+            spread: 0.02,
+            slack: 0.0,
+        }
     })
 }
 
