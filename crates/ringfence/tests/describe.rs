@@ -11,6 +11,7 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::{Machine, fixtures};
+use ringfence_studies::fixtures::{harmless, survey_in};
 use support::{Folder, Output, joined, ringfence_in};
 
 fn refused(output: &Output, part: &str) {
@@ -119,6 +120,17 @@ fn what_makes_no_sense_is_refused() {
         .ok();
     refused(&run(&["machine", "check", "laptop", "--from", "made"]), "this was simulated");
     refused(&run(&["machine", "new", "--from", "made"]), "not a survey's folder");
+    // A survey is no better, whatever its datasets say.
+    survey_in(&folder.path().join("survey"), harmless);
+    let path = folder.path().join("survey/survey.json");
+    let mut survey: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let made: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("made/machine.json")).unwrap()).unwrap();
+    survey["machine"]["simulated"] = made["simulated"].clone();
+    fs::write(&path, survey.to_string()).unwrap();
+    refused(&run(&["machine", "check", "laptop", "--from", "survey"]), "this was simulated");
+    let fit = ["calibrate", "laptop", "--from", "survey", "--fit", "uncore.nt_ns"];
+    refused(&run(&fit), "this was simulated");
     fs::create_dir(folder.path().join("several")).unwrap();
     costs(&folder.path().join("several/one"));
     costs(&folder.path().join("several/two"));

@@ -17,12 +17,12 @@ pub struct Survey {
     /// Take about half a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Folder to measure durable commits to files in [default: .]
+    /// Folder to measure durable commits in [default: .]
     ///
     /// For some 15 seconds, in a log of a few MiB that has no name.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Measure these commits beside writers that stall the disk, too
+    /// Measure commits beside writers that stall the disk, too
     ///
     /// Everybody who uses the disk waits for these as well, and tens of GiB are written.
     #[arg(long)]

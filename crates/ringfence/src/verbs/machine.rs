@@ -153,14 +153,19 @@ fn surveyed(dir: &Path) -> Result<Surveyed, Failure> {
 pub fn costs(dir: &Path) -> Result<Measured, Failure> {
     folder::refuse_file(dir)?;
     let refuse = |why: &str| Failure::Usage(format!("{}: {why}", dir.display()));
+    let simulated = || refuse("this was simulated: a machine file is held against what was measured");
     let measured = if Survey::is_at(dir) {
-        surveyed(dir)?.costs
+        let found = surveyed(dir)?;
+        if found.survey.is_simulated() {
+            return Err(simulated());
+        }
+        found.costs
     } else {
         let all = ringfence_dataset::list(dir)?;
         let [one] = &all[..] else { return Err(refuse("this holds several datasets: name one of them")) };
         let dataset = Dataset::open(one)?;
         if dataset.samples.iter().any(|sample| sample.simulated == Some(true)) {
-            return Err(refuse("this was simulated: a machine file is held against what was measured"));
+            return Err(simulated());
         }
         Some(Measured::of(&dataset.plan, &dataset.samples))
     };
