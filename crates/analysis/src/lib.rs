@@ -5,6 +5,7 @@
 pub mod estimate;
 pub mod frontier;
 pub mod latency;
+pub mod parts;
 pub mod quantile;
 pub mod results;
 pub mod timeline;

@@ -8,6 +8,7 @@ use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
 use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, Logs, NotEstimable, Pair, Window};
+use crate::parts::{Parted, Parts};
 use crate::windows::{Lost, TooLong, Windows};
 
 /// What is known of one case.
@@ -46,6 +47,8 @@ pub struct Effect {
     pub by_class: ByClass,
     /// How the mean times of single pairs are spread, whatever the experiment is about.
     pub diagnostics: Diagnostics,
+    /// When the harm came, where the windows were episodes.
+    pub parts: Option<Parts>,
 }
 
 /// What another role achieved.
@@ -74,6 +77,7 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
     let lost = Lost::of(plan, samples);
     let windows = Windows::of(plan, samples, &lost);
     let work = work(plan, samples, &lost);
+    let parts = plan.experiment.measure.episode.map(|_| Parted::of(plan, samples, &lost));
     let mut all = Vec::new();
     for number in plan.measured() {
         let case = &plan.cases[number];
@@ -90,7 +94,8 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
                 of_classes.chain([&mut by_class.all]).for_each(|some| some.slowdown = Err(reason));
             }
             let finding = Finding::new(&by_class.all.slowdown, plan.experiment.measure.margin.0);
-            Effect { finding, by_class, diagnostics: estimate::diagnostics(&pairs) }
+            let parts = parts.as_ref().map(|parts| parts.of_case(number, level));
+            Effect { finding, by_class, diagnostics: estimate::diagnostics(&pairs), parts }
         });
         all.push(CaseResult {
             case: number,

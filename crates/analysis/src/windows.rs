@@ -58,7 +58,7 @@ pub(crate) struct Lost(BTreeSet<(u32, u32, u32)>);
 
 impl Lost {
     pub(crate) fn of(plan: &Plan, samples: &[Sample]) -> Self {
-        let window = plan.experiment.measure.window.0;
+        let window = plan.experiment.measure.length().0;
         let late = |sample: &&Sample| sample.lasted_too_long(window);
         // A window that waits for a device is as long as that lets it be: this is what is measured there.
         let (waited, late): (Vec<_>, Vec<_>) =
@@ -117,8 +117,12 @@ pub(crate) struct Windows {
 impl Windows {
     // Samples lie in their order already; only references are kept, since there may be millions.
     pub(crate) fn of(plan: &Plan, samples: &[Sample], lost: &Lost) -> Self {
+        Self::about(plan.experiment.measure.quantity, plan, samples, lost)
+    }
+
+    /// The same about another quantity than the experiment's.
+    pub(crate) fn about(quantity: Quantity, plan: &Plan, samples: &[Sample], lost: &Lost) -> Self {
         let metric = plan.experiment.metric.as_str();
-        let quantity = plan.experiment.measure.quantity;
         let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
         let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
         if !own.is_sorted_by_key(place) {

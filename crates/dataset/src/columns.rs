@@ -104,6 +104,8 @@ pub const COLUMNS: &[Column] = &[
     column!(OptU64, llc_misses),
     column!(OptU64, late_ns, since 4),
     column!(OptBool, simulated, since 5),
+    column!(OptU64, tail_units, since 6),
+    column!(OptU64, tail_busy_ns, since 6),
 ];
 
 /// The newest version of the format: that of the newest column, or `layout`, since which the files are laid

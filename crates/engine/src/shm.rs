@@ -16,8 +16,10 @@ use ringfence_experiment::histogram::BUCKETS;
 pub mod order {
     /// Pause.
     pub const PAUSE: u32 = 0;
+    /// Pause, and leave what is under way as it is: no file is synced before the next order.
+    pub const HOLD: u32 = 1;
     /// `RUN + v`: run variant `v`.
-    pub const RUN: u32 = 1;
+    pub const RUN: u32 = 2;
 }
 
 /// What a worker says of itself.
@@ -26,6 +28,8 @@ pub mod state {
     pub const STARTING: u32 = 0;
     /// Ready or paused.
     pub const PAUSED: u32 = 1;
+    /// Paused, with what it has left under way.
+    pub const HELD: u32 = 3;
     /// It failed; the slot's message says why.
     pub const FAILED: u32 = 2;
     /// `RUNNING + v`: variant `v` runs.
@@ -89,6 +93,7 @@ pub struct Slot {
     message_len: OwnLine<AtomicU32>,
     message: [AtomicU8; MESSAGE],
     restarts: OwnLine<AtomicU64>,
+    spent: OwnLine<AtomicU32>,
     marked: OwnLine<ReportCell>,
     histogram: [AtomicU64; BUCKETS],
 }
@@ -100,6 +105,7 @@ impl Slot {
         self.state.0.store(state::STARTING, Ordering::Relaxed);
         self.settle_units.0.store(0, Ordering::Relaxed);
         self.restarts.0.store(0, Ordering::Relaxed);
+        self.spent.0.store(0, Ordering::Relaxed);
         self.message_len.0.store(0, Ordering::Relaxed);
         self.answer.0.store(self.question.0.load(Ordering::Relaxed), Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -190,6 +196,16 @@ impl Slot {
     /// How often the worker's program was started again.
     pub fn restarts(&self) -> u64 {
         self.restarts.0.load(Ordering::Relaxed)
+    }
+
+    /// Worker: whether its task has reached its limit and does nothing until its next order.
+    pub fn set_spent(&self, spent: bool) {
+        self.spent.0.store(spent.into(), Ordering::Release);
+    }
+
+    /// Whether the worker's task has reached its limit.
+    pub fn spent(&self) -> bool {
+        self.spent.0.load(Ordering::Acquire) != 0
     }
 
     /// Worker: publishes report number `number`, counting from 1 without gaps.

@@ -71,6 +71,10 @@ pub struct Sample {
     /// Whether nothing was measured: the window was simulated, on a machine that a file describes. Absent in older
     /// datasets, all of which were measured.
     pub simulated: Option<bool>,
+    /// The units of these that were done in an episode's tail, after the others had stopped. Absent in windows.
+    pub tail_units: Option<u64>,
+    /// The part of `busy_ns` that lies in an episode's tail, ns. Absent in windows.
+    pub tail_busy_ns: Option<u64>,
     /// Latencies of single units, where the task counts them and there were any: as many as `units`. In
     /// a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ringfence_analysis::estimate::{ByClass, Diagnostics, Estimate, Finding, serialize_estimate};
+use ringfence_analysis::parts::Parts;
 use ringfence_analysis::results::{self, CaseResult, CoRunner};
 use ringfence_analysis::windows::TooLong;
 use ringfence_experiment::class::Class;
@@ -31,6 +32,7 @@ struct Effect<'a> {
     sentence: String,
     by_class: &'a ByClass,
     diagnostics: &'a Diagnostics,
+    parts: Option<&'a Parts>,
 }
 
 impl<'a> From<&'a CaseResult> for Case<'a> {
@@ -57,6 +59,7 @@ impl<'a> From<&'a results::Effect> for Effect<'a> {
             sentence: sentence(&effect.finding),
             by_class: &effect.by_class,
             diagnostics: &effect.diagnostics,
+            parts: effect.parts.as_ref(),
         }
     }
 }

@@ -39,7 +39,12 @@ pub fn plan_with(
     let reason = |case: usize| {
         let what = &plan.cases[case];
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
-        arm.and_then(|arm| isolation(&plan, arm, description))
+        let episode = plan.experiment.measure.episode.map(|_| {
+            "episodes are for what files and disks do late, and these are not simulated: take windows"
+                .to_owned()
+        });
+        episode
+            .or_else(|| arm.and_then(|arm| isolation(&plan, arm, description)))
             .or_else(|| isolation::not_locked(&plan, case, description))
             .or_else(|| shared_cpu(&plan, &what.active))
             .or_else(|| {

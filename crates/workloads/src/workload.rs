@@ -30,6 +30,15 @@ pub trait Workload {
     /// not have it.
     fn paused(&mut self) {}
 
+    /// Called before its first work where it is to stand still once it has reached a limit of its own, which is a failure
+    /// otherwise.
+    fn stop_at_limit(&mut self) {}
+
+    /// Whether it stands still for its limit, until it goes on after a pause.
+    fn spent(&self) -> bool {
+        false
+    }
+
     /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
     /// caller sleeps instead of calling [`Workload::work`], and that time is not work. `None` for those
     /// that work all the time.

@@ -16,7 +16,7 @@ use ringfence_experiment::start::Start;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 5] = [1, 2, 3, 4, 5];
+const VERSIONS: [u32; 6] = [1, 2, 3, 4, 5, 6];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
@@ -35,6 +35,9 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
         sample.instructions = number.is_multiple_of(2).then_some(1_000_000 + u64::from(number));
         sample.late_ns = (version >= 4).then_some(60_000 + u64::from(number));
         sample.simulated = (version >= 5).then_some(number.is_multiple_of(3));
+        // Other roles have none.
+        let tail = (version >= 6 && number.is_multiple_of(4)).then_some(u64::from(number));
+        (sample.tail_units, sample.tail_busy_ns) = (tail, tail.map(|units| 70_000 + units));
     }
     rows
 }
@@ -159,6 +162,8 @@ fn every_version_has_these_rows() {
                 llc_misses: Some(0),
                 late_ns: (version >= 4).then_some(60_000),
                 simulated: (version >= 5).then_some(true),
+                tail_units: (version >= 6).then_some(0),
+                tail_busy_ns: (version >= 6).then_some(70_000),
                 ..Sample::default()
             };
             let counted = Sample {
@@ -177,6 +182,8 @@ fn every_version_has_these_rows() {
                 llc_misses: Some(11),
                 late_ns: (version >= 4).then_some(60_011),
                 simulated: (version >= 5).then_some(false),
+                tail_units: None,
+                tail_busy_ns: None,
                 latencies: Some(vec![(24, 1011), (96, 2)].into()),
                 ..first.clone()
             };

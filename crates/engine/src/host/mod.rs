@@ -2,6 +2,7 @@
 
 mod control;
 mod drift;
+mod episode;
 mod windows;
 
 use std::sync::atomic::AtomicBool;
@@ -205,7 +206,8 @@ impl<'a> HostEngine<'a> {
                 .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
                 .collect();
             let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8) ^ u64::from(instance);
-            let spec = Spec { slot, home: home.clone(), seed, tasks, cgroup: None };
+            let stops_at_limits = self.plan.experiment.measure.episode.is_some();
+            let spec = Spec { slot, home: home.clone(), seed, tasks, stops_at_limits, cgroup: None };
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
             })?;
@@ -321,7 +323,9 @@ impl<'a> HostEngine<'a> {
         let tasks = self.workers.iter().flat_map(|worker| {
             worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
         });
-        let mut said: Vec<String> = tasks.filter_map(Task::caution).collect();
+        // An episode sees what these tell of.
+        let windows = self.plan.experiment.measure.episode.is_none();
+        let mut said: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
         said.sort();
         said.dedup();
         if self.written > 0 {
@@ -466,6 +470,10 @@ impl Engine for HostEngine<'_> {
             active.role == metric
                 && ringfence_experiment::plan::is_whole_run(&self.plan.variants[metric][active.variant].task)
         });
-        if whole { self.whole_run(active) } else { self.timed_window(active) }
+        match self.plan.experiment.measure.episode {
+            Some(episode) => self.episode(active, episode),
+            None if whole => self.whole_run(active),
+            None => self.timed_window(active),
+        }
     }
 }

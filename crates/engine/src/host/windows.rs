@@ -29,10 +29,10 @@ const SILENCE: Duration = Duration::from_millis(2);
 /// What a worker had done at an end of a window.
 pub(super) struct Point {
     /// The number of its last report.
-    number: u64,
+    pub(super) number: u64,
     pub(super) report: Report,
     /// The latencies of all units until then, where it counts them.
-    latencies: Option<[u64; BUCKETS]>,
+    pub(super) latencies: Option<[u64; BUCKETS]>,
 }
 
 impl HostEngine<'_> {
@@ -127,7 +127,7 @@ impl HostEngine<'_> {
         Ok(all)
     }
 
-    fn measured(
+    pub(super) fn measured(
         &self,
         workers: &[usize],
         begun: &[Point],
@@ -191,7 +191,7 @@ impl HostEngine<'_> {
         Ok(workers.iter().map(point).collect())
     }
 
-    fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
+    pub(super) fn counts(&mut self, workers: &[usize]) -> Vec<Option<Counts>> {
         let read = |worker: &usize| {
             let counts = self.workers[*worker].counters.as_mut()?.read().ok()?;
             Some(Counts {
@@ -204,7 +204,7 @@ impl HostEngine<'_> {
     }
 
     // Nobody runs for as long as the plan wants that between two windows. Whoever has paused has synced its files.
-    fn calm_down(&mut self) -> Result<(), EngineError> {
+    pub(super) fn calm_down(&mut self) -> Result<(), EngineError> {
         if let Some(calm) = self.plan.calm() {
             self.switch(&[])?;
             std::thread::sleep(calm.idle);
@@ -212,7 +212,7 @@ impl HostEngine<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
+    pub(super) fn settle(&mut self, running: &[usize]) -> Result<(), EngineError> {
         let begun = Instant::now();
         let lead_in = self.plan.calm().unwrap_or_default().lead_in;
         let least = self.plan.experiment.measure.settle.0.max(lead_in);
@@ -253,13 +253,13 @@ fn extent([begun, ended]: [(u64, u64); 2], span: Option<(u64, u64)>, least: u64)
 
 // Hardware counters of one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+pub(super) struct Counts {
     cycles: Option<u64>,
     instructions: Option<u64>,
     llc_misses: Option<u64>,
 }
 
-fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
+pub(super) fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
         cycles: minus(after.cycles, before.cycles),

@@ -37,6 +37,9 @@ pub struct Spec {
     pub seed: u64,
     /// The variants of its role; `None` for those that this machine cannot run.
     pub tasks: Vec<Option<Assigned>>,
+    /// Whether a task that reaches its limit stands still, instead of failing.
+    #[serde(default)]
+    pub stops_at_limits: bool,
     /// The group in which its program runs, if it has a quota and a group could be made.
     pub cgroup: Option<Group>,
 }
@@ -169,7 +172,12 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
             }
             Task::Idle(_) => Runner::Idle,
             other => match ringfence_workloads::build(other, spec.seed, &mut regions) {
-                Ok(Some(workload)) => Runner::Steady(workload, *quota),
+                Ok(Some(mut workload)) => {
+                    if spec.stops_at_limits {
+                        workload.stop_at_limit();
+                    }
+                    Runner::Steady(workload, *quota)
+                }
                 Ok(None) => Runner::Idle,
                 Err(error) => return Err(failed(error.is_usage(), &error)),
             },
@@ -208,6 +216,10 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
             slot.wait_bell(seen, None);
             continue;
         }
+        if ordered == order::HOLD {
+            hold(slot, &mut tally);
+            continue;
+        }
         let variant = (ordered - order::RUN) as usize;
         let Some(Some(runner)) = runners.get_mut(variant) else {
             return Failure { usage: false, text: format!("there is no variant {variant} to run") };
@@ -220,12 +232,16 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
             Runner::Steady(workload, quota) => {
                 slot.set_settle_units(workload.settle_units());
                 workload.resumed();
+                slot.set_spent(false);
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
                 let amount = &mut amounts[variant];
                 let workload = workload.as_mut();
                 if let Err(text) = steady(slot, ordered, workload, *quota, amount, &mut tally, &counted) {
                     return Failure { usage: false, text };
+                }
+                if slot.order() == order::HOLD {
+                    hold(slot, &mut tally);
                 }
                 // Before it says that it has paused: what it leaves under way would be in the next window.
                 workload.paused();
@@ -277,6 +293,19 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
     }
 }
 
+// Stands still until another order, with what it has left under way.
+fn hold(slot: &Slot, tally: &mut Tally) {
+    tally.publish(slot, Clock::host());
+    slot.set_state(state::HELD);
+    loop {
+        let seen = slot.bell();
+        if slot.order() != order::HOLD {
+            return;
+        }
+        slot.wait_bell(seen, None);
+    }
+}
+
 // One run, reported at its end with its start in the place of untimed ticks; then nothing until the
 // next order.
 fn whole_run(
@@ -314,7 +343,11 @@ fn steady(
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
     let mut turn = quota.filter(|quota| quota.0 < 1.0).map(|quota| Turn::new(quota, clock));
     while slot.order() == ordered {
-        if let Some(until) = workload.rest_until() {
+        let spent = workload.spent();
+        if spent {
+            slot.set_spent(true);
+        }
+        if let Some(until) = workload.rest_until().or(spent.then_some(u64::MAX)) {
             rest(slot, ordered, until, clock, tally, counted);
             if slot.order() != ordered {
                 break;
@@ -345,56 +378,4 @@ fn steady(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ringfence_workloads::{Latencies, Work};
-
-    struct Breaks(u64);
-    impl Workload for Breaks {
-        fn work(&mut self, _: u64, _: &dyn Latencies) -> Work {
-            self.0 += 1;
-            Work { units: 1, untimed: 0 }
-        }
-        fn failure(&self) -> Option<&str> {
-            (self.0 == 3).then_some("it broke")
-        }
-    }
-
-    #[test]
-    fn work_that_fails_ends_the_task_and_is_not_counted() {
-        let shared = Shared::create(1).unwrap();
-        let slot = shared.slot(0);
-        slot.give(order::RUN);
-        let (mut workload, mut tally, counted) = (Breaks(0), Tally::default(), Counted::new(Clock::host()));
-        let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally, &counted);
-        assert_eq!(ended, Err("it broke".into()));
-        assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
-    }
-
-    #[test]
-    fn only_variants_that_are_not_pinned_leave_their_cpu() {
-        let before = pin::affinity().unwrap();
-        let task = |text: &str| {
-            let table = text.parse().expect("a table");
-            let task = ringfence_experiment::task::axes::expand(&table).expect("a task")[0].task.clone();
-            Some(Assigned { task, quota: None })
-        };
-        let cpu = before.first().expect("this thread runs somewhere");
-        let free = task("workload = 'write'\npinned = false");
-        let ring = task("workload = 'ring'\npinned = false");
-        let spec = Spec {
-            slot: 0,
-            home: CpuSet::single(cpu),
-            seed: 0,
-            tasks: vec![task("workload = 'write'"), free, None, task("workload = 'ring'"), ring],
-            cgroup: None,
-        };
-        let mut seat = Seat::of(&spec);
-        pin::pin_current_thread(cpu).unwrap();
-        let home = CpuSet::single(cpu);
-        for (variant, expected) in [(0, &home), (1, &before), (0, &home), (4, &before), (3, &home)] {
-            seat.take(variant).unwrap();
-            assert_eq!(pin::affinity().unwrap(), *expected, "variant {variant}");
-        }
-    }
-}
+mod tests;

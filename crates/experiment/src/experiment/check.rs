@@ -150,6 +150,9 @@ impl Measure {
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
             return Some(format!("a window of {}: its length must be between 1ms and 10min", self.window));
         }
+        if let Some(problem) = self.episode.and_then(|episode| episode.problem()) {
+            return Some(problem);
+        }
         if self.isolation_settle > Span::ms(600_000) {
             return Some("isolation can be given 10min at most to settle".into());
         }

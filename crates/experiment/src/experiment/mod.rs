@@ -37,6 +37,7 @@
 //! elsewhere.
 
 mod check;
+mod episode;
 mod isolation;
 mod kind;
 
@@ -47,6 +48,7 @@ use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+pub use episode::Episode;
 pub use kind::Kind;
 
 use crate::nearest;
@@ -118,6 +120,9 @@ pub struct Measure {
     pub rounds: u32,
     /// Length of a window.
     pub window: Span,
+    /// What is measured in the place of a window: absent where harm does not come late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub episode: Option<Episode>,
     /// Least time between a change of tasks and the window; longer where a task needs longer to
     /// refill its caches (a chase is given one round).
     pub settle: Span,
@@ -157,6 +162,7 @@ impl Default for Measure {
             looks: vec![10, 20, 40],
             rounds: 2,
             window: Span::ms(20),
+            episode: None,
             settle: Span::ms(2),
             isolation_settle: Span::ms(10_000),
             probe: Span::ms(2),
@@ -168,6 +174,13 @@ impl Default for Measure {
             last_look: None,
             time: None,
         }
+    }
+}
+
+impl Measure {
+    /// How long a window is meant to be, or the episode in its place.
+    pub fn length(&self) -> Span {
+        self.episode.map_or(self.window, |episode| episode.length())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod calm;
 mod cases;
+mod episodes;
 mod order;
 mod stored;
 
@@ -97,7 +98,9 @@ impl Plan {
                     if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
                         return Some(shortage);
                     }
-                    variants[active.role][active.variant].task.missing(features)
+                    let task = &variants[active.role][active.variant].task;
+                    let missing = task.missing(features);
+                    missing.or_else(|| episodes::refusal(experiment, task, active.role == metric))
                 })?;
                 Some(NotRun { case, reason })
             })
@@ -173,8 +176,11 @@ impl Plan {
         let of_case = |case: usize| {
             let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
             let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
-            let window =
-                if is_whole_run(self.metric_task(case)) { Duration::ZERO } else { before + measure.window.0 };
+            let window = if is_whole_run(self.metric_task(case)) {
+                Duration::ZERO
+            } else {
+                before + measure.length().0
+            };
             window * windows + probe
         };
         self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()
@@ -206,13 +212,23 @@ pub fn least_window(experiment: &Experiment) -> Option<Span> {
 }
 
 fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<(), String> {
-    let window = experiment.measure.window;
+    // Each part of an episode is looked at by itself.
+    let window = experiment.measure.episode.map_or(experiment.measure.window, |e| e.beside.min(e.tail));
     for (role, variants) in experiment.roles.iter().zip(variants) {
         let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
         if let Some(least) = least.filter(|least| *least > window) {
             return Err(format!(
-                "window = {window} is too short for what role '{}' does in one: use {least} at least, such as by --window {least}",
-                role.name
+                "{} is too short for what role '{}' does in {}: use {least} at least, such as by {}",
+                match experiment.measure.episode {
+                    Some(episode) => format!("an episode of {episode}"),
+                    None => format!("window = {window}"),
+                },
+                role.name,
+                if experiment.measure.episode.is_some() { "each part" } else { "one" },
+                match experiment.measure.episode {
+                    Some(_) => format!("--episode {least}+{least}"),
+                    None => format!("--window {least}"),
+                },
             ));
         }
     }

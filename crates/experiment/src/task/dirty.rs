@@ -102,7 +102,7 @@ impl Dirty {
         (self.io == DirtyIo::Buffered).then(|| {
             "What dirty io=buffered writes is written back by the kernel once enough is dirty, or after 30 s, and for a \
              while after it has stopped. Windows end before that, and its file is synced after each: harm that comes late \
-             is not in these figures."
+             is not in these figures. 'ringfence neighbours --episode' measures it."
                 .into()
         })
     }

@@ -4,6 +4,7 @@
 //! this machine could not hold, and how to read it all.
 
 mod costs;
+mod episodes;
 mod labels;
 mod not_run;
 mod notes;
@@ -12,6 +13,7 @@ mod slowdowns;
 
 use std::collections::BTreeSet;
 
+pub(crate) use episodes::sentences as by_part;
 pub(crate) use labels::{one, words};
 pub(crate) use not_run::refusals;
 pub(crate) use slowdowns::verdict;
@@ -33,6 +35,9 @@ pub fn cases(plan: &Plan, results: &[CaseResult], style: &Style) -> String {
     if results.is_empty() {
         parts.push("no case was measured\n".to_string());
     }
+    let mut parted = String::new();
+    by_part(plan, results).iter().for_each(|text| paragraph(&mut parted, 0, text, style));
+    parts.push(parted);
     let (slowdowns, costs): (Vec<&CaseResult>, Vec<_>) = of_both_kinds(results);
     parts.push(not_run::not_run(plan, style));
     let mut reading = how_to_read(plan, &costs, &slowdowns, style);

@@ -9,7 +9,7 @@ use ringfence_studies::survey::{Advice, Survey};
 use super::frontier::{self, color};
 use super::slowdowns::verdict;
 use super::{Answer, Card, Digest, Layout};
-use crate::cases::{one, words};
+use crate::cases::{by_part, one, words};
 use crate::numbers;
 use crate::sentence::sentence;
 use crate::text::{capital, listed};
@@ -107,6 +107,7 @@ fn of_experiment(digest: &Digest) -> Answer {
         answer.sentences = said.iter().map(|sentence| capital(sentence)).collect();
     } else if !effects.is_empty() {
         slowdowns(&mut answer, digest, &effects);
+        answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
         answer.sentences.extend(crate::commits::advice(&digest.findings));

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use ringfence_analysis::estimate::{
     ByClass, ClassEstimate, Estimate, Finding, Interval, NotEstimable, diagnostics,
 };
+use ringfence_analysis::parts::Parts;
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 use ringfence_analysis::windows::TooLong;
-use ringfence_experiment::Experiment;
 use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::{NotRun, Plan};
+use ringfence_experiment::{Episode, Experiment};
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
 
@@ -59,7 +60,7 @@ fn effect(slowdown: Estimate, classes: &[(Class, u32, Estimate)]) -> Option<Effe
         all: estimate(pairs, slowdown),
         classes: classes.iter().map(|(class, pairs, one)| (*class, estimate(*pairs, *one))).collect(),
     };
-    Some(Effect { finding, by_class, diagnostics: diagnostics(&[]) })
+    Some(Effect { finding, by_class, diagnostics: diagnostics(&[]), parts: None })
 }
 
 fn writer(bytes_per_s: f64) -> Vec<CoRunner> {
@@ -129,6 +130,26 @@ const NEIGHBOURS: &str = "
     active = ['victim', 'aggressor']
     baseline = 'alone'
 ";
+
+#[test]
+fn episodes() {
+    let mut plan = plan(NEIGHBOURS);
+    plan.experiment.measure.episode = Some(Episode::default());
+    let few = Err(NotEstimable::TooFewTrials { trials: 3 });
+    let parts = [
+        Parts { beside: around(3.1, 0.1), tail: around(12.2, 0.3), ran_s: 39.8 },
+        Parts { beside: around(4.4, 0.1), tail: around(1.004, 0.02), ran_s: 3.25 },
+        Parts { beside: few, tail: few, ran_s: 40.0 },
+    ];
+    let results: Vec<CaseResult> = (1..4)
+        .zip(parts)
+        .map(|(case, parts)| CaseResult {
+            effect: effect(parts.beside, &[]).map(|effect| Effect { parts: Some(parts), ..effect }),
+            ..result(&plan, case, around(900_000.0, 0.1))
+        })
+        .collect();
+    check("cases-episodes", |style| ringfence_report::cases(&plan, &results, style));
+}
 
 #[test]
 fn neighbours() {

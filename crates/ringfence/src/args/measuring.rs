@@ -174,6 +174,22 @@ pub struct Neighbours {
     /// The aggressors' CPUs, instead of a placement
     #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
+    /// Measure episodes, in which late harm is seen [default: 40s+37s]
+    ///
+    /// In the place of a window, everybody runs for the first time, or until the aggressor has reached its limit. Then it is
+    /// stopped, its files unsynced, and the victim is measured for the second time. The window without aggressors is as
+    /// long, so that a pair of the default length takes two and a half minutes and more, and the default of 6 trials with one
+    /// pair of each aggressor a quarter of an hour for each. Aggressors must be built in.
+    #[arg(
+        long,
+        value_name = "TIME+TIME",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with = "window",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub episode: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub metric: Metric,

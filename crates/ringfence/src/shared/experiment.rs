@@ -45,7 +45,20 @@ pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(),
     refuse_nothing(&plan, &machine)?;
     let measure =
         |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
-    carry_out(&experiment.name, &dir, &machine, flags, &measure)
+    carry_out(&title(&plan), &dir, &machine, flags, &measure)
+}
+
+// What is measured; of episodes also how long that takes, since nobody expects it.
+fn title(plan: &Plan) -> String {
+    let Experiment { name, measure, .. } = &plan.experiment;
+    let most = measure.looks.last().copied().unwrap_or_default();
+    match measure.episode {
+        Some(episode) => {
+            let minutes = (plan.least_trial() * most).as_secs_f64() / 60.0;
+            format!("{name}, {most} trials with episodes of {episode}: {minutes:.0} min")
+        }
+        None => name.clone(),
+    }
 }
 
 /// Refuses an experiment of which this machine can hold nothing: an empty table is not a result.

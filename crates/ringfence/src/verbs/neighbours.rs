@@ -1,7 +1,7 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
 use ringfence_engine::available;
-use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Placement, Role};
+use ringfence_experiment::{Arm, Episode, Experiment, Measure, OneOrMany, Placement, Role};
 
 use crate::args::Neighbours;
 use crate::failure::Failure;
@@ -29,6 +29,11 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     let mut measure = Measure { looks: vec![12], ..Measure::default() };
+    if let Some(text) = &args.episode {
+        let mut episode = Episode::default();
+        flags::set(&mut episode, "episode", Some(text.as_str()).filter(|text| !text.is_empty()))?;
+        (measure.episode, measure.looks, measure.rounds) = (Some(episode), vec![6], 1);
+    }
     flags::set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     Ok(Experiment {
         measure,

@@ -83,7 +83,7 @@ fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
             a.quantity, b.quantity
         ));
     }
-    for (what, a, b) in [("windows", a.window, b.window), ("settling times", a.settle, b.settle)] {
+    for (what, a, b) in [("windows", a.length(), b.length()), ("settling times", a.settle, b.settle)] {
         if a != b {
             return Err(format!(
                 "these cannot be compared: their {what} differ, {a} and {b}; measure one again with the other's experiment.toml"

@@ -4,6 +4,7 @@ mod resume;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_dataset::Recorder;
@@ -157,7 +158,17 @@ fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
 // Where not even the windows of two trials fit into the time, nothing can come of it.
 fn holds_two_trials(plan: &Plan) -> Result<(), StudyError> {
     let least = plan.least_trial() * 2;
-    match plan.experiment.measure.time {
+    let measure = &plan.experiment.measure;
+    match measure.time {
+        // They are as long as they are planned to be.
+        Some(time) if measure.episode.is_some() && time.0 < plan.least_trial() * FEWEST_TRIALS => {
+            Err(StudyError::Usage(format!(
+                "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the episodes of one take {}, those without aggressors \
+                 included; give {} and more, or take shorter episodes or fewer aggressors or rounds",
+                in_seconds(plan.least_trial()),
+                in_seconds(plan.least_trial() * FEWEST_TRIALS),
+            )))
+        }
         Some(time) if time.0 < least => Err(StudyError::Usage(format!(
             "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the windows of two alone take {}; \
              give more time, or take shorter windows or fewer rounds",
@@ -165,6 +176,11 @@ fn holds_two_trials(plan: &Plan) -> Result<(), StudyError> {
         ))),
         _ => Ok(()),
     }
+}
+
+// At least so long.
+fn in_seconds(time: Duration) -> Span {
+    Span(Duration::from_secs_f64(time.as_secs_f64().ceil()))
 }
 
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {

@@ -31,6 +31,8 @@ pub struct Dirtier {
     limit: u64,
     meter: Meter,
     pace: Option<Pace>,
+    stops_at_limit: bool,
+    spent: bool,
     failure: Option<String>,
 }
 
@@ -70,6 +72,8 @@ impl Dirtier {
             limit: task.limit.0,
             meter: Meter::new(root, task.limit.0),
             pace: task.pace.map(Pace::new),
+            stops_at_limit: false,
+            spent: false,
             failure: None,
         })
     }
@@ -120,11 +124,15 @@ impl Workload for Dirtier {
     fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
         let mut work = Work::default();
         for _ in 0..amount {
-            if self.failure.is_some() || self.pace.as_ref().is_some_and(|pace| !pace.wait()) {
+            if self.failure.is_some() || self.spent || self.pace.as_ref().is_some_and(|pace| !pace.wait()) {
                 break;
             }
             let bytes = self.block.get().len() as u64;
             if !self.meter.allows(bytes) {
+                if self.stops_at_limit {
+                    self.spent = true;
+                    break;
+                }
                 // To stand still would be to do no harm.
                 self.failure = Some(format!(
                     "{}: the device was given {} in one window, which is this task's limit: raise its limit, give it a \
@@ -145,7 +153,16 @@ impl Workload for Dirtier {
         work
     }
 
+    fn stop_at_limit(&mut self) {
+        self.stops_at_limit = true;
+    }
+
+    fn spent(&self) -> bool {
+        self.spent
+    }
+
     fn resumed(&mut self) {
+        self.spent = false;
         self.meter.begin();
     }
 

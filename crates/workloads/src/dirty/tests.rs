@@ -69,6 +69,23 @@ fn the_limit_is_kept_and_told_and_holds_for_each_window() {
     assert_eq!(dirtier.work(1, &Nobody).units, 0);
 }
 
+#[test]
+fn in_an_episode_it_stands_still_at_its_limit_and_goes_on_in_the_next() {
+    let Some(dir) = on_a_disk("writes") else { return };
+    let limited = Dirty { limit: Bytes::kib(320), ..task(dir.path(), DirtyIo::Wait) };
+    let mut dirtier = Dirtier::new(&limited, 7, &mut Filled::default()).unwrap();
+    dirtier.stop_at_limit();
+    for _ in 0..2 {
+        dirtier.resumed();
+        assert!(!dirtier.spent());
+        let before = counted("write_bytes");
+        assert_eq!(dirtier.work(100, &Nobody).units, 5 << 16);
+        assert_eq!((dirtier.work(100, &Nobody).units, dirtier.spent(), dirtier.failure()), (0, true, None));
+        assert_eq!(counted("write_bytes") - before, 5 << 16);
+        dirtier.paused();
+    }
+}
+
 // Written over while it is dirty, a page is written to the device once.
 #[test]
 fn the_limit_is_of_what_the_device_is_given() {

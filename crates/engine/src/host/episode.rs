@@ -1,0 +1,118 @@
+//! Episodes: windows in which the metric's role goes on after the others have stopped.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::Episode;
+use ringfence_experiment::plan::Active;
+
+use super::super::shm::{order, state};
+use super::super::{EngineError, Measured};
+use super::windows::{Point, counted_since};
+use super::{HostEngine, LOOK};
+
+// How often it is looked at whether anything has ended meanwhile.
+const POLL: Duration = Duration::from_millis(20);
+
+impl HostEngine<'_> {
+    /// All run, then the metric's role alone. What the others have left is synced by nobody before the next window.
+    pub(super) fn episode(
+        &mut self,
+        active: &[Active],
+        episode: Episode,
+    ) -> Result<Vec<Measured>, EngineError> {
+        let metric = self.plan.metric;
+        self.calm_down()?;
+        self.switch(active)?;
+        let running = self.running();
+        self.settle(&running)?;
+        self.wait_out_drift(&running)?;
+        let (own, others): (Vec<usize>, Vec<usize>) =
+            running.iter().partition(|&&worker| self.workers[worker].role == metric);
+        let (used, since) = (self.uses(&running), Instant::now());
+        let halved = self.begin_halving();
+        let counts_before = [self.counts(&own), self.counts(&others)];
+        let begun = [self.reports(&own)?, self.reports(&others)?];
+        let begun_at = self.clock.now();
+        let mut late = self.let_run(&running, episode.beside.0, &others)?;
+        self.hold(&others)?;
+        // A writer may have been kept in its last write for long: until then it has not stopped.
+        let stopped = self.reports(&own)?;
+        let stopped_at = self.clock.now();
+        let counts_of_others = self.counts(&others);
+        let held: Vec<Point> = others.iter().map(|&worker| self.last_report(worker)).collect();
+        late += self.let_run(&running, episode.tail.0, &[])?;
+        let ended = self.reports(&own)?;
+        let ended_at = self.clock.now();
+        let counts_of_own = self.counts(&own);
+        drop(halved);
+        self.all_live(&running)?;
+        self.add_uses(&running, &used, since.elapsed());
+        let [own_before, others_before] = counts_before;
+        let [own_begun, others_begun] = begun;
+        let nothing = vec![None; own.len()];
+        let tail = self.measured(&own, &stopped, &ended, Some((stopped_at, ended_at)), nothing);
+        let counts = counted_since(own_before, counts_of_own);
+        let mut all = self.measured(&own, &own_begun, &ended, Some((begun_at, ended_at)), counts);
+        for (whole, tail) in all.iter_mut().zip(tail) {
+            whole.sample.tail_units = Some(tail.sample.units);
+            // Parts that end in a silence overlap by it.
+            whole.sample.tail_busy_ns = Some(tail.sample.busy_ns.min(whole.sample.busy_ns));
+        }
+        let counts = counted_since(others_before, counts_of_others);
+        all.extend(self.measured(&others, &others_begun, &held, Some((begun_at, stopped_at)), counts));
+        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        Ok(all)
+    }
+
+    // Waits for so long, or until all of these, if there are any, have reached their limits. Returned is how much later than
+    // that it was seen that the time was over.
+    fn let_run(
+        &mut self,
+        running: &[usize],
+        length: Duration,
+        until_spent: &[usize],
+    ) -> Result<Duration, EngineError> {
+        let begun = Instant::now();
+        loop {
+            let left = length.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ok(begun.elapsed().saturating_sub(length));
+            }
+            std::thread::sleep(left.min(POLL));
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Interrupted);
+            }
+            if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
+                return Err(EngineError::OutOfTime);
+            }
+            if let Some(&failed) = running.iter().find(|&&worker| self.slot(worker).state() == state::FAILED)
+            {
+                return Err(self.explain(failed, "has failed"));
+            }
+            self.all_live(running)?;
+            if !until_spent.is_empty() && until_spent.iter().all(|&worker| self.slot(worker).spent()) {
+                return Ok(Duration::ZERO);
+            }
+        }
+    }
+
+    // Stops workers where they are.
+    fn hold(&mut self, workers: &[usize]) -> Result<(), EngineError> {
+        for &worker in workers {
+            self.slot(worker).give(order::HOLD);
+            self.workers[worker].ordered = order::HOLD;
+        }
+        for &worker in workers {
+            self.wait(worker, self.patience(), "does not stop as ordered", |slot| {
+                slot.wait_state(state::HELD, LOOK)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn last_report(&self, worker: usize) -> Point {
+        let (number, report) = self.slot(worker).latest();
+        Point { number, report, latencies: None }
+    }
+}

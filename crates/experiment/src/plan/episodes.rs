@@ -1,0 +1,81 @@
+//! Whom an episode can be measured with.
+
+use crate::Experiment;
+use crate::task::{ProgramUnit, Task};
+
+/// Why a task cannot be part of an experiment's episodes, if it has any, such that it follows "because".
+pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<String> {
+    let Task::Command(command) = task else { return None };
+    experiment.measure.episode?;
+    if !metric {
+        return Some(format!(
+            "which files '{}' has written is not known, and an episode leaves them unsynced, so that they could not be synced \
+             before the next one: take a built-in aggressor, or windows",
+            command.run
+        ));
+    }
+    (command.unit == ProgramUnit::WholeRun).then(|| {
+        format!(
+            "'{}' is timed by whole runs, and an episode has a length of its own: take windows",
+            command.run
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ringfence_machine::Machine;
+    use ringfence_machine::fixtures;
+
+    use crate::Experiment;
+    use crate::plan::Plan;
+
+    fn plan(measure: &str, victim: &str, aggressor: &str) -> Result<Plan, String> {
+        let text = format!(
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nrounds = 1\nprobe = '0ms'\n{measure}\n\
+            [[role]]\nname = 'victim'\ntask = {{ workload = {victim} }}\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = {aggressor} }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
+        );
+        let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let experiment = Experiment::parse(&text).map_err(|error| error.to_string())?;
+        Plan::new(&experiment, &machine.topology, None).map_err(|error| error.to_string())
+    }
+
+    const COMMIT: &str = "'commit'";
+    const DIRTY: &str = "'dirty'";
+
+    #[test]
+    fn an_episode_is_as_long_as_both_its_parts() {
+        // With what passes before each of two.
+        let of = |measure: &str| plan(measure, COMMIT, DIRTY).unwrap().least_trial();
+        assert_eq!(of("episode = {}"), 2 * Duration::from_millis(77_400));
+        assert_eq!(of("episode = { beside = '1s', tail = '2s' }"), 2 * Duration::from_millis(3_400));
+        let kept = plan("episode = { tail = '2s' }", COMMIT, DIRTY).unwrap().experiment;
+        assert_eq!(Experiment::parse(&kept.to_toml()).unwrap(), kept);
+    }
+
+    #[test]
+    fn each_part_holds_work_of_everybody() {
+        let error = plan("episode = { beside = '1s', tail = '100ms' }", COMMIT, DIRTY).unwrap_err();
+        assert!(error.contains("--episode 400ms+400ms"), "{error}");
+        let error = plan("episode = { after = '1s' }", COMMIT, DIRTY).unwrap_err();
+        assert!(error.contains("after"), "{error}");
+    }
+
+    #[test]
+    fn programs_that_cannot_be_synced_are_not_run() {
+        let program = "'command', run = 'sleep 9', unit = 'cpu-time'";
+        let refusals = |plan: &Plan| plan.refusal(1).map(str::to_owned);
+        let beside = refusals(&plan("episode = {}", COMMIT, program).unwrap()).unwrap();
+        assert!(beside.contains("which files 'sleep 9' has written is not known"), "{beside}");
+        assert_eq!(refusals(&plan("window = '400ms'", COMMIT, program).unwrap()), None);
+        let whole = "'command', run = 'sleep 9', unit = 'whole-run'";
+        let timed = refusals(&plan("episode = {}", whole, DIRTY).unwrap()).unwrap();
+        assert!(timed.contains("timed by whole runs"), "{timed}");
+        let counted = "'command', run = 'sleep 9', unit = 'lines'";
+        assert_eq!(refusals(&plan("episode = {}", counted, DIRTY).unwrap()), None);
+    }
+}
