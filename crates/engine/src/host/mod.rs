@@ -330,7 +330,9 @@ impl<'a> HostEngine<'a> {
         said.dedup();
         if self.written > 0 {
             let (name, bytes) = (&self.plan.experiment.name, Bytes(self.written));
-            said.push(format!("Tasks had the disk write {bytes} in '{name}'. Disks wear."));
+            said.push(format!(
+                "The kernel counts {bytes} that tasks had the disk write in '{name}', which can be far too many. Disks wear."
+            ));
         }
         said
     }
