@@ -11,7 +11,7 @@ KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them
 that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
 
 Examples:
-  ringfence whatif zen3-epyc --change llc.ways=8 -- neighbours
+  ringfence whatif zen3-epyc --change llc.size_kib=16384 -- neighbours
   ringfence whatif cascade-lake-optane --change processor.eadr=true -- write
   ringfence whatif laptop --change core.fill_buffers=6 -- run FILE.toml")]
 pub struct WhatIf {
