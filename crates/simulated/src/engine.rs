@@ -1,8 +1,9 @@
 //! The engine of a described machine: simulated time in place of a clock.
 //!
 //! Nothing disturbs a simulated window, so that it may be much shorter than a measured one; caches still take their time
-//! to settle before. By [`Engine::elapsed`], by which budgets are kept, each window takes what the plan says, so that
-//! a plan has as many trials here whatever the machine that simulates.
+//! to settle before, longest where a last level adapts to what goes on. By [`Engine::elapsed`],
+//! by which budgets are kept, each window takes what the plan says, so that a plan has as many trials here whatever the machine
+//! that simulates.
 //!
 //! Every window of a plan is simulated, those of baselines as well, though they are much the same: what one leaves in caches is
 //! what the next finds. Where one baseline stood for the others, a victim with all ways took 101 ns a load instead of 27,
@@ -17,6 +18,7 @@ use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::cpulist::CpuId;
+use ringfence_sim::machine::Replacement;
 use ringfence_sim::{Ps, Setup};
 
 use crate::actor::{Actor, Shared, Task};
@@ -26,7 +28,7 @@ use crate::noise::{Chairs, Host};
 use crate::recorded::Recordings;
 use crate::spans::{LOOK, SHARE};
 use crate::tasks::{self, Place, Regions};
-use crate::trial::{Holder, Seat, Stretch, Trial, ns, ps};
+use crate::trial::{Holder, SWING, Seat, Stretch, Trial, ns, ps};
 
 // A window is not shorter or longer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -102,6 +104,7 @@ impl<'a> SimulatedEngine<'a> {
     fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
         let mut setup = Setup::new(&self.description.parts, seed)?;
+        setup.fill_last_levels();
         let every = (0..self.description.cpu_count()).map(|cpu| self.description.thread(cpu));
         let chairs = self.host.as_ref().map(|_| Chairs::new(&mut setup, every)).transpose()?;
         let mut regions = Regions::of(&self.plan);
@@ -156,7 +159,9 @@ impl<'a> SimulatedEngine<'a> {
         let mut run = setup.start();
         seats.iter().for_each(|seat| run.pause(seat.thread));
         chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
-        let mut trial = Trial { run, seats, regions, stretches: Vec::new(), chairs };
+        let llc = &self.description.parts.llc;
+        let adaptive = (llc.replacement == Replacement::Drrip).then_some(u64::from(llc.size_kib) * 16);
+        let mut trial = Trial { run, seats, regions, stretches: Vec::new(), adaptive, chairs };
         trial.introduce();
         Ok(trial)
     }
@@ -267,12 +272,14 @@ impl Engine for SimulatedEngine<'_> {
         });
         let known = back.and_then(|place| trial.stretch(running[place]));
         let origin = trial.points(&running, false);
-        match (back, known) {
+        let adapts = match (back, known) {
             (Some(place), Some(stretch)) => {
-                trial.reach(&running, place, origin[place].units + stretch.before, self.stop)?
+                trial.reach(&running, place, origin[place].units + stretch.before, self.stop)?;
+                false
             }
             _ => trial.settle(&running, settle, self.stop)?,
-        }
+        };
+        let window = if adapts { window.max(SWING) } else { window };
         let begun = trial.points(&running, latencies);
         match (back, known) {
             (Some(place), Some(stretch)) => {

@@ -18,6 +18,10 @@ use crate::tasks::Regions;
 // They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
 const STEADY: f64 = 0.02;
 const ROUND: Duration = Duration::from_millis(10);
+// An adaptive last level that is replaced as a whole within this time goes back and forth between its rules: it is looked at
+// over a swing, and for so long at most.
+const ADAPTED: Duration = Duration::from_millis(100);
+pub const SWING: Duration = Duration::from_millis(20);
 // For how long is simulated at most until a stretch is over, and how much between two looks meanwhile.
 const REACH_LIMIT: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_micros(5);
@@ -29,6 +33,8 @@ pub struct Trial {
     pub regions: Regions,
     // Of the metric's variants.
     pub stretches: Vec<(usize, Stretch)>,
+    // Lines of a last-level cache, if what makes room there follows from what did before.
+    pub adaptive: Option<u64>,
     // Where CPUs move.
     pub chairs: Option<Chairs>,
 }
@@ -145,25 +151,77 @@ impl Trial {
         Ok(())
     }
 
-    /// Until everybody is as fast in one round as in the one before.
+    /// Until everybody is as fast in one round as in the one before. Whether a last level adapts to what is going on, which
+    /// then has settled, too.
     pub fn settle(
         &mut self,
         running: &Running,
         least: Duration,
         stop: &AtomicBool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let begun = self.run.now();
         self.simulate(least, stop)?;
+        let steady = |(now, before): (&f64, &f64)| (now - before).abs() <= STEADY * before;
+        let (mut from, mut replaced) = (self.run.now(), self.replaced(running));
         let mut last = self.round(running, SETTLE_LIMIT, stop)?;
         while self.run.now() - begun < ps(SETTLE_LIMIT) {
+            (from, replaced) = (self.run.now(), self.replaced(running));
             let rates = self.round(running, ROUND, stop)?;
-            let steady = |(now, before): (&f64, &f64)| (now - before).abs() <= STEADY * before;
             if rates.iter().zip(&last).all(steady) {
                 break;
             }
             last = rates;
         }
-        Ok(())
+        if !self.compete(running) {
+            return Ok(false);
+        }
+        // By the last round: caches that fill up have not turned over.
+        let took = u128::from((self.run.now() - from).0);
+        let turns = |(now, before): (&u64, &u64)| {
+            let within = u128::from(now - before) * u128::from(ps(ADAPTED).0);
+            self.adaptive.is_some_and(|lines| within > u128::from(lines) * took)
+        };
+        if !self.replaced(running).iter().zip(&replaced).any(turns) {
+            return Ok(false);
+        }
+        let mut last = self.rates(running, SWING, stop)?;
+        while self.run.now() - begun < ps(ADAPTED) {
+            let rates = self.rates(running, SWING, stop)?;
+            if rates.iter().zip(&last).all(steady) {
+                break;
+            }
+            last = rates;
+        }
+        Ok(true)
+    }
+
+    // Whether several roles need caches.
+    fn compete(&self, running: &Running) -> bool {
+        let holders = running.iter().map(|(seat, holder)| &self.seats[*seat].holders[*holder]);
+        let need = |holder: &&Holder| holder.round != [0, 0];
+        let roles = || holders.clone().filter(need).map(|holder| holder.role);
+        roles().max() != roles().min()
+    }
+
+    // Lines that made room in the last level below each.
+    fn replaced(&self, running: &Running) -> Vec<u64> {
+        running.iter().map(|(seat, _)| self.run.replaced(self.seats[*seat].thread)).collect()
+    }
+
+    // How fast everybody is who has rounds, over some time.
+    fn rates(
+        &mut self,
+        running: &Running,
+        span: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>, EngineError> {
+        let before = self.points(running, false);
+        self.simulate(span, stop)?;
+        let now = self.points(running, false);
+        let rate = |(before, now): (&Point, &Point)| {
+            (now.units - before.units) as f64 / ((now.at - before.at).0 as f64).max(1.0)
+        };
+        Ok(before.iter().zip(&now).map(rate).collect())
     }
 
     /// Simulates until everybody has done a round, for so long at most: units per picosecond of those that have rounds.

@@ -78,6 +78,11 @@ impl Cache {
         }
     }
 
+    /// Lines that it can have.
+    pub fn capacity(&self) -> u32 {
+        self.sets * self.all.count_ones()
+    }
+
     /// Places, with those that only pad.
     pub fn slots(&self) -> usize {
         (self.sets as usize) << self.shift
@@ -116,6 +121,10 @@ impl Cache {
     #[inline]
     fn tag(&mut self, set: u32, way: u32) -> &mut u32 {
         &mut self.rows[set as usize * self.stride + way as usize / ROW].0[way as usize % ROW]
+    }
+
+    fn last_row(&self, set: usize) -> &[u32; ROW] {
+        &self.rows[(set + 1) * self.stride - 1].0
     }
 
     // The row of a set that says what is known of it.
@@ -241,24 +250,31 @@ impl Cache {
         was
     }
 
-    // What is known of each set, and which of its ways has which line.
-    fn valid(&self) -> impl Iterator<Item = (&[u32; ROW], usize, u32)> {
-        self.rows.chunks(self.stride).flat_map(|rows| {
-            let known = &rows[rows.len() - 1].0;
+    // Lines that are there: the set, the way, and which.
+    fn valid(&self) -> impl Iterator<Item = (usize, usize, u32)> {
+        self.rows.chunks(self.stride).enumerate().flat_map(|(set, rows)| {
             let tags = rows.iter().flat_map(|row| row.0).enumerate();
             let valid = tags.filter(|(way, tag)| *tag != EMPTY && *way < 32 && self.all >> way & 1 != 0);
-            valid.map(move |(way, line)| (known, way, line))
+            valid.map(move |(way, line)| (set, way, line))
         })
+    }
+
+    /// Places in ways of a mask that have a line, and which.
+    pub fn in_ways(&self, mask: u32) -> Vec<(Slot, u32)> {
+        let there = self.valid().filter(|(_, way, _)| mask >> way & 1 != 0);
+        there.map(|(set, way, line)| (((set as u32) << self.shift) + way as u32, line)).collect()
     }
 
     /// For whom each line that is there was filled.
     pub fn owners(&self) -> impl Iterator<Item = u8> {
-        self.valid().map(|(known, way, _)| (known[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8)
+        self.valid()
+            .map(|(set, way, _)| (self.last_row(set)[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8)
     }
 
     /// All lines, and which of them are dirty.
     pub fn lines(&self) -> impl Iterator<Item = Evicted> {
-        self.valid().map(|(known, way, line)| Evicted { line, dirty: known[DIRTY] >> way & 1 != 0 })
+        let dirty = |set, way: usize| self.last_row(set)[DIRTY] >> way & 1 != 0;
+        self.valid().map(move |(set, way, line)| Evicted { line, dirty: dirty(set, way) })
     }
 }
 

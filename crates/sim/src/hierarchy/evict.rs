@@ -1,11 +1,23 @@
 //! Lines that make room for others.
 
 use super::state::{Hierarchy, each};
-use crate::cache::Slot;
+use crate::cache::{ALL_WAYS, Slot};
 use crate::event::Request;
 use crate::machine::Inclusion;
+use crate::pages::Pages;
 
 impl Hierarchy {
+    /// Fills the last-level caches with clean lines of nobody, of the first class, as a machine's are full that has run for long.
+    pub fn fill_last_levels(&mut self) {
+        for last in &mut self.llcs {
+            let lines = last.cache.capacity();
+            (0..lines).for_each(|number| {
+                last.cache.insert(Pages::of_nobody(number), false, ALL_WAYS);
+            });
+            last.occupancy[0] = lines.into();
+        }
+    }
+
     /// Puts a line into a core's second level; where. What it replaces leaves the first level too.
     pub(super) fn fill_second(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) -> Slot {
         let private = &mut self.cores[core];
@@ -46,7 +58,11 @@ impl Hierarchy {
         last.cache.own(slot, class as u8);
         last.occupancy[class] += 1;
         let Some(evicted) = evicted else { return };
+        last.replaced += 1;
         last.occupancy[usize::from(owner)] -= 1;
+        if Pages::is_of_nobody(evicted.line) {
+            return;
+        }
         let mut dirty = evicted.dirty;
         if self.inclusion == Inclusion::Inclusive {
             let above = self.pages.cores(evicted.line) & last.cores;

@@ -5,6 +5,7 @@ use ringfence_persist::Flush;
 use super::state::{Hierarchy, each};
 use crate::event::Request;
 use crate::machine::{AfterClwb, Inclusion};
+use crate::pages::Pages;
 
 /// What becomes of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,14 +56,31 @@ impl Hierarchy {
         self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at, self.times.nt);
     }
 
+    /// Empties the ways that a class may fill of a core's last level.
+    pub fn empty(&mut self, core: usize, class: usize, at: u64) {
+        let llc = self.cores[core].place.llc;
+        for (slot, line) in self.llcs[llc].cache.in_ways(self.classes[class].ways) {
+            if Pages::is_of_nobody(line) {
+                self.llcs[llc].remove(slot);
+            } else {
+                self.take_out(core, class, line, at);
+            }
+        }
+    }
+
     /// Takes a line from wherever it is, and puts it into a core's last level.
     pub fn refill(&mut self, core: usize, class: usize, line: u32, at: u64) {
+        self.take_out(core, class, line, at);
+        self.pages.touch(line, core);
+        self.fill_last(core, class, line, false, at);
+    }
+
+    // Takes a line out of all caches, to memory if it is dirty.
+    fn take_out(&mut self, core: usize, class: usize, line: u32, at: u64) {
         if self.write_back(core, class, line, AfterClwb::Invalidated, at) {
             let request = Request { line, core: core as u8, buffer: Request::NOBODY, probe: false };
             self.send(request, None, at, 0);
         }
-        self.pages.touch(line, core);
-        self.fill_last(core, class, line, false, at);
     }
 
     // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.

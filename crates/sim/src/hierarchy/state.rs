@@ -65,6 +65,8 @@ pub struct Shared {
     pub cache: Cache,
     /// Lines by class.
     pub occupancy: Vec<u64>,
+    /// Lines that made room.
+    pub replaced: u64,
     /// When each class may read from memory again, where its reads are limited.
     pub limited: Vec<u64>,
     /// The cores below it.
@@ -117,6 +119,7 @@ impl Hierarchy {
             Shared {
                 cache,
                 occupancy: vec![0; classes],
+                replaced: 0,
                 limited: vec![0; classes],
                 cores: below.map(|(core, _)| 1 << core).sum(),
             }

@@ -246,14 +246,15 @@ impl Run {
         Ok(())
     }
 
-    /// Reads a region into the last-level cache below a thread, in no time and as a class may fill it: what pseudo-locking
-    /// does before it takes the ways from everybody. Wherever else its lines are, they go.
+    /// Empties the ways that a class may fill of the last-level cache below a thread and reads a region into them, in no time:
+    /// what pseudo-locking does before it takes the ways from everybody. Wherever else the region's lines are, they go.
     ///
     /// # Errors
     /// No such class.
     pub fn fill(&mut self, thread: Thread, class: usize, region: Region) -> Result<(), SetupError> {
         refusal::class(class, !0, self.ways, 0.0)?;
         let (core, _) = self.threads[thread.0];
+        self.outside.empty(core, class, self.now);
         for line in 0..region.lines() {
             self.outside.refill(core, class, region.line(line).0, self.now);
         }
@@ -265,6 +266,12 @@ impl Run {
         let (core, _) = self.threads[thread.0];
         let llc = &self.outside.llcs[self.outside.cores[core].place.llc];
         llc.occupancy.get(class).copied().unwrap_or_default()
+    }
+
+    /// Lines that made room for others in the last-level cache below a thread, since the start of the run.
+    pub fn replaced(&self, thread: Thread) -> u64 {
+        let (core, _) = self.threads[thread.0];
+        self.outside.llcs[self.outside.cores[core].place.llc].replaced
     }
 
     /// Lines of the second level of a thread's core that a class filled: all are looked through.

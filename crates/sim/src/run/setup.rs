@@ -15,6 +15,7 @@ pub struct Setup {
     seed: u64,
     pages: Pages,
     programs: Vec<(HardwareThread, usize, Box<dyn Program>)>,
+    full: bool,
 }
 
 impl Setup {
@@ -24,7 +25,13 @@ impl Setup {
     /// A description that makes no sense.
     pub fn new(machine: &Machine, seed: u64) -> Result<Self, SetupError> {
         machine.check()?;
-        Ok(Self { machine: machine.clone(), seed, pages: Pages::default(), programs: Vec::new() })
+        Ok(Self {
+            machine: machine.clone(),
+            seed,
+            pages: Pages::default(),
+            programs: Vec::new(),
+            full: false,
+        })
     }
 
     /// Gives out memory of a node, in whole lines, on pages of its own.
@@ -77,6 +84,12 @@ impl Setup {
         Ok(Thread(self.programs.len() - 1))
     }
 
+    /// Last-level caches begin full of clean lines that nobody uses, in place of empty: those of a machine that has run
+    /// for long are, and what makes room there is chosen otherwise than in an empty one.
+    pub fn fill_last_levels(&mut self) {
+        self.full = true;
+    }
+
     // The cores that have programs, in order.
     fn used(&self) -> Vec<u32> {
         let mut cores: Vec<u32> = self.programs.iter().map(|(thread, ..)| thread.core).collect();
@@ -99,6 +112,9 @@ impl Setup {
         let places: Vec<Place> = used.iter().map(place).collect();
         let mut outside = Hierarchy::new(&self.machine, &places, CLASSES);
         outside.pages = self.pages;
+        if self.full {
+            outside.fill_last_levels();
+        }
 
         let description = &self.machine.core;
         let mut where_is = vec![(0, 0); self.programs.len()];
