@@ -70,11 +70,20 @@ impl Settings {
             }
             wanted.push(of_arm);
         }
+        // A role that has a group for the sake of another arm alone has in an arm that does not name it what everybody has there.
+        if let Some(of_all) = base.get(&GroupId::default()).cloned() {
+            for own in roles.values() {
+                let old = base.entry(own.clone()).or_default();
+                *old = of_all.overlaid(old);
+            }
+        }
         let arms = wanted
             .into_iter()
             .map(|of_arm| {
                 let with = |(id, old): (&GroupId, &Schemata)| {
-                    let set = of_arm.get(id).map_or_else(|| old.clone(), |new| old.overlaid(new));
+                    let of_all =
+                        of_arm.get(&GroupId::default()).filter(|_| roles.values().any(|own| own == id));
+                    let set = of_arm.get(id).or(of_all).map_or_else(|| old.clone(), |new| old.overlaid(new));
                     (id.clone(), set)
                 };
                 base.iter().map(with).collect()
@@ -138,12 +147,16 @@ mod tests {
         };
         assert_eq!(
             say(0),
-            "default group L3:0=fffff | ringfence-a-b MB:0=100 | ringfence-victim-2 L3:0=fffff"
+            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=100 | ringfence-victim-2 L3:0=fffff"
         );
-        assert_eq!(say(1), "default group L3:0=ffff0 | ringfence-a-b MB:0=100 | ringfence-victim-2 L3:0=f");
+        // 'a b' has a group for the last arm's sake; here it is one of all others.
+        assert_eq!(
+            say(1),
+            "default group L3:0=ffff0 | ringfence-a-b L3:0=ffff0\nMB:0=100 | ringfence-victim-2 L3:0=f"
+        );
         assert_eq!(
             say(2),
-            "default group L3:0=fffff | ringfence-a-b MB:0=20 | ringfence-victim-2 L3:0=fffff"
+            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=20 | ringfence-victim-2 L3:0=fffff"
         );
         assert_eq!(Settings::of(&experiment(&["", ""]), &there).unwrap(), None);
     }
