@@ -195,9 +195,12 @@ impl Trial {
         Ok(true)
     }
 
-    // Whether several roles need caches.
+    // Whether several roles need caches. Who goes back is as long under way in all windows, whoever runs beside it.
     fn compete(&self, running: &Running) -> bool {
         let holders = running.iter().map(|(seat, holder)| &self.seats[*seat].holders[*holder]);
+        if holders.clone().any(|holder| holder.goes_back) {
+            return false;
+        }
         let need = |holder: &&Holder| holder.round != [0, 0];
         let roles = || holders.clone().filter(need).map(|holder| holder.role);
         roles().max() != roles().min()
