@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use ringfence_analysis::estimate::Interval;
-use ringfence_reproduce::{Agreement, agreement};
 use serde::{Deserialize, Serialize};
 
 /// What a ratio of two times must be.
@@ -21,7 +20,7 @@ pub enum Expect {
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// This, in direction and magnitude, as `reproduce` has a measured figure agree with a published one.
+    /// An effect of half to twice this one, in logarithms, give or take the experiment's margin: 0.64 is from 0.41 to 0.8.
     About(f64),
 }
 
@@ -113,11 +112,15 @@ impl Expect {
             }
             Self::AtLeast(least) => decide(low >= least, high < least),
             Self::AtMost(most) => decide(high <= most, low > most),
-            Self::About(value) => match agreement(value, figure, margin) {
-                (Agreement::Agrees, Agreement::Agrees) => Verdict::Holds,
-                (Agreement::Differs, _) | (_, Agreement::Differs) => Verdict::DoesNot,
-                _ => Verdict::Undecided,
-            },
+            Self::About(value) => {
+                let (half, twice, slack) = (value.ln() / 2.0, value.ln() * 2.0, margin.ln_1p());
+                let bounds = half.min(twice) - slack..=half.max(twice) + slack;
+                let (low, high) = (low.ln(), high.ln());
+                decide(
+                    bounds.contains(&low) && bounds.contains(&high),
+                    low > *bounds.end() || high < *bounds.start(),
+                )
+            }
         }
     }
 
@@ -202,6 +205,9 @@ mod tests {
             ("about 3.5", 20.0, 30.0, DoesNot),
             ("about 3.5", 0.3, 0.4, DoesNot),
             ("about 3.5", 0.5, 4.0, Undecided),
+            // Half the effect and less is not it, however wide the interval.
+            ("about 0.665", 0.82, 0.973, DoesNot),
+            ("about 0.665", 0.76, 0.85, Undecided),
         ] {
             let verdict = expect.parse::<Expect>().unwrap().verdict(&interval(low, high), 0.01);
             assert_eq!(verdict, expected, "{expect} [{low}, {high}]");

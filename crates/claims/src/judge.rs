@@ -128,7 +128,7 @@ impl Known<'_> {
         let (verdict, basis) = match (agreed(&of(false)), agreed(&of(true))) {
             (Some(verdict), _) => (verdict, Basis::Measured),
             (None, Some(verdict)) => (verdict, Basis::Simulated),
-            (None, None) => (Verdict::NotRun(why_not(claim, &by_machine)), Basis::Nothing),
+            (None, None) => (Verdict::NotRun(why_not(claim, &by_machine, &tests)), Basis::Nothing),
         };
         let margin = Measure::default().margin.0;
         let by_figures = tests.iter().filter(|tested| !tested.published.is_empty()).map(|tested| {
@@ -175,8 +175,18 @@ fn agreed(verdicts: &[&Verdict]) -> Option<Verdict> {
     }
 }
 
-// The reason of a machine, those that exist first: they come last.
-fn why_not(claim: &Claim, by_machine: &[Verdict]) -> String {
+// The reason of a machine that has figures of some of the tests, or of any; those that exist first: they come last.
+fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
+    let has_some = |place: usize| tests.iter().any(|tested| tested.by_machine[place].figure.is_some());
+    let in_part = by_machine.iter().enumerate().rev().find_map(|(place, verdict)| match verdict {
+        Verdict::NotRun(why) if has_some(place) => {
+            Some(format!("of one of its tests there are no figures: {why}"))
+        }
+        _ => None,
+    });
+    if let (Some(why), None) = (in_part, &claim.untested) {
+        return why;
+    }
     let reasons = by_machine.iter().rev().filter_map(|verdict| match verdict {
         Verdict::NotRun(why) => Some(why.clone()),
         _ => None,
