@@ -127,7 +127,7 @@ fn check(dataset: &Dataset, private: &[String], public: &BTreeSet<String>) -> Re
             }
             if let Some(what) = found(&text, private) {
                 return Err(format!(
-                    "{part}: {what} would be published: rename it in the experiment, and measure again"
+                    "{part}: {what} would be published: rename it in the experiment or the machine file, and run it again"
                 ));
             }
         }

@@ -43,7 +43,7 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
     let heads = [
         ("cache", Align::Left),
         ("nominal", Align::Right),
-        ("measured", Align::Left),
+        ("found", Align::Left),
         ("latency", Align::Right),
     ];
     let body = html! {
@@ -57,16 +57,16 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
             @let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
             (Figure {
                 title: &title,
-                explanation: "Lines: what each cache was measured to hold, and the footprint of the chase.",
+                explanation: "Lines: what each cache was found to hold, and the footprint of the chase.",
                 chart: &chart,
                 height: 260,
                 legend: html! {},
                 table: table(&title, &[("footprint", Align::Right), ("per load", Align::Right)], &rows),
             }.render())
         }
-        @if !caches.is_empty() { (table("What each cache was measured to hold", &heads, &caches)) }
+        @if !caches.is_empty() { (table("What each cache was found to hold", &heads, &caches)) }
         @if let Some(memory) = probes.memory { p { "Memory from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
-        @if let Some(curve) = &probes.latency { p { "Measured in " (curve.pages_in_words()) "." } }
+        @if let Some(curve) = &probes.latency { p { "In " (curve.pages_in_words()) "." } }
         @if let Some(level) = &probes.victim_level {
             p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, each of its starts should take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
         }

@@ -65,13 +65,13 @@ fn cache(cache: &Capacity) -> String {
     format!("L{} nominal {}, {}", cache.level, cache.nominal, holds(cache))
 }
 
-/// What a cache was measured to hold, such as `measured 9.2MiB (8.3MiB to 10.3MiB) at 35 ns`.
+/// What a cache was found to hold, such as `holds 9.2MiB (8.3MiB to 10.3MiB) at 35 ns`.
 pub(crate) fn holds(cache: &Capacity) -> String {
     let at = cache.plateau_ns.map_or(String::new(), |ns| format!(" at {}", numbers::ns(ns)));
     match (cache.measured, cache.at_least, cache.below) {
-        (Some(size), Some(from), Some(to)) => format!("measured {size} ({from} to {to}){at}"),
-        (Some(size), ..) => format!("measured {size}{at}"),
-        (None, Some(from), _) => format!("measured: at least {from}{at}"),
+        (Some(size), Some(from), Some(to)) => format!("holds {size} ({from} to {to}){at}"),
+        (Some(size), ..) => format!("holds {size}{at}"),
+        (None, Some(from), _) => format!("holds at least {from}{at}"),
         _ => "not seen: no plateau".into(),
     }
 }

@@ -93,14 +93,7 @@ pub fn carry_out(
     if found.sensitivity.is_some() {
         super::page::beside(dir, flags.output.json, !done.ended.is_planned())?;
     }
-    match (&done.ended, machine.simulated.is_some()) {
-        // It is not continued, but begun again.
-        (Ended::Interrupted, true) => Err(Failure::Failed(format!(
-            "interrupted; what was simulated until then is in {}",
-            dir.display()
-        ))),
-        (ended, _) => finish(ended, dir),
-    }
+    finish(&done.ended, dir, machine)
 }
 
 /// Measures and shows progress meanwhile.
@@ -146,12 +139,20 @@ pub fn as_text(
 }
 
 /// The failure that an early end is, if it is one.
-pub fn finish(ended: &Ended, dir: &Path) -> Result<(), Failure> {
-    match ended {
-        Ended::Complete | Ended::Precise | Ended::Time => Ok(()),
-        Ended::Interrupted => Err(cut_short("interrupted", dir)),
-        Ended::Failed(why) => Err(cut_short(why, dir)),
-    }
+pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failure> {
+    let why = match ended {
+        Ended::Complete | Ended::Precise | Ended::Time => return Ok(()),
+        Ended::Interrupted => "interrupted",
+        Ended::Failed(why) => why,
+    };
+    // What was simulated is not continued, but begun again.
+    Err(if machine.simulated.is_some() { kept(why, dir, machine) } else { cut_short(why, dir) })
+}
+
+/// That a study ended early, and where what it has is.
+pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
+    let done = if machine.simulated.is_some() { "simulated" } else { "measured" };
+    Failure::Failed(format!("{why}; what was {done} until then is in {}", dir.display()))
 }
 
 /// That measuring ended early, and what goes on with it.

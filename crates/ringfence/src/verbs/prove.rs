@@ -21,7 +21,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
 use crate::shared::flags::{check_counts, set, set_budget, set_some};
-use crate::shared::{flags, host, page};
+use crate::shared::{experiment, flags, host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -87,9 +87,7 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
         return Err(error.into());
     }
     match (&done.ended_early, done.findings.verdict) {
-        (Some(why), _) if machine.simulated.is_some() => {
-            Err(Failure::Failed(format!("{why}; what was simulated until then is in {}", dir.display())))
-        }
+        (Some(why), _) if machine.simulated.is_some() => Err(experiment::kept(why, dir, machine)),
         (Some(why), _) => {
             Err(Failure::Failed(format!("{why}; continue with: {}", command(&["prove", "--resume"], dir))))
         }

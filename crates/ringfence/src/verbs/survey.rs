@@ -41,9 +41,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     page::beside(&dir, args.output.json, surveyed.ended_early.is_some())?;
     match &surveyed.ended_early {
         None => Ok(()),
-        Some(why) => {
-            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
-        }
+        Some(why) => Err(experiment::kept(why, &dir, &machine)),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{set, set_budget};
-use crate::shared::host;
+use crate::shared::{experiment, host};
 use ringfence_sysfs::whole;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
@@ -49,9 +49,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     }
     tell(args, &tuned, &path, &dir, &machine, started)?;
     match (&tuned.ended_early, &tuned.policy) {
-        (Some(why), _) => {
-            Err(Failure::Failed(format!("{why}; what was measured until then is in {}", dir.display())))
-        }
+        (Some(why), _) => Err(experiment::kept(why, &dir, &machine)),
         (None, Some(_)) => Ok(()),
         // A policy is held back where the victim's budget is not met, and where nothing was measured.
         (None, None) => {

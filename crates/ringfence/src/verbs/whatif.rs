@@ -1,7 +1,5 @@
 //! `whatif`: one plan on a described machine, and on the same with changes.
 
-use std::path::Path;
-
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_json as json;
@@ -13,6 +11,7 @@ use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::experiment::kept;
 use crate::shared::{flags, folder, host, page};
 
 pub fn run(args: &WhatIf) -> Result<(), Failure> {
@@ -42,8 +41,8 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         show.end();
         match done?.ended {
             Ended::Complete | Ended::Precise | Ended::Time => {}
-            Ended::Interrupted => return Err(cut_short("interrupted", &dir)),
-            Ended::Failed(why) => return Err(cut_short(&why, &dir)),
+            Ended::Interrupted => return Err(kept("interrupted", &dir, machine)),
+            Ended::Failed(why) => return Err(kept(&why, &dir, machine)),
         }
     }
     files.keep(&description.title, &changes)?;
@@ -55,10 +54,6 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         output::print(&format!("{text}\ndatasets: {}\n", dir.display()))?;
     }
     page::beside(&dir, args.output.json, false)
-}
-
-fn cut_short(why: &str, dir: &Path) -> Failure {
-    Failure::Failed(format!("{why}; what was simulated until then is in {}", dir.display()))
 }
 
 // What the command behind `--` asks for, with its flags applied.

@@ -79,7 +79,7 @@ fn facts(dataset: &Dataset) -> Vec<(String, String)> {
     }
     add("cores in use", classes(dataset));
     add("ended", ended(dataset));
-    add("measured", manifest.created.clone());
+    add("date", manifest.created.clone());
     facts
 }
 

@@ -72,7 +72,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         output::print(&text)?;
     }
     match early {
-        Some((ended, own)) => experiment::finish(&ended, &own),
+        Some((ended, own)) => experiment::finish(&ended, &own, &machine),
         None if measured == 0 => Err(Failure::Failed(
             "nothing was measured: none of these experiments can be run here, for the reasons given".into(),
         )),
