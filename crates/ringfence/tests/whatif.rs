@@ -114,6 +114,9 @@ fn what_cannot_be_changed_is_told_in_a_sentence() {
     refused(&with("llc.ways=0"), "llc.ways");
     refused(&with("core.store_buffer=1"), "core.store_buffer is 1, but must be from 8");
     refused(&with("processor.mask_bits=5"), "processor.mask_bits must divide the 12 ways");
+    refused(&with("llc.ways=12"), "llc.ways is 12 in laptop: give it another value");
+    refused(&with("topology.sockets=5000"), "topology.sockets is 5000, but must be from 1 to 16");
+    refused(&with("llc.latency_ns=1e300"), "llc.latency_ns is 1e300, but must be a time");
     let twice = ["laptop", "--change", "llc.ways=6", "--change", "llc.ways=4"];
     refused(&whatif(&folder, &twice, &CHASE), "llc.ways is changed twice");
     let on = ["laptop", "--change", "llc.ways=6"];

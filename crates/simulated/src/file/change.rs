@@ -62,7 +62,7 @@ impl Description {
                 .filter(|(key, value)| !key.is_empty() && !value.is_empty())
                 .ok_or_else(|| {
                     ChangeError(format!(
-                        "'{}' is not of the form KEY=VALUE, such as llc.ways=4",
+                        "'{}' is not of the form KEY=VALUE, such as llc.size_kib=16384",
                         text.escape_debug()
                     ))
                 })?;
@@ -102,13 +102,26 @@ impl Description {
         };
         // A word is a text.
         let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut one| one.remove("value"));
-        *place = parsed.unwrap_or_else(|| Value::String(value.into()));
+        let parsed = parsed.unwrap_or_else(|| Value::String(value.into()));
+        if was.is_some() && same(place, &parsed) {
+            return Err(ChangeError(format!("{key} is {value} in {}: give it another value", self.name)));
+        }
+        *place = parsed;
         if let Some(Value::Table(sources)) = table.get_mut("sources") {
             sources.retain(|path, _| !is_at_or_below(path, key));
             let before = was.as_ref().map_or("not there".to_owned(), |was| was.clone());
             sources.insert(key.into(), Value::String(format!("changed; in {}: {before}", self.name)));
         }
         Ok(Change { key: key.into(), was, value: value.into() })
+    }
+}
+
+// Whether a value is another one, written in whatever way.
+fn same(one: &Value, other: &Value) -> bool {
+    let number = |value: &Value| value.as_float().or(value.as_integer().map(|whole| whole as f64));
+    match (number(one), number(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
     }
 }
 

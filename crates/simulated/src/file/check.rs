@@ -21,16 +21,17 @@ fn must(holds: bool, path: &str, why: impl Into<String>) -> Checked {
 impl Description {
     /// Whether it describes a machine whose every value has a source.
     pub(super) fn check(&self, leaves: &[Leaf]) -> Result<(), MachineFileError> {
-        self.names()
-            .and_then(|()| self.processor())
-            .and_then(|()| self.memory())
-            .map_err(|(path, why)| MachineFileError { line: line_of(&path, leaves), why })?;
+        // Values out of range first: what follows from them is no help.
         self.parts.check().map_err(|error| {
             let why = error.to_string();
             // It begins with a path.
             let path = why.split_whitespace().next().unwrap_or_default();
             MachineFileError { line: line_of(path, leaves), why }
         })?;
+        self.names()
+            .and_then(|()| self.processor())
+            .and_then(|()| self.memory())
+            .map_err(|(path, why)| MachineFileError { line: line_of(&path, leaves), why })?;
         for leaf in leaves.iter().filter(|leaf| leaf.wants_source()) {
             if self.source(&leaf.path).is_none_or(|source| source.trim().is_empty()) {
                 let why = format!(
