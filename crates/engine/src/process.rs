@@ -56,11 +56,6 @@ fn io(root: &FsRoot, pid: i32, keys: &[&str]) -> u64 {
     parse_io(&text, keys)
 }
 
-/// Bytes that a process has had written to devices until now; `proc(5)`, `/proc/PID/io`.
-pub fn written(root: &FsRoot, pid: i32) -> u64 {
-    io(root, pid, &["write_bytes"])
-}
-
 /// What a worker's processes have used until now, those included that it has waited for: all that descends
 /// from it, and the worker itself where it does the work.
 pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {

@@ -1,6 +1,7 @@
 //! The engine of this machine: a process per task, pinned, and a ping-pong between them.
 
 mod control;
+mod disks;
 mod drift;
 mod episode;
 mod windows;
@@ -18,7 +19,6 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
-use ringfence_machine::units::Bytes;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
@@ -27,6 +27,7 @@ use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
 use super::{Engine, EngineError, Measured, Used, process};
+use disks::Disks;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -56,8 +57,7 @@ pub struct HostEngine<'a> {
     trial: Option<u32>,
     drifting: bool,
     starts: Vec<Start>,
-    // Bytes, by the processes that have ended.
-    written: u64,
+    disks: Disks,
     // What was found and put back of earlier programs, one sentence each.
     earlier: Vec<String>,
     _first: First,
@@ -86,6 +86,12 @@ impl<'a> HostEngine<'a> {
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
+        let tasks = |worker: &Worker| {
+            let (role, variants) = (worker.role, worker.variants.clone());
+            let plan = &plan;
+            variants.into_iter().map(move |variant| &plan.variants[role][variant].task)
+        };
+        let disks = Disks::below(&FsRoot::host(), workers.iter().flat_map(tasks).filter_map(Task::works_in));
         Ok(Self {
             isolations,
             arm_of,
@@ -103,7 +109,7 @@ impl<'a> HostEngine<'a> {
             trial: None,
             drifting: false,
             starts: Vec::new(),
-            written: 0,
+            disks,
             earlier,
             // After the guardian was started, which would have it from here.
             _first: First::now(),
@@ -248,7 +254,6 @@ impl<'a> HostEngine<'a> {
     }
 
     fn end(&mut self, workers: &[usize]) -> Result<(), EngineError> {
-        self.count_written(workers);
         for &worker in workers {
             let slot = self.workers[worker].slot;
             self.guardian.end_worker(slot).map_err(|error| {
@@ -309,17 +314,8 @@ impl<'a> HostEngine<'a> {
         }
     }
 
-    // What workers that use a disk have had written until now.
-    fn count_written(&mut self, workers: &[usize]) {
-        let own = workers.iter().map(|worker| &self.workers[*worker]);
-        let pids = own.filter(|worker| self.uses_a_disk(worker)).filter_map(|worker| worker.pid);
-        self.written += pids.map(|pid| process::written(&FsRoot::host(), pid)).sum::<u64>();
-    }
-
     // What should be known of figures of tasks that use a disk.
-    fn said_of_disks(&mut self) -> Vec<String> {
-        let all: Vec<usize> = (0..self.workers.len()).collect();
-        self.count_written(&all);
+    fn said_of_disks(&self) -> Vec<String> {
         let tasks = self.workers.iter().flat_map(|worker| {
             worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
         });
@@ -328,10 +324,10 @@ impl<'a> HostEngine<'a> {
         let mut said: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
         said.sort();
         said.dedup();
-        if self.written > 0 {
-            let (name, bytes) = (&self.plan.experiment.name, Bytes(self.written));
+        if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
+            let name = &self.plan.experiment.name;
             said.push(format!(
-                "The kernel counts {bytes} that tasks had the disk write in '{name}', which can be far too many. Disks wear."
+                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it. Disks wear."
             ));
         }
         said

@@ -159,7 +159,20 @@ impl Task {
     /// Whether it is built in and uses a disk: it leaves the device something to do, which it waits for when it pauses, and
     /// which would be in the next window if that came at once.
     pub fn uses_a_disk(&self) -> bool {
-        matches!(self, Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_))
+        self.works_in().is_some()
+    }
+
+    /// The folder that it uses a disk in.
+    pub fn works_in(&self) -> Option<&Path> {
+        match self {
+            Task::Commit(commit) => Some(&commit.dir),
+            Task::Dirty(dirty) => Some(&dirty.dir),
+            Task::Churn(churn) => Some(&churn.dir),
+            Task::Scan(scan) => Some(&scan.dir),
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Read(_) => None,
+            Task::Stream(_) | Task::Mcf(_) | Task::Alu(_) | Task::Idle(_) => None,
+            Task::Trace(_) | Task::Command(_) => None,
+        }
     }
 
     /// The folder in which files of it have names while it runs: whoever ends it removes them.

@@ -1,7 +1,11 @@
 //! A place for files that are to lie on a disk.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_machine::medium::Medium;
+use ringfence_machine::root::FsRoot;
 use ringfence_testbed::skip_here;
 
 use super::{Folder, ringfence_in};
@@ -9,7 +13,7 @@ use super::{Folder, ringfence_in};
 /// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
 pub fn on_disk(name: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
     let path = folder.to_str().unwrap();
     let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];
     let tried = ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
@@ -23,5 +27,11 @@ pub fn on_disk(name: &str) -> Option<PathBuf> {
 
 /// Whether nothing is left in it; it is removed then.
 pub fn empty(folder: &Path) -> bool {
-    std::fs::remove_dir(folder).is_ok()
+    fs::remove_dir(folder).is_ok()
+}
+
+/// Whether the kernel shows the disk below a folder, with its counts.
+pub fn disk_is_shown(folder: &Path) -> bool {
+    let (root, path) = (FsRoot::host(), fs::canonicalize(folder).unwrap());
+    !Medium::of(&root, &path, fs::metadata(&path).unwrap().dev()).disks().is_empty()
 }

@@ -4,44 +4,45 @@ use ringfence_machine::root::{self, FsRoot};
 
 /// Holds a thread to a limit.
 ///
-/// The kernel counts what it will write for a thread: pages that become dirty, and what goes past the page cache
-/// (`write_bytes` in `proc(5)`, `/proc/PID/io`). That is less than was handed to it where pages are written over while they
-/// are dirty. It is asked only once what was handed over reaches the limit.
+/// No more reaches the device than was handed to the kernel, but for what a journal adds. It is less where pages are written
+/// over while they are dirty: the kernel counts those that become dirty, and what goes past the page cache (`write_bytes` in
+/// `proc(5)`, `/proc/PID/io`). On ext4 it counts several times too many, so that the lesser of the two counts. The kernel
+/// is asked only once what was handed over reaches the limit.
 pub struct Meter {
     root: FsRoot,
     limit: u64,
     // The kernel's count at the start; absent where it counts nothing.
     start: Option<u64>,
-    // Since the start, by the kernel's count when it was asked last.
-    written: u64,
-    // Handed over since it was asked.
-    more: u64,
+    // Handed over since the start.
+    handed: u64,
+    // Of that, what the kernel did not count when it was asked last.
+    spared: u64,
 }
 
 impl Meter {
     /// Counts from now on.
     pub fn new(root: FsRoot, limit: u64) -> Self {
-        let mut meter = Self { root, limit, start: None, written: 0, more: 0 };
+        let mut meter = Self { root, limit, start: None, handed: 0, spared: 0 };
         meter.begin();
         meter
     }
 
     /// Begins anew.
     pub fn begin(&mut self) {
-        (self.start, self.written, self.more) = (counted(&self.root), 0, 0);
+        (self.start, self.handed, self.spared) = (counted(&self.root), 0, 0);
     }
 
     /// Whether so many bytes more are within the limit; they count from then on.
     pub fn allows(&mut self, bytes: u64) -> bool {
-        if self.written + self.more + bytes > self.limit {
+        if self.handed - self.spared + bytes > self.limit {
             if let (Some(start), Some(now)) = (self.start, counted(&self.root)) {
-                (self.written, self.more) = (now.saturating_sub(start), 0);
+                self.spared = self.handed.saturating_sub(now.saturating_sub(start));
             }
-            if self.written + self.more + bytes > self.limit {
+            if self.handed - self.spared + bytes > self.limit {
                 return false;
             }
         }
-        self.more += bytes;
+        self.handed += bytes;
         true
     }
 }
@@ -82,5 +83,10 @@ mod tests {
         assert!(!meter.allows(5));
         meter.begin();
         assert!(meter.allows(10));
+        // More than was handed over cannot be written.
+        meter.begin();
+        assert!(meter.allows(6));
+        counted(2000);
+        assert!(meter.allows(4) && !meter.allows(1));
     }
 }
