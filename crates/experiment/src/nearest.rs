@@ -1,17 +1,31 @@
 //! "Did you mean": the library's refusal of an unknown word, with the nearest known one.
 
 /// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`",
-/// with the nearest of the expected words in front; other messages stay as they are, on one line.
+/// with the nearest of the expected words behind; a number's type is put in words. All is on one line.
 pub fn improve(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = message.contains("unknown field") || message.contains("unknown variant");
-    let (Some(word), true) = (quoted.next(), unknown) else { return message };
+    let (Some(word), true) = (quoted.next(), unknown) else { return types_in_words(message) };
     let known: Vec<&str> = quoted.collect();
     match nearest(word, &known) {
         Some(near) => format!("{message}; did you mean `{near}`?"),
         None => message,
     }
+}
+
+// The library names a number's type as this language does.
+fn types_in_words(message: String) -> String {
+    const WORDS: [(&str, &str); 6] = [
+        ("expected u8", "expected a whole number"),
+        ("expected u16", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected usize", "expected a whole number"),
+        ("expected f64", "expected a number"),
+    ];
+    let found = WORDS.iter().find_map(|(type_name, words)| Some((message.strip_suffix(type_name)?, words)));
+    found.map_or_else(|| message.clone(), |(before, words)| format!("{before}{words}"))
 }
 
 /// What others call it.

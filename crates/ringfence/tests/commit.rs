@@ -69,6 +69,15 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", "/dev/shm", "--out", "x"], "it lies in memory"),
         (vec!["commit", "/proc", "--out", "x"], "a log of 16MiB in /proc would take more than a quarter"),
         (vec!["commit", ".", "--machine", "laptop"], "files and disks are not simulated"),
+        (vec!["commit", ".", "--threads", "0"], "at least one committer"),
+        (vec!["commit", ".", "--cpus", "999"], "CPU 999 is not among"),
+        (vec!["commit", ".", "--cpus", "zero"], "not a CPU list"),
+        (vec!["commit", ".", "--batch", "1,x"], "expected a whole number"),
+        (vec!["commit", ".", "--size", "2GiB"], "at most 1GiB"),
+        (vec!["commit", ".", "--trials", "0"], "at least 2"),
+        (vec!["commit", ".", "--metric", "p100"], "not a quantity"),
+        (vec!["commit", ".", "."], "one word too many"),
+        (vec!["commit", "", "--out", "x"], "DIR needs a value"),
     ] {
         let out = ringfence_in(folder.path(), &args);
         assert_eq!(out.code(), Some(2), "{args:?}: {}{}", out.stdout, out.stderr);

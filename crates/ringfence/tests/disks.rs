@@ -134,6 +134,19 @@ fn what_cannot_be_measured_says_why() {
         ("scan io=mmap", "unknown variant"),
         ("scan size=4KiB", "make the file larger"),
         ("scan dir=/dev/shm", "in memory"),
+        ("dirty size=fast", "is not a size"),
+        ("dirty pace=0MB/s", "is not a rate"),
+        ("dirty block=2GiB", "between 4KiB and 16MiB"),
+        ("dirty dir=", "No such file or directory"),
+        ("dirty io=", "unknown variant"),
+        ("churn dir=/proc", "more than a quarter"),
+        ("churn size=-1", "a size such as 4KiB"),
+        ("churn pace=5MB/s", "unknown field"),
+        ("scan block=3KiB", "multiple of 4KiB"),
+        ("scan pace=-5MB/s", "is not a rate"),
+        ("scan count=0", "unknown field"),
+        ("commit sync=fdatasync,", "unknown variant"),
+        ("commit record=2MiB", "between 1B and 1MiB"),
     ] {
         let args = ["neighbours", "--victim", "alu", "--aggressor", aggressor, "--trials", "2", "--out", "x"];
         let out = ringfence_in(folder.path(), &args);
@@ -172,6 +185,52 @@ fn nothing_is_left_of_a_run_that_is_killed() {
         assert!(left.is_empty(), "{whom}: {left:?}");
         run.wait();
         assert_eq!(folders(), 0, "{whom}");
+    }
+    assert!(empty(&data));
+}
+
+// At any moment: while files are made, in windows, between them, while they are removed.
+#[test]
+#[ignore = "two minutes; .ci/nightly runs it"]
+fn nothing_is_left_of_fifty_runs_that_are_killed_at_random_moments() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(data) = on_disk("fifty") else { return };
+    let victim = task("commit", &data, "size=1MiB layout=written");
+    let with = |aggressor: &str, more: &[&str]| {
+        let args =
+            ["neighbours", "--victim", &victim, "--aggressor", aggressor, "--trials", "1000", "--quiet"];
+        args.iter().chain(more).map(|arg| arg.to_string()).collect::<Vec<_>>()
+    };
+    let dirty = task("dirty", &data, "io=buffered,dontcache,direct size=16MiB pace=50MiB/s");
+    let (churn, scan) =
+        (task("churn", &data, ""), task("scan", &data, "io=buffered,direct size=16MiB pace=50MiB/s"));
+    let episode = task("dirty", &data, "size=16MiB limit=64MiB pace=50MiB/s");
+    let runs = [
+        ["commit", data.to_str().unwrap(), "--size", "1MiB", "--trials", "1000", "--quiet"]
+            .map(String::from)
+            .to_vec(),
+        with(&dirty, &[]),
+        with(&churn, &[]),
+        with(&scan, &[]),
+        with(&episode, &["--episode", "1s+1s"]),
+    ];
+    let mut seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    for round in 0..50 {
+        let folder = Folder::new();
+        let args: Vec<&str> = runs[round % runs.len()].iter().map(String::as_str).collect();
+        let run = Running::start(folder.path(), &args);
+        // Knuth's constants.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_millis((seed >> 33) % 3000));
+        run.signal(libc::SIGKILL);
+        run.wait();
+        let left = gone(&run.mark);
+        assert!(left.is_empty(), "round {round}, {args:?}: {left:?}");
+        let files = std::fs::read_dir(&data).unwrap().count();
+        assert_eq!(files, 0, "round {round}, {args:?}");
     }
     assert!(empty(&data));
 }
