@@ -39,7 +39,10 @@ pub(crate) fn advice(found: &Findings) -> Option<String> {
     };
     if let Some(dearest) = more.last() {
         let times = dearest.1.value / least[0].1.value;
-        text += &format!("; the dearest, {}, costs {times:.1} times as much", name(dearest));
+        text += &format!(
+            "; of the others {} is the dearest, {times:.1} times as much as the first",
+            name(dearest)
+        );
     }
     text.push('.');
     if unknown > 0 {
