@@ -206,8 +206,8 @@ mod tests {
             ("about 3.5", 0.3, 0.4, DoesNot),
             ("about 3.5", 0.5, 4.0, Undecided),
             // Half the effect and less is not it, however wide the interval.
-            ("about 0.665", 0.82, 0.973, DoesNot),
-            ("about 0.665", 0.76, 0.85, Undecided),
+            ("about 0.665", 0.83, 0.973, DoesNot),
+            ("about 0.665", 0.82, 0.973, Undecided),
         ] {
             let verdict = expect.parse::<Expect>().unwrap().verdict(&interval(low, high), 0.01);
             assert_eq!(verdict, expected, "{expect} [{low}, {high}]");
