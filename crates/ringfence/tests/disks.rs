@@ -226,9 +226,9 @@ fn nothing_is_left_of_fifty_runs_that_are_killed_at_random_moments() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_millis((seed >> 33) % 3000));
         run.signal(libc::SIGKILL);
-        run.wait();
         let left = gone(&run.mark);
         assert!(left.is_empty(), "round {round}, {args:?}: {left:?}");
+        run.wait();
         let files = std::fs::read_dir(&data).unwrap().count();
         assert_eq!(files, 0, "round {round}, {args:?}");
     }
