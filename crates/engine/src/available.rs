@@ -41,7 +41,7 @@ pub fn plan_for(
                 let task = &plan.variants[active.role][active.variant].task;
                 unmet_requirement(task, machine, has_program).or_else(|| disks.unmet(task, &plan))
             })
-            .or_else(|| arm.and_then(isolation::missing));
+            .or_else(|| arm.and_then(|arm| isolation::missing(&plan, arm, &what.active)));
         plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
     }
     Ok(plan)

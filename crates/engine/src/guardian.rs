@@ -182,7 +182,7 @@ impl Groups {
         }
         let name = format!("{}-{}", std::process::id(), self.made);
         self.made += 1;
-        Group::make(&root, self.changes.as_mut()?, &name, limit).ok()
+        Group::make(&root, self.changes.as_mut()?, &name, &limit).ok()
     }
 }
 

@@ -74,8 +74,10 @@ pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
         used.cpu_ns += user + system;
         used.io_bytes = io(worker, &["rchar", "wchar"]);
     }
+    used.disk_bytes = io(worker, &["write_bytes"]);
     for process in descendants(root, worker) {
         used.cpu_ns += of(process.pid).iter().sum::<u64>();
+        used.disk_bytes += io(process.pid, &["write_bytes"]);
         used.io_bytes += io(process.pid, &["rchar", "wchar"]);
     }
     used

@@ -13,6 +13,9 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Bytes read and written; `proc(5)`, `/proc/PID/io`.
     pub io_bytes: u64,
+    /// Bytes that were given to disks, or to the page cache to be written there later; `write_bytes` of the same file.
+    #[serde(default)]
+    pub disk_bytes: u64,
     /// How often a program had ended and was started again.
     pub restarts: u64,
 }
@@ -24,6 +27,7 @@ impl Used {
             windows_ns: self.windows_ns + other.windows_ns,
             cpu_ns: self.cpu_ns + other.cpu_ns,
             io_bytes: self.io_bytes + other.io_bytes,
+            disk_bytes: self.disk_bytes + other.disk_bytes,
             restarts: self.restarts + other.restarts,
         }
     }
@@ -35,6 +39,7 @@ impl Used {
             windows_ns: self.windows_ns.saturating_sub(earlier.windows_ns),
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
             io_bytes: self.io_bytes.saturating_sub(earlier.io_bytes),
+            disk_bytes: self.disk_bytes.saturating_sub(earlier.disk_bytes),
             restarts: self.restarts.saturating_sub(earlier.restarts),
         }
     }

@@ -88,6 +88,72 @@ fn whoever_would_reach_its_limit_in_a_window_is_not_run() {
     assert!(empty(&data), "nothing is left");
 }
 
+// At a pace at which little is written in either arm.
+fn limited(data: &Path) -> String {
+    format!(
+        "schema = 2\nname = 'limited'\nmetric = 'writer'\n\
+         [measure]\nlooks = [2]\nrounds = 2\nwindow = '1s'\nprobe = '0ms'\n\
+         [[role]]\nname = 'writer'\ntask = {{ workload = 'dirty', dir = '{}', io = 'direct', size = '1MiB', block = '64KiB', \
+         pace = '12MiB/s' }}\n\
+         [[arm]]\nname = 'free'\nactive = ['writer']\n\
+         [[arm]]\nname = 'limited'\nactive = ['writer']\nbaseline = 'free'\ndisk_write = {{ writer = '5MiB/s' }}\n",
+        data.display()
+    )
+}
+
+#[test]
+fn an_arms_limit_of_writing_holds_and_nothing_is_left_of_it() {
+    let Some(data) = on_disk("write-limit") else { return };
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("x.toml"), limited(&data)).unwrap();
+    let run = Running::start(folder.path(), &["run", "x.toml", "--out", "d", "--quiet"]);
+    let pid = run.child.id();
+    let output = run.wait();
+    assert!(empty(&data), "nothing is left");
+    for parent in ["/sys/fs/cgroup", "/sys/fs/cgroup/blkio"] {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        assert_eq!(names.filter(|name| name.starts_with(&format!("ringfence-{pid}-"))).count(), 0);
+    }
+    if output.code() == Some(2) && output.stderr.contains("no control group") {
+        return support::skip(output.stderr.trim());
+    }
+    output.ok();
+    let dataset = Dataset::open(&folder.path().join("d")).unwrap();
+    // Bytes a second over all windows of an arm.
+    let rate = |case: u32| {
+        let of_it = dataset.samples.iter().filter(|sample| sample.case == case);
+        let (units, ns) = of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns));
+        units as f64 / ns as f64 * 1e9 / f64::from(1 << 20)
+    };
+    let (free, held) = (rate(0), rate(1));
+    assert!(held > 0.0 && held <= 1.5 * 5.0, "{held} MiB/s, and {free} without the limit");
+    assert!(free > held, "{held} MiB/s, and {free} without the limit");
+}
+
+#[test]
+fn a_limit_of_what_is_written_to_no_disk_is_not_run() {
+    let folder = Folder::new();
+    let run = |text: String| {
+        std::fs::write(folder.path().join("x.toml"), text).unwrap();
+        ringfence_in(folder.path(), &["run", "x.toml", "--trials", "2", "--quiet"])
+    };
+    let alu = "schema = 2\nname = 'x'\nmetric = 'v'\n[measure]\nrounds = 1\nprobe = '0ms'\n[[role]]\nname = 'v'\ntask = { workload = 'alu' }\n\
+               [[arm]]\nname = 'free'\nactive = ['v']\n\
+               [[arm]]\nname = 'limited'\nactive = ['v']\nbaseline = 'free'\ndisk_write = { v = '5MiB/s' }\n";
+    let other = "[[arm]]\nname = 'as free'\nactive = ['v']\nbaseline = 'free'\n";
+    let said = run(format!("{alu}{other}")).said();
+    assert!(said.contains("because alu uses no disk"), "{said}");
+    for (text, part) in
+        [(alu.to_string(), "alu uses no disk"), (alu.replace("5MiB/s", "1KiB/s"), "give 256KiB/s at least")]
+    {
+        let refused = run(text);
+        assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
+}
+
 #[test]
 fn a_proof_takes_windows_that_are_long_enough() {
     if !enough_cpus() {
@@ -226,9 +292,9 @@ fn nothing_is_left_of_fifty_runs_that_are_killed_at_random_moments() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_millis((seed >> 33) % 3000));
         run.signal(libc::SIGKILL);
-        run.wait();
         let left = gone(&run.mark);
         assert!(left.is_empty(), "round {round}, {args:?}: {left:?}");
+        run.wait();
         let files = std::fs::read_dir(&data).unwrap().count();
         assert_eq!(files, 0, "round {round}, {args:?}");
     }

@@ -75,7 +75,11 @@ fn groups(pid: i32) -> Vec<PathBuf> {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name.starts_with(&format!("ringfence-{pid}-"))
     };
-    ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"].into_iter().flat_map(of).filter(ours).collect()
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/blkio"]
+        .into_iter()
+        .flat_map(of)
+        .filter(ours)
+        .collect()
 }
 
 fn journals(pid: i32) -> Vec<PathBuf> {
@@ -121,18 +125,24 @@ fn guardian(run: &Running) -> i32 {
 
 const WEIGHT: &str = "cpu_weight = { other = 1 }";
 
+// Of what the current folder lies on.
+const WRITE_LIMIT: &str = "disk_write = { other = '5MiB/s' }";
+
 #[test]
-fn a_weight_goes_with_the_program() {
-    let folder = Folder::new();
-    let Some(run) = under_way(folder.path(), "", WEIGHT) else { return };
-    let pid = run.child.id() as i32;
-    if groups(pid).is_empty() {
-        return skip("no control group can be made");
+fn a_weight_and_a_limit_of_writing_go_with_the_program() {
+    for arm in [WEIGHT, WRITE_LIMIT] {
+        let folder = Folder::new();
+        let Some(run) = under_way(folder.path(), "", arm) else { return };
+        let pid = run.child.id() as i32;
+        if groups(pid).is_empty() {
+            skip(&format!("no control group can be made for {arm}"));
+            continue;
+        }
+        assert_eq!(journals(pid).len(), 1);
+        run.signal(libc::SIGKILL);
+        wait_for("the guardian to put back", || is_put_back(pid));
+        run.wait();
     }
-    assert_eq!(journals(pid).len(), 1);
-    run.signal(libc::SIGKILL);
-    wait_for("the guardian to put back", || is_put_back(pid));
-    run.wait();
 }
 
 // Nobody is left to do it: the next start does, or a person.

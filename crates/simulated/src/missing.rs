@@ -87,6 +87,10 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
     let weighted = !arm.cpu_weight.is_empty();
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
+        .or_else(|| {
+            let limited = !arm.disk_write.is_empty();
+            limited.then(|| "disk_write is not simulated, since files and disks are not".into())
+        })
         .or_else(|| isolation::missing(plan, arm, description))
 }
 

@@ -252,6 +252,21 @@ fn masks_for_data_hold_for_all_accesses_and_the_plan_says_so() {
 }
 
 #[test]
+fn what_has_no_model_is_not_run() {
+    let laptop = machine("laptop", &[]);
+    for (table, why) in [
+        ("cpu_weight = { other = 10 }", "scheduling is not"),
+        ("disk_write = { other = '5MiB/s' }", "files and disks are not"),
+    ] {
+        let arm =
+            format!("[[arm]]\nname = 'set'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{table}\n");
+        let experiment = experiment(&[SMALL, STREAM], &format!("{ALONE}{BESIDE}{arm}"));
+        let refused = plan(&experiment, &laptop, &laptop.machine()).unwrap().not_run;
+        assert!(refused.len() == 1 && refused[0].reason.contains(why), "{table}: {refused:?}");
+    }
+}
+
+#[test]
 fn many_cores_with_the_same_masks_are_one_class() {
     let epyc = machine("sapphire-rapids-cxl", &[]);
     let masks: Vec<String> = (1..31).map(|core| format!("{core}=000f")).collect();

@@ -308,7 +308,8 @@ impl<'a> HostEngine<'a> {
     }
 
     fn patience(&self) -> Duration {
-        match self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
+        let limited = self.plan.experiment.arms.iter().any(|arm| !arm.disk_write.is_empty());
+        match limited || self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
             true => DISK_LIMIT,
             false => SWITCH_LIMIT,
         }

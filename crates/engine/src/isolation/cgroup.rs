@@ -1,6 +1,7 @@
-//! A control group of this program: a quota of CPU time (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1) or a
-//! weight (`cpu.weight`, `cpu.shares`; kernel documentation, admin-guide/cgroup-v2, scheduler/sched-bwc and
-//! scheduler/sched-design-CFS).
+//! A control group of this program: a quota of CPU time (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1), a
+//! weight (`cpu.weight`, `cpu.shares`), or a limit of what is written to disks (`io.max`,
+//! `blkio.throttle.write_bps_device`; kernel documentation, admin-guide/cgroup-v2, scheduler/sched-bwc,
+//! scheduler/sched-design-CFS and admin-guide/cgroup-v1/blkio-controller).
 //!
 //! Everything that is done to them is in the journal of changes ([`ringfence_changes`]) before it is done, and put back
 //! from there. They are named after the process that made them: those of earlier versions, which kept no journal, are
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringfence_changes::{Changes, Options};
-use ringfence_experiment::units::Share;
+use ringfence_experiment::units::{Rate, Share};
 use ringfence_machine::root::FsRoot;
 use ringfence_sysfs::mounts;
 use serde::{Deserialize, Serialize};
@@ -28,17 +29,31 @@ pub const NO_GROUPS: &str = "RINGFENCE_NO_CGROUPS";
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// What a group is made for.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     /// At most this share of one CPU's time.
     Quota(Share),
     /// This weight against what else wants the CPU, 1 to 10000; 100 is that of others.
     Weight(u32),
+    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited where none is given.
+    Write {
+        /// The disks.
+        disks: Vec<String>,
+        /// The rate.
+        rate: Option<Rate>,
+    },
 }
 
 impl Limit {
-    // The files that hold it, and what is written there.
-    fn settings(self, version: Version) -> Vec<(&'static str, String)> {
+    fn controller(&self) -> Controller {
+        match self {
+            Limit::Quota(_) | Limit::Weight(_) => Controller::Cpu,
+            Limit::Write { .. } => Controller::Disk,
+        }
+    }
+
+    // The files that hold it, and what is written there, in this order.
+    fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
         match (self, version) {
             (Limit::Quota(quota), version) => {
                 let us = ((PERIOD_US as f64 * quota.0).round() as u64).max(1000);
@@ -53,7 +68,49 @@ impl Limit {
             (Limit::Weight(weight), Version::Two) => vec![("cpu.weight", weight.to_string())],
             // 1024 is the default there.
             (Limit::Weight(weight), Version::One) => {
-                vec![("cpu.shares", (u64::from(weight) * 1024 / 100).max(2).to_string())]
+                vec![("cpu.shares", (u64::from(*weight) * 1024 / 100).max(2).to_string())]
+            }
+            // The kernel takes one disk by a write.
+            (Limit::Write { disks, rate }, Version::Two) => {
+                let rate = rate.map_or("max".into(), |rate| rate.0.0.to_string());
+                disks.iter().map(|disk| ("io.max", format!("{disk} wbps={rate}"))).collect()
+            }
+            // 0 takes a limit away there.
+            (Limit::Write { disks, rate }, Version::One) => {
+                let rate = rate.map_or(0, |rate| rate.0.0);
+                disks.iter().map(|disk| (WRITE_BPS, format!("{disk} {rate}"))).collect()
+            }
+        }
+    }
+}
+
+/// The file of version 1 in which bytes written a second are limited, disk by disk.
+pub const WRITE_BPS: &str = "blkio.throttle.write_bps_device";
+
+/// What shares something out among groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Controller {
+    Cpu,
+    Disk,
+}
+
+impl Controller {
+    const fn name(self, version: Version) -> &'static str {
+        match (self, version) {
+            (Controller::Cpu, _) => "cpu",
+            (Controller::Disk, Version::One) => "blkio",
+            (Controller::Disk, Version::Two) => "io",
+        }
+    }
+
+    const fn not_there(self) -> &'static str {
+        match self {
+            Controller::Cpu => {
+                "no CPU controller of control groups is mounted, or none is handed down to a group"
+            }
+            Controller::Disk => {
+                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 handed down to a group, as \
+                 root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
             }
         }
     }
@@ -64,21 +121,23 @@ impl Limit {
 pub struct Group {
     dir: PathBuf,
     version: Version,
+    controller: Controller,
 }
 
 impl Group {
     /// Makes a group, which is removed when the changes are put back.
     ///
     /// # Errors
-    /// Why this process may not, in words: no CPU controller is mounted, or none that it may write to.
-    pub fn make(root: &FsRoot, changes: &mut Changes, name: &str, limit: Limit) -> Result<Self, String> {
+    /// Why this process may not, in words: the controller is not mounted, or cannot be written to.
+    pub fn make(root: &FsRoot, changes: &mut Changes, name: &str, limit: &Limit) -> Result<Self, String> {
         if std::env::var_os(NO_GROUPS).is_some_and(|value| !value.is_empty()) {
             return Err(format!("{NO_GROUPS} is set"));
         }
-        let mut why =
-            "no CPU controller of control groups is mounted, or none is handed down to a group".to_string();
-        for parent in parents(root) {
-            let group = Self { dir: parent.dir.join(format!("{PREFIX}{name}")), version: parent.version };
+        let controller = limit.controller();
+        let mut why = controller.not_there().to_string();
+        for parent in parents(root, controller) {
+            let dir = parent.dir.join(format!("{PREFIX}{name}"));
+            let group = Self { dir, version: parent.version, controller };
             let home = group.home(root).unwrap_or(parent.dir);
             match changes.make_group(&group.dir, home).and_then(|()| group.set(changes, limit)) {
                 Ok(()) => return Ok(group),
@@ -92,7 +151,7 @@ impl Group {
     ///
     /// # Errors
     /// What the kernel reports, and where it cannot be written down.
-    pub fn set(&self, changes: &mut Changes, limit: Limit) -> Result<(), ringfence_changes::Error> {
+    pub fn set(&self, changes: &mut Changes, limit: &Limit) -> Result<(), ringfence_changes::Error> {
         let settings = limit.settings(self.version);
         settings.iter().try_for_each(|(file, text)| changes.set(self.dir.join(file), text))
     }
@@ -110,22 +169,28 @@ impl Group {
     /// The group that this program is in, in the same hierarchy.
     pub fn home(&self, root: &FsRoot) -> Option<PathBuf> {
         let own = root.read_opt("/proc/self/cgroup")?;
-        let path = own_path(&own, self.version)?;
-        let base = mounted(root).into_iter().find(|(_, version)| *version == self.version)?.0;
+        let path = own_path(&own, self.version, self.controller)?;
+        let all = mounted(root, self.controller);
+        let base = all.into_iter().find(|(_, version)| *version == self.version)?.0;
         Some(base.join(path.trim_start_matches('/')))
+    }
+
+    /// The version of control groups that it is of.
+    pub fn version(&self) -> Version {
+        self.version
     }
 }
 
-/// Why no group with a weight can be made here, if so: one is made, and removed.
-pub fn cannot_make(root: &FsRoot) -> Option<String> {
-    let try_one = || -> Result<(), String> {
-        let mut changes = begin(root, "a control group, made to see whether one can be")?;
-        let name = format!("{}-try", std::process::id());
-        let made = Group::make(root, &mut changes, &name, Limit::Weight(DEFAULT_WEIGHT));
-        let restored = changes.put_back().map_err(|error| error.to_string());
-        made.and(restored).map(|_| ())
-    };
-    try_one().err()
+/// Makes a group with a limit, and removes it: what it was shows where one can be made.
+///
+/// # Errors
+/// Why none can be made here.
+pub fn try_make(root: &FsRoot, limit: &Limit) -> Result<Group, String> {
+    let mut changes = begin(root, "a control group, made to see whether one can be")?;
+    let name = format!("{}-try", std::process::id());
+    let made = Group::make(root, &mut changes, &name, limit);
+    let restored = changes.put_back().map_err(|error| error.to_string());
+    made.and_then(|group| restored.map(|_| group))
 }
 
 /// Begins a journal for groups.
@@ -136,10 +201,10 @@ pub fn begin(root: &FsRoot, purpose: &str) -> Result<Changes, String> {
     Changes::begin(root, purpose, &Options::default()).map_err(|error| error.to_string())
 }
 
-/// Groups of processes that are no more, by their names.
+/// Groups of processes that are no more, by their names. Those of disks were always in a journal.
 pub fn unclaimed(root: &FsRoot) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for parent in parents(root) {
+    for parent in parents(root, Controller::Cpu) {
         for name in root.list_opt(&parent.dir) {
             let owner: Option<u32> =
                 name.strip_prefix(PREFIX).and_then(|name| name.split('-').next()?.parse().ok());
@@ -158,9 +223,12 @@ pub fn sweep(root: &FsRoot) {
     }
 }
 
+/// A version of control groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Version {
+pub enum Version {
+    /// A hierarchy for each controller.
     One,
+    /// One hierarchy.
     Two,
 }
 
@@ -170,41 +238,42 @@ struct Parent {
     version: Version,
 }
 
-// Where CPU controllers are mounted.
-fn mounted(root: &FsRoot) -> Vec<(PathBuf, Version)> {
+// Where a controller may be mounted.
+fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)> {
     let table = root.read_opt("/proc/self/mounts").unwrap_or_default();
     let of_mount = |mount: mounts::Mount| match mount.fs.as_str() {
         "cgroup2" => Some((mount.point, Version::Two)),
-        "cgroup" if mount.has("cpu") => Some((mount.point, Version::One)),
+        "cgroup" if mount.has(controller.name(Version::One)) => Some((mount.point, Version::One)),
         _ => None,
     };
     mounts::of_table(&table).into_iter().filter_map(of_mount).collect()
 }
 
 // The group of this process, from /proc/self/cgroup. Lines are ID:CONTROLLERS:PATH; version 2 has no controllers.
-fn own_path(own: &str, version: Version) -> Option<&str> {
+fn own_path(own: &str, version: Version, controller: Controller) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
         let is_it = match version {
             Version::Two => controllers.is_empty(),
-            Version::One => controllers.split(',').any(|name| name == "cpu"),
+            Version::One => controllers.split(',').any(|name| name == controller.name(version)),
         };
         is_it.then_some(path)
     })
 }
 
 // Where a group might be made, the nearest to this process first.
-fn parents(root: &FsRoot) -> Vec<Parent> {
+fn parents(root: &FsRoot, controller: Controller) -> Vec<Parent> {
     let own = root.read_opt("/proc/self/cgroup").unwrap_or_default();
     let mut found = Vec::new();
-    for (at, version) in mounted(root) {
-        let path = Path::new(own_path(&own, version).unwrap_or("/"));
+    for (at, version) in mounted(root, controller) {
+        let path = Path::new(own_path(&own, version, controller).unwrap_or("/"));
         for ancestor in path.ancestors() {
             let dir = at.join(ancestor.strip_prefix("/").unwrap_or(ancestor));
             // In version 2 a group's children have the controllers that it hands down.
             let down = || root.read_opt(dir.join("cgroup.subtree_control")).unwrap_or_default();
-            if version == Version::One || down().split_whitespace().any(|name| name == "cpu") {
+            let handed_down = || down().split_whitespace().any(|name| name == controller.name(version));
+            if version == Version::One || handed_down() {
                 found.push(Parent { dir, version });
             }
         }
@@ -247,12 +316,18 @@ mod tests {
             ("/sys/fs/cgroup/user.slice/cgroup.subtree_control", "cpu memory"),
             ("/sys/fs/cgroup/user.slice/app.scope/cgroup.subtree_control", ""),
         ]);
-        let found: Vec<PathBuf> = parents(&root).into_iter().map(|parent| parent.dir).collect();
-        assert_eq!(found, [Path::new("/sys/fs/cgroup/user.slice"), Path::new("/sys/fs/cgroup/")]);
+        let found = |controller| {
+            parents(&root, controller).into_iter().map(|parent| parent.dir).collect::<Vec<PathBuf>>()
+        };
+        assert_eq!(
+            found(Controller::Cpu),
+            [Path::new("/sys/fs/cgroup/user.slice"), Path::new("/sys/fs/cgroup/")]
+        );
+        assert_eq!(found(Controller::Disk), [Path::new("/sys/fs/cgroup/")]);
         // No kernel answers here: an ordinary folder is not a group, and nothing is left behind.
         let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
-        assert!(Group::make(&root, &mut changes, "7-0", Limit::Quota(Share(0.5))).is_err());
+        assert!(Group::make(&root, &mut changes, "7-0", &Limit::Quota(Share(0.5))).is_err());
         assert_eq!(changes.put_back().unwrap().steps.len(), 2);
         assert_eq!(root.list("/run/ringfence").unwrap(), [""; 0]);
         assert_eq!(root.list("/sys/fs/cgroup").unwrap(), ["cgroup.subtree_control", "user.slice"]);
@@ -263,13 +338,17 @@ mod tests {
         let (_dir, root) = tree(&[
             (
                 "/proc/self/mounts",
-                "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0",
+                "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0",
             ),
-            ("/proc/self/cgroup", "2:memory:/m\n1:cpu,cpuacct:/c"),
+            ("/proc/self/cgroup", "2:blkio:/b\n1:cpu,cpuacct:/c"),
         ]);
-        let dirs: Vec<_> = parents(&root).into_iter().map(|parent| (parent.dir, parent.version)).collect();
-        let at = |path: &str| PathBuf::from(format!("/sys/fs/cgroup/cpu/{path}"));
-        assert_eq!(dirs, [(at("c"), Version::One), (at(""), Version::One)]);
+        for (controller, own) in [(Controller::Cpu, "cpu/c"), (Controller::Disk, "blkio/b")] {
+            let found = parents(&root, controller).into_iter();
+            let dirs: Vec<_> = found.map(|parent| (parent.dir, parent.version)).collect();
+            let own = PathBuf::from("/sys/fs/cgroup").join(own);
+            let top = own.parent().unwrap().join("");
+            assert_eq!(dirs, [(own, Version::One), (top, Version::One)]);
+        }
     }
 
     #[test]
@@ -278,20 +357,62 @@ mod tests {
         assert_eq!(quota.settings(Version::Two), [("cpu.max", "2500 10000".to_string())]);
         assert_eq!(quota.settings(Version::One)[1], ("cpu.cfs_quota_us", "2500".to_string()));
         let weights = [1, 10, 100, 10_000].map(Limit::Weight);
-        let written = |version| weights.map(|weight| weight.settings(version)[0].1.clone());
+        let written = |version| weights.each_ref().map(|weight| weight.settings(version)[0].1.clone());
         assert_eq!(written(Version::Two), ["1", "10", "100", "10000"]);
         assert_eq!(written(Version::One), ["10", "102", "1024", "102400"]);
     }
 
     #[test]
+    fn what_is_written_to_disks_is_limited_disk_by_disk_and_let_go_again() {
+        let limit = |rate: Option<&str>| Limit::Write {
+            disks: vec!["8:0".into(), "259:3".into()],
+            rate: rate.map(|rate| rate.parse().unwrap()),
+        };
+        let written = |rate, version| {
+            let settings = limit(rate).settings(version);
+            assert!(settings.iter().all(|(file, _)| *file == settings[0].0));
+            (settings[0].0, settings.into_iter().map(|(_, text)| text).collect::<Vec<_>>())
+        };
+        let text = |file: &'static str, lines: [&str; 2]| (file, lines.map(str::to_string).to_vec());
+        let one = "blkio.throttle.write_bps_device";
+        assert_eq!(written(Some("5MiB/s"), Version::One), text(one, ["8:0 5242880", "259:3 5242880"]));
+        assert_eq!(written(None, Version::One), text(one, ["8:0 0", "259:3 0"]));
+        assert_eq!(
+            written(Some("1KiB/s"), Version::Two),
+            text("io.max", ["8:0 wbps=1024", "259:3 wbps=1024"])
+        );
+        assert_eq!(written(None, Version::Two), text("io.max", ["8:0 wbps=max", "259:3 wbps=max"]));
+    }
+
+    #[test]
+    fn where_no_disk_can_be_limited_the_controller_is_named() {
+        let (_dir, root) = tree(&[
+            ("/proc/self/mounts", "cgroup2 /cg cgroup2 rw 0 0\ncgroup /cpu cgroup rw,cpu 0 0"),
+            ("/proc/self/cgroup", "1:cpu:/\n0::/"),
+            ("/cg/cgroup.subtree_control", "cpu memory"),
+        ]);
+        let options = Options { folder: Some(root.path("/run/ringfence")), ..Options::default() };
+        let mut changes = Changes::begin(&root, "a test", &options).unwrap();
+        let limit = Limit::Write { disks: vec!["8:0".into()], rate: None };
+        let why = Group::make(&root, &mut changes, "7-0", &limit).unwrap_err();
+        assert!(why.contains("blkio of version 1") && why.contains("echo +io >"), "{why}");
+    }
+
+    #[test]
     fn the_group_of_this_program_is_found() {
         let (_dir, root) = tree(&[
-            ("/proc/self/mounts", "cgroup2 /cg2 cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0"),
-            ("/proc/self/cgroup", "3:cpu,cpuacct:/a/b\n0::/u"),
+            (
+                "/proc/self/mounts",
+                "cgroup2 /cg2 cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /cg/blkio cgroup rw,blkio 0 0",
+            ),
+            ("/proc/self/cgroup", "3:cpu,cpuacct:/a/b\n2:blkio:/d\n0::/u"),
         ]);
-        let home = |version| Group { dir: "/x".into(), version }.home(&root).unwrap();
-        assert_eq!(home(Version::One), Path::new("/cg/cpu/a/b"));
-        assert_eq!(home(Version::Two), Path::new("/cg2/u"));
+        let home = |version, controller| Group { dir: "/x".into(), version, controller }.home(&root).unwrap();
+        assert_eq!(home(Version::One, Controller::Cpu), Path::new("/cg/cpu/a/b"));
+        assert_eq!(home(Version::One, Controller::Disk), Path::new("/cg/blkio/d"));
+        // One hierarchy, so that one group has both.
+        let two = [Controller::Cpu, Controller::Disk].map(|controller| home(Version::Two, controller));
+        assert_eq!(two, [Path::new("/cg2/u"); 2]);
     }
 
     #[test]

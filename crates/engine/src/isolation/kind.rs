@@ -1,7 +1,7 @@
 //! What a way to isolate has to do.
 
 use ringfence_experiment::Arm;
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Active, Plan};
 
 use crate::EngineError;
 
@@ -49,8 +49,8 @@ pub type Begun = Result<Option<Box<dyn Isolation>>, EngineError>;
 pub struct Kind {
     /// Whether an arm asks for it.
     pub wanted: fn(&Arm) -> bool,
-    /// Why this machine does not have it, if so, to follow "because".
-    pub missing: fn() -> Option<String>,
+    /// Why an arm that asks for it cannot have it on this machine while these run, if so, to follow "because".
+    pub missing: fn(&Plan, &Arm, &[Active]) -> Option<String>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
     /// Puts back what any program left behind that lives no more and is not in the journal of changes

@@ -1,10 +1,12 @@
-//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time by
-//! control groups.
+//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time and what
+//! is written to disks by control groups.
 //!
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
 
 pub(crate) mod cgroup;
+pub mod disk;
+mod grouped;
 mod kind;
 pub mod resctrl;
 mod settings;
@@ -15,16 +17,17 @@ use std::time::Duration;
 
 use ringfence_changes::{Options, PutBack, Whose};
 use ringfence_experiment::Arm;
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Active, Plan};
 use ringfence_machine::root::FsRoot;
 
+pub use cgroup::Version;
 pub use kind::{Isolation, Kind, Tasks};
 pub use settings::Settings;
 
 use crate::EngineError;
 
 /// All of them.
-pub const KINDS: [Kind; 2] = [resctrl::KIND, weight::KIND];
+pub const KINDS: [Kind; 3] = [resctrl::KIND, weight::KIND, disk::KIND];
 
 /// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want nothing of it.
 ///
@@ -45,9 +48,9 @@ pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, EngineError> {
     begun.collect()
 }
 
-/// What this machine lacks for an arm, if anything, to follow "because".
-pub fn missing(arm: &Arm) -> Option<String> {
-    KINDS.iter().filter(|kind| (kind.wanted)(arm)).find_map(|kind| (kind.missing)())
+/// What this machine lacks for an arm of a plan while these run, if anything, to follow "because".
+pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+    KINDS.iter().filter(|kind| (kind.wanted)(arm)).find_map(|kind| (kind.missing)(plan, arm, active))
 }
 
 // Until a program that was killed is dead, and has let go of its journal.

@@ -21,7 +21,7 @@ use crate::EngineError;
 /// Isolation by resctrl.
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.resctrl.is_empty(),
-    missing,
+    missing: |_, _, _| missing(),
     begin: |plan| {
         let begun = Partitions::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
         Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))

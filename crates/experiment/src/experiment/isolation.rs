@@ -1,12 +1,27 @@
-//! What an arm may set apart: its tables `resctrl` and `cpu_weight`.
+//! What an arm may set apart: its tables `resctrl`, `cpu_weight` and `disk_write`.
 
+use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
 
 use super::Arm;
+use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    resctrl(arm).or_else(|| cpu_weight(arm))
+    resctrl(arm).or_else(|| cpu_weight(arm)).or_else(|| disk_write(arm))
+}
+
+// The largest block of a built-in writer, 16 MiB, takes a minute then; whoever pauses is waited for that long.
+const LEAST: Rate = Rate(Bytes::kib(256));
+
+fn disk_write(arm: &Arm) -> Option<String> {
+    arm.disk_write.iter().find_map(|(name, rate)| match rate {
+        _ if !arm.active.contains(name) => Some(format!("disk_write names '{name}', which it does not run")),
+        rate if *rate < LEAST => {
+            Some(format!("disk_write: {rate} for '{name}' is too little to measure: give {LEAST} at least"))
+        }
+        _ => None,
+    })
 }
 
 fn cpu_weight(arm: &Arm) -> Option<String> {
@@ -54,6 +69,18 @@ mod tests {
         assert!(with("aggressor", 10).unwrap().contains("does not run"));
         assert!(with("victim", 0).unwrap().contains("between 1 and 10000"));
         assert!(with("victim", 10_001).unwrap().contains("between 1 and 10000"));
+    }
+
+    #[test]
+    fn rates_of_writing_are_of_roles_that_run_and_can_be_measured() {
+        let with = |name: &str, rate: &str| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.disk_write.insert(name.into(), rate.parse().unwrap());
+            problem(&arm)
+        };
+        assert_eq!((with("victim", "256KiB/s"), with("victim", "5GiB/s")), (None, None));
+        assert!(with("aggressor", "5MiB/s").unwrap().contains("does not run"));
+        assert!(with("victim", "255KiB/s").unwrap().contains("give 256KiB/s at least"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub use kind::Kind;
 
 use crate::nearest;
 use crate::quantity::Quantity;
-use crate::units::{Share, Span};
+use crate::units::{Rate, Share, Span};
 
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls some keys
 /// otherwise: `blocks`, `fence_settle`, `budget`.
@@ -265,6 +265,11 @@ pub struct Arm {
     /// `cpu.weight`: 100 is that of all who have none, so that 10 gets a tenth of what one of these gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_weight: BTreeMap<String, u32>,
+    /// At most so many bytes a second that a role's processes, all together, write to each disk below the folder that
+    /// its task uses (a program's: the current one), 256KiB/s or more, as a control group's `io.max`. It holds for what
+    /// they give to the disk themselves, directly or by a sync, and not for what the kernel writes back later.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disk_write: BTreeMap<String, Rate>,
 }
 
 /// A value, or a list of them.
@@ -331,6 +336,7 @@ impl Arm {
             only: BTreeMap::new(),
             resctrl: BTreeMap::new(),
             cpu_weight: BTreeMap::new(),
+            disk_write: BTreeMap::new(),
         }
     }
 }

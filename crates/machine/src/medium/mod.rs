@@ -40,6 +40,13 @@ pub use model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, Queue, Se
 pub use promise::{Durable, Promise};
 pub use shown::Lines;
 
+impl Device {
+    /// Its number, `MAJOR:MINOR`, by which control groups know it; `None` where sysfs does not say.
+    pub fn number(&self, root: &FsRoot) -> Option<String> {
+        root.read_opt(format!("/sys/class/block/{}/dev", self.name))
+    }
+}
+
 /// What a file lies on, and what follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Medium {

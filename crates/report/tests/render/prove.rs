@@ -80,7 +80,13 @@ fn proof() -> Proof {
 fn of_programs() -> Proof {
     let mut record = Record::new(&question("./server --bench", "./backup --to /mnt"));
     record.worked = Some(Worked {
-        used: Used { windows_ns: 4_000_000_000, cpu_ns: 3_900_000_000, io_bytes: 2_400_000_000, restarts: 0 },
+        used: Used {
+            windows_ns: 4_000_000_000,
+            cpu_ns: 3_900_000_000,
+            io_bytes: 2_400_000_000,
+            disk_bytes: 0,
+            restarts: 0,
+        },
         units: None,
     });
     record.control = Some(Control {
@@ -273,7 +279,8 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         stopped: (1.0, 1.03e9),
     };
     let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
-    let used = Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, restarts: 1300 };
+    let used =
+        Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, disk_bytes: 0, restarts: 1300 };
     let worked = Some(Worked { used, units: None });
     [
         ("prove-by-the-clock", Record { control: Some(control), ..record.clone() }),

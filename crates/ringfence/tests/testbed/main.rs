@@ -5,3 +5,4 @@ mod pmem;
 mod prove;
 #[path = "../support/mod.rs"]
 mod support;
+mod write_limit;

@@ -48,6 +48,8 @@ pub struct LeverContext<'a> {
     pub placement: PlacementKind,
     /// Bytes a second of one aggressor at full rate, where its work is moving bytes.
     pub bytes_per_s: Option<f64>,
+    /// Bytes a second that all aggressors together gave to disks, or to the page cache for them, where that was seen.
+    pub disk_bytes_per_s: Option<f64>,
     /// Environment variables that the user wants tried.
     pub try_env: &'a [(String, String)],
     /// What resctrl shares out here, or why it does not.

@@ -220,7 +220,8 @@ impl Proving<'_> {
         let (question, machine) = (self.question, here.machine);
         let begun = self.files.levers().exists();
         if !begun {
-            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline);
+            let worked = self.record.worked;
+            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline, worked);
         }
         let candidates = self.record.candidates.clone().unwrap_or_default();
         let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
@@ -308,6 +309,7 @@ fn candidates(
     question: &Question,
     machine: &Machine,
     baseline: Stage,
+    worked: Option<Worked>,
 ) -> (Option<Vec<Candidate>>, Vec<(String, String)>) {
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let plan = baseline.plan;
@@ -328,6 +330,7 @@ fn candidates(
         role,
         placement: present_placement(plan, machine),
         bytes_per_s: bytes_per_s(baseline, question.aggressors),
+        disk_bytes_per_s: worked.and_then(|worked| worked.disk_bytes_per_s()),
         try_env: &question.try_env,
         resctrl: &resctrl,
     };

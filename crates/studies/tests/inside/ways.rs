@@ -62,6 +62,7 @@ fn candidates(
         role: &role,
         placement,
         bytes_per_s: None,
+        disk_bytes_per_s: None,
         try_env: &[],
         resctrl: &shared,
     })

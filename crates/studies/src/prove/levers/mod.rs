@@ -5,6 +5,7 @@ mod both;
 mod environment;
 mod form;
 mod instruction;
+mod io_limit;
 mod pace;
 mod placement;
 mod quota;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
         Box::new(weight::Weight),
+        Box::new(io_limit::IoLimit),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
         Box::new(both::Both),

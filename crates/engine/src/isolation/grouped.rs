@@ -1,0 +1,166 @@
+//! Roles in control groups of their own, each while an arm runs that gives it a limit; else they are where they were
+//! born, so that the arms without are measured as if there were no groups.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ringfence_changes::Changes;
+use ringfence_experiment::Arm;
+use ringfence_experiment::plan::Plan;
+use ringfence_machine::root::FsRoot;
+
+use super::cgroup::{self, Group, Limit};
+use super::kind::{Isolation, Tasks};
+use crate::EngineError;
+
+/// The groups of an experiment that are made for one kind of limit.
+pub struct Grouped {
+    // What is limited, in a word that groups and messages are called by.
+    word: &'static str,
+    changes: Changes,
+    // By role.
+    groups: BTreeMap<usize, Member>,
+    // In the order of the experiment's arms, the limits by role.
+    arms: Vec<BTreeMap<usize, Limit>>,
+    // The group that processes are born in.
+    home: PathBuf,
+}
+
+struct Member {
+    group: Group,
+    // What it has while its role is at home: what is still under way from it is held up by nothing.
+    at_rest: Limit,
+    inside: bool,
+}
+
+/// What arms give to roles, by the roles' numbers, in the order of the arms.
+pub fn by_arm<T>(
+    plan: &Plan,
+    of: impl Fn(&Arm) -> &BTreeMap<String, T>,
+    limit: impl Fn(usize, &T) -> Limit,
+) -> Vec<BTreeMap<usize, Limit>> {
+    let roles = &plan.experiment.roles;
+    let index = |name: &String| roles.iter().position(|role| role.name == *name);
+    let of_arm = |arm: &Arm| {
+        let given = of(arm).iter().filter_map(|(name, value)| Some((index(name)?, value)));
+        given.map(|(role, value)| (role, limit(role, value))).collect()
+    };
+    plan.experiment.arms.iter().map(of_arm).collect()
+}
+
+impl Grouped {
+    /// Makes the groups; nobody is in them yet.
+    ///
+    /// # Errors
+    /// Why that cannot be, in words.
+    pub fn begin(
+        root: &FsRoot,
+        experiment: &str,
+        word: &'static str,
+        arms: Vec<BTreeMap<usize, Limit>>,
+        at_rest: impl Fn(&Limit) -> Limit,
+    ) -> Result<Self, String> {
+        let mut changes = cgroup::begin(root, &format!("{word}s of experiment '{experiment}'"))?;
+        let mut groups = BTreeMap::new();
+        for (role, limit) in arms.iter().flatten() {
+            if !groups.contains_key(role) {
+                let at_rest = at_rest(limit);
+                let name = format!("{}-{word}{role}", std::process::id());
+                let group = Group::make(root, &mut changes, &name, &at_rest)?;
+                groups.insert(*role, Member { group, at_rest, inside: false });
+            }
+        }
+        let home = groups.values().next().and_then(|member| member.group.home(root));
+        let home = home.ok_or("/proc/self/cgroup does not say where this program is")?;
+        Ok(Self { word, changes, groups, arms, home })
+    }
+}
+
+impl Member {
+    fn enter(
+        &mut self,
+        changes: &mut Changes,
+        limit: &Limit,
+        home: &Path,
+        pids: impl Fn() -> Vec<u32>,
+        word: &str,
+    ) -> Result<(), EngineError> {
+        let set = self.group.set(changes, limit);
+        set.map_err(|error| EngineError::Failed(format!("setting a {word} failed: {error}")))?;
+        // Each time: what runs may have started others elsewhere meanwhile.
+        move_all(changes, pids, home, self.group.path())?;
+        self.inside = true;
+        Ok(())
+    }
+
+    fn leave(
+        &mut self,
+        changes: &mut Changes,
+        home: &Path,
+        pids: impl Fn() -> Vec<u32>,
+        word: &str,
+    ) -> Result<(), EngineError> {
+        if !std::mem::take(&mut self.inside) {
+            return Ok(());
+        }
+        let set = self.group.set(changes, &self.at_rest);
+        set.map_err(|error| EngineError::Failed(format!("taking a {word} away failed: {error}")))?;
+        move_all(changes, pids, self.group.path(), home)
+    }
+}
+
+// A program may start others while its own are moved: those are born where their parent is, so that the second round
+// finds the last that were born outside.
+fn move_all(
+    changes: &mut Changes,
+    pids: impl Fn() -> Vec<u32>,
+    from: &Path,
+    to: &Path,
+) -> Result<(), EngineError> {
+    for _ in 0..2 {
+        let moved = changes.move_processes(&pids(), from, to);
+        moved.map_err(|error| EngineError::Failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
+impl Isolation for Grouped {
+    fn begin_trial(&mut self, _: &dyn Tasks) -> Result<(), EngineError> {
+        // New ones are at home.
+        for member in self.groups.values_mut() {
+            member.inside = false;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, EngineError> {
+        let Self { word, changes, groups, arms, home } = self;
+        for (role, member) in groups {
+            let pids = || tasks.processes(*role);
+            match arms[arm].get(role) {
+                Some(limit) => member.enter(changes, limit, home, pids, word)?,
+                None => member.leave(changes, home, pids, word)?,
+            }
+        }
+        Ok(false)
+    }
+
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
+        let Self { word, changes, groups, home, .. } = self;
+        for (role, member) in groups {
+            // Those that live on are taken home, so that the groups are empty when they are removed. What cannot be
+            // moved ends with its task.
+            let _ = member.leave(changes, home, || tasks.processes(*role), word);
+        }
+    }
+
+    fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
+        let restored = self.changes.put_back().map_err(|error| {
+            EngineError::Failed(format!(
+                "what was measured is kept, but its control groups could not be removed: {error}; 'ringfence restore' tries \
+                 again"
+            ))
+        });
+        restored.map(|restored| restored.said().cloned().collect())
+    }
+}

@@ -1,0 +1,256 @@
+//! A limit of what the aggressor writes to its disks a second, by control groups.
+
+use std::collections::BTreeMap;
+
+use ringfence_engine::isolation::Version;
+use ringfence_engine::isolation::disk::{self, Here, WRITE_BPS};
+use ringfence_experiment::Arm;
+use ringfence_experiment::shell;
+use ringfence_experiment::task::{Commit, DirtyIo, Io, Sync, Task};
+use ringfence_experiment::units::Rate;
+use ringfence_machine::units::Bytes;
+
+use super::pace;
+use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct IoLimit;
+
+const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
+
+// Who writes less than this is not to be limited further.
+const LEAST: f64 = (2 << 20) as f64;
+
+impl Lever for IoLimit {
+    fn name(&self) -> &'static str {
+        "io-limit"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        cannot_be_limited(context.aggressor).map_or(Ok(()), Err)?;
+        let instances = context.baseline.placed.cpus[1 - context.baseline.metric].len();
+        let together = context.bytes_per_s.map(|rate| rate * instances as f64);
+        let rates = rates(together.or(context.disk_bytes_per_s))?;
+        let here = disk::here(context.aggressor)?;
+        not_held_by(here.version, context.aggressor).map_or(Ok(()), Err)?;
+        Ok(rates.into_iter().map(|rate| candidate(rate, &here, context.aggressor)).collect())
+    }
+}
+
+// Shares of what is written without a limit, each once.
+fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
+    let full = full.ok_or("what the aggressor writes a second is not known")?;
+    if full < LEAST {
+        return Err(format!("the aggressor gives a disk {} a second at most", Bytes(full.max(0.0) as u64)));
+    }
+    let mut rates: Vec<Rate> = SHARES.into_iter().map(|share| pace::round(full * share)).collect();
+    rates.dedup();
+    Ok(rates)
+}
+
+// Why what a task does to a disk is held by no limit of its group, whatever the version.
+fn cannot_be_limited(task: &Task) -> Option<String> {
+    const LATER: &str =
+        "what it writes stays in the page cache, and the kernel's own threads write it to the disk later";
+    let why = match task {
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Buffered => LATER,
+        Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
+        Task::Churn(_) => "the file system's own threads write what making and removing files changes",
+        Task::Scan(_) => "the aggressor reads, and what is limited is writing",
+        Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
+        _ => "the aggressor uses no disk",
+    };
+    Some(why.into())
+}
+
+// Version 2 charges what is written back to the group in which its page was first cached (kernel documentation,
+// admin-guide/cgroup-v2, "Memory Ownership" and "Writeback"), and a task's file is cached before its arm begins.
+fn not_held_by(version: Version, task: &Task) -> Option<String> {
+    let direct = match task {
+        Task::Dirty(dirty) => dirty.io == DirtyIo::Direct,
+        Task::Commit(commit) => matches!(commit.io, Io::Direct | Io::Atomic),
+        _ => true,
+    };
+    (version == Version::Two && !direct).then(|| {
+        "version 2 of control groups charges a page to the group that it was first cached in, and the aggressor's file is \
+         cached before it is moved into one: started there as a program, it can be limited"
+            .into()
+    })
+}
+
+// Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it stays in memory.
+fn is_not_held_up(task: &Task) -> bool {
+    match task {
+        Task::Dirty(dirty) => matches!(dirty.io, DirtyIo::Write | DirtyIo::Dontcache),
+        Task::Commit(commit) => {
+            commit.sync == Sync::RangeWrite || commit.sync == Sync::None && commit.io == Io::Dontcache
+        }
+        _ => false,
+    }
+}
+
+fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        disk_write: BTreeMap::from([(AGGRESSOR.into(), rate)]),
+        ..Arm::new(&format!("write limit {rate}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    let disks: Vec<&str> = here.disks.iter().map(|disk| disk.name.as_str()).collect();
+    let of = disks.join(" and ");
+    let (keep, commands) = match here.version {
+        Version::Two => (
+            format!(
+                "start the aggressor with that limit on {of}; without systemd, wbps= in io.max of its cgroup is the same"
+            ),
+            vec![by_systemd(rate, here, aggressor)],
+        ),
+        Version::One => (
+            format!("start the aggressor in a group of blkio with that limit on {of}"),
+            by_hand(rate, here, aggressor),
+        ),
+    };
+    let whose = match here.version {
+        Version::One => "what the kernel's threads write back, as of plain buffered writes, is not limited",
+        Version::Two => {
+            "what is written back from the page cache is limited only where io and memory are both handed down to the \
+             group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
+        }
+    };
+    let unseen = match is_not_held_up(aggressor) {
+        true => {
+            "; this aggressor does not wait for it, so that its price does not show until memory is full of what is ahead"
+        }
+        false => "",
+    };
+    Candidate {
+        lever: "io-limit".into(),
+        arm,
+        role: None,
+        keep,
+        commands,
+        caveat: Some(format!(
+            "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; what waits for its turn \
+             is still to be written when the aggressor stops{unseen}"
+        )),
+        price_in_cpu_time: true,
+    }
+}
+
+// systemd.resource-control(5): a device and bytes a second, one for each.
+fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
+    let limit = |disk: &disk::Disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0);
+    let limits: Vec<String> = here.disks.iter().map(limit).collect();
+    let flags = limits.iter().flat_map(|limit| ["-p", limit]);
+    let words: Vec<&str> = ["systemd-run", "--scope"].into_iter().chain(flags).collect();
+    started(&words, aggressor)
+}
+
+fn by_hand(rate: Rate, here: &Here, aggressor: &Task) -> Vec<String> {
+    let group = here.parent.join("slow-writer");
+    let limits = here.disks.iter().map(|disk| {
+        let file = group.join(WRITE_BPS);
+        format!("echo '{} {}' > {}", disk.number, rate.0.0, shell::quote(&file.display().to_string()))
+    });
+    let made = std::iter::once(format!("mkdir -p {}", shell::quote(&group.display().to_string())));
+    let procs = group.join("cgroup.procs");
+    let started = started_in_group(&procs.display().to_string(), aggressor);
+    made.chain(limits).chain([started]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::task::axes;
+
+    fn task(table: &str) -> Task {
+        axes::expand(&table.parse().unwrap()).unwrap().remove(0).task
+    }
+
+    fn here(version: Version) -> Here {
+        let disk = |name: &str, number: &str| disk::Disk { name: name.into(), number: number.into() };
+        Here { disks: vec![disk("sda", "8:0"), disk("sdb", "8:16")], version, parent: "/cg/blkio".into() }
+    }
+
+    #[test]
+    fn rates_are_shares_of_what_is_written_and_each_is_tried_once() {
+        let told = |full: f64| {
+            let rates = rates(Some(full * f64::from(1 << 20))).unwrap();
+            rates.iter().map(Rate::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(400.0), ["200MiB/s", "100MiB/s", "40MiB/s"]);
+        assert_eq!(told(3.0), ["2MiB/s", "1MiB/s"]);
+        assert!(rates(Some(1e6)).unwrap_err().contains("976.6KiB a second at most"));
+        assert!(rates(None).unwrap_err().contains("not known"));
+    }
+
+    #[test]
+    fn only_what_a_limit_holds_is_offered() {
+        let refused = |table: &str| cannot_be_limited(&task(table));
+        for table in [
+            "workload = 'dirty'\nio = 'direct'",
+            "workload = 'dirty'\nio = 'wait'",
+            "workload = 'dirty'\nio = 'dontcache'",
+            "workload = 'commit'",
+            "workload = 'command'\nrun = 'true'",
+        ] {
+            assert_eq!(refused(table), None, "{table}");
+        }
+        for (table, part) in [
+            ("workload = 'dirty'", "the kernel's own threads"),
+            ("workload = 'commit'\nsync = 'none'", "the kernel's own threads"),
+            ("workload = 'churn'", "the file system's own threads"),
+            ("workload = 'scan'", "reads"),
+            ("workload = 'alu'", "uses no disk"),
+        ] {
+            assert!(refused(table).is_some_and(|why| why.contains(part)), "{table}");
+        }
+        let held = |version, table: &str| not_held_by(version, &task(table)).is_none();
+        for table in ["workload = 'dirty'\nio = 'direct'", "workload = 'command'\nrun = 'true'"] {
+            assert!(held(Version::One, table) && held(Version::Two, table), "{table}");
+        }
+        for table in ["workload = 'dirty'\nio = 'wait'", "workload = 'commit'"] {
+            assert!(held(Version::One, table) && !held(Version::Two, table), "{table}");
+        }
+    }
+
+    #[test]
+    fn how_to_keep_it_is_a_command() {
+        let rate: Rate = "5MiB/s".parse().unwrap();
+        let program = task("workload = 'command'\nrun = \"dd of='a b'\"");
+        let two = candidate(rate, &here(Version::Two), &program);
+        assert_eq!(
+            two.commands,
+            [
+                "systemd-run --scope -p 'IOWriteBandwidthMax=/dev/sda 5242880' -p 'IOWriteBandwidthMax=/dev/sdb 5242880' \
+              dd 'of=a b'"
+            ]
+        );
+        let one = candidate(rate, &here(Version::One), &program);
+        assert_eq!(
+            one.commands[..3],
+            [
+                "mkdir -p /cg/blkio/slow-writer",
+                "echo '8:0 5242880' > /cg/blkio/slow-writer/blkio.throttle.write_bps_device",
+                "echo '8:16 5242880' > /cg/blkio/slow-writer/blkio.throttle.write_bps_device",
+            ]
+        );
+        assert!(one.commands[3].contains("cgroup.procs") && one.commands[3].ends_with("sh dd 'of=a b'"));
+        assert_eq!(one.arm.name, "write limit 5MiB/s");
+        let caveat = one.caveat.unwrap();
+        assert!(caveat.contains("plain buffered writes, is not limited"), "{caveat}");
+        assert!(!caveat.contains("does not show"), "{caveat}");
+    }
+
+    #[test]
+    fn who_does_not_wait_does_not_show_the_price() {
+        let caveat = |table: &str| {
+            let rate: Rate = "5MiB/s".parse().unwrap();
+            candidate(rate, &here(Version::One), &task(table)).caveat.unwrap()
+        };
+        for table in ["workload = 'dirty'\nio = 'dontcache'", "workload = 'commit'\nsync = 'range-write'"] {
+            assert!(caveat(table).contains("its price does not show"), "{table}");
+        }
+        for table in ["workload = 'dirty'\nio = 'wait'", "workload = 'commit'"] {
+            assert!(!caveat(table).contains("its price does not show"), "{table}");
+        }
+    }
+}
