@@ -102,7 +102,7 @@ impl Files {
 pub fn conclude(record: &Record, before: &Dataset, after: &Dataset) -> Result<WhatIf, CompareError> {
     let mut comparison = compare_as(before, after, Trials::Paired)?;
     // When a simulation ran says nothing.
-    comparison.differences.retain(|difference| difference.what != "measured");
+    comparison.differences.retain(|difference| difference.what != "date");
     let changed = |change: &Change| Difference {
         what: change.key.clone(),
         before: change.was.clone().unwrap_or_else(|| "not there".into()),
