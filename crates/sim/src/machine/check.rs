@@ -76,21 +76,26 @@ fn number(name: &str, value: u32, least: u32, most: u32) -> Checked {
     must((least..=most).contains(&value), || format!("{name} is {value}, but must be from {least} to {most}"))
 }
 
+// Without hundreds of zeros.
+fn plain(value: f64) -> String {
+    if value.is_finite() && value.abs() >= 1e15 { format!("{value:e}") } else { value.to_string() }
+}
+
 fn span(name: &str, ns: f64) -> Checked {
     must((0.0..=LONGEST_NS).contains(&ns), || {
-        format!("{name} is {ns:?}, but must be a time from 0 to a second, in nanoseconds")
+        format!("{name} is {}, but must be a time from 0 to a second, in nanoseconds", plain(ns))
     })
 }
 
 fn rate(name: &str, gb_per_s: f64) -> Checked {
     must((0.001..=10_000.0).contains(&gb_per_s), || {
-        format!("{name} is {gb_per_s:?}, but must be a rate from 0.001 to 10000, in GB/s")
+        format!("{name} is {}, but must be a rate from 0.001 to 10000, in GB/s", plain(gb_per_s))
     })
 }
 
 fn power_of_two(name: &str, value: u32, least: u32) -> Checked {
     must(value.is_power_of_two() && value >= least, || {
-        format!("{name} is {value:?}, but must be a power of two and at least {least}")
+        format!("{name} is {value}, but must be a power of two and at least {least}")
     })
 }
 
@@ -120,10 +125,10 @@ impl Core {
         for (name, ns) in times {
             span(name, ns)?;
             // An operation that takes no time could be yielded for ever.
-            must(ns >= 0.001, || format!("{name} is {ns:?}, but an operation takes at least 0.001 ns"))?;
+            must(ns >= 0.001, || format!("{name} is {ns}, but an operation takes at least 0.001 ns"))?;
         }
         must((0.0..=1.0).contains(&issue.compute_share), || {
-            format!("core.issue.compute_share is {:?}, but must be from 0 to 1", issue.compute_share)
+            format!("core.issue.compute_share is {}, but must be from 0 to 1", issue.compute_share)
         })?;
         span("core.commit_ns", self.commit_ns)?;
         if let Some(count) = self.flush_buffers {
