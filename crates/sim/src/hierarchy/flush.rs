@@ -2,7 +2,7 @@
 
 use ringfence_persist::Flush;
 
-use super::state::{Hierarchy, Times, each};
+use super::state::{Hierarchy, each};
 use crate::event::Request;
 use crate::machine::{AfterClwb, Inclusion};
 use crate::pages::Pages;
@@ -38,11 +38,10 @@ impl Hierarchy {
             return Departure::Sent;
         }
         counters.clean_flushes += 1;
-        if self.under_way.has(line) {
-            // What was evicted, or flushed before, is not durable yet. What asks after it must not be there first.
-            let Times { flush, clwb, nt, .. } = self.times;
-            let longest = flush.max(clwb).max(nt);
-            self.ask(Request { line, core: core as u8, buffer, probe: true }, at + longest);
+        if let Some(arrival) = self.under_way.arrival(line) {
+            // What was evicted, or flushed before, is not durable yet. What asks after it must not be there first, whichever way
+            // either takes.
+            self.ask(Request { line, core: core as u8, buffer, probe: true }, at, arrival + 1);
             return Departure::Sent;
         }
         Departure::Clean(at + self.times.llc)

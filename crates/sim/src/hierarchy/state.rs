@@ -194,19 +194,21 @@ impl Hierarchy {
         start
     }
 
-    /// Sends what is not a read to memory.
-    #[inline]
-    pub(super) fn ask(&mut self, request: Request, at: u64) {
-        let arrival = at + self.times.to_memory + self.distance(request.core.into(), request.line);
-        self.log.wheel.push(arrival, request.core.into(), Event::Write(request));
-    }
-
     /// Sends a line to memory, from a cache or a thread's write-combining buffer, which takes so much longer.
     #[inline]
     pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64, longer: u64) {
-        self.ask(request, at + longer);
-        self.under_way.add(request.line);
+        let arrival = self.ask(request, at + longer, 0);
+        self.under_way.add(request.line, arrival);
         self.log.record(Record::Left { line: Line(request.line), thread, at: Ps(at) });
+    }
+
+    /// Asks memory for what is not a read, and is not there before a time; when it arrives.
+    #[inline]
+    pub(super) fn ask(&mut self, request: Request, at: u64, earliest: u64) -> u64 {
+        let arrival = at + self.times.to_memory + self.distance(request.core.into(), request.line);
+        let arrival = arrival.max(earliest);
+        self.log.wheel.push(arrival, request.core.into(), Event::Write(request));
+        arrival
     }
 
     /// The line that a place of a core's first level waits for is there at a time.
