@@ -81,6 +81,13 @@ pub struct Point {
     pub latencies: Option<[u64; BUCKETS]>,
 }
 
+impl Point {
+    // Units per picosecond; none where nothing was counted meanwhile.
+    fn rate_since(&self, before: &Point) -> f64 {
+        (self.units - before.units) as f64 / (self.at - before.at).0.max(1) as f64
+    }
+}
+
 impl Trial {
     /// Tells the first CPU of each program of the others.
     pub fn introduce(&mut self) {
@@ -211,7 +218,7 @@ impl Trial {
         running.iter().map(|(seat, _)| self.run.replaced(self.seats[*seat].thread)).collect()
     }
 
-    // How fast everybody is who has rounds, over some time.
+    // How fast everybody is over some time.
     fn rates(
         &mut self,
         running: &Running,
@@ -221,10 +228,7 @@ impl Trial {
         let before = self.points(running, false);
         self.simulate(span, stop)?;
         let now = self.points(running, false);
-        let rate = |(before, now): (&Point, &Point)| {
-            (now.units - before.units) as f64 / ((now.at - before.at).0 as f64).max(1.0)
-        };
-        Ok(before.iter().zip(&now).map(rate).collect())
+        Ok(before.iter().zip(&now).map(|(before, now)| now.rate_since(before)).collect())
     }
 
     /// Simulates until everybody has done a round, for so long at most: units per picosecond of those that have rounds.
@@ -254,10 +258,7 @@ impl Trial {
             .iter()
             .zip(before.iter().zip(&now))
             .filter(|(round, (before, now))| **round > 0 && now.at > before.at);
-        let rate = |(_, (before, now)): (&u64, (&Point, &Point))| {
-            (now.units - before.units) as f64 / (now.at - before.at).0 as f64
-        };
-        Ok(rated.map(rate).collect())
+        Ok(rated.map(|(_, (before, now))| now.rate_since(before)).collect())
     }
 
     /// What is known of the stretch of somebody.

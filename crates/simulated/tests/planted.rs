@@ -39,6 +39,23 @@ fn a_writer_takes_cache_from_whom_it_shares_it_with() {
     assert!(there < 1.05 && there < here, "{there}");
 }
 
+#[test]
+fn writers_have_memory_of_their_own_and_share_a_device() {
+    let writer = |target: &str, cpu: u32| {
+        format!(
+            "task = {{ workload = 'write', instruction = 'none', size = '64KiB', target = '{target}' }}\ncpus = '{cpu}'"
+        )
+    };
+    let optane = machine("cascade-lake-optane", &[]);
+    let beside = |target| slowdown(&optane, &writer(target, 0), &writer(target, 1));
+    near(beside("dram"), 1.0, 0.01);
+    near(beside("dax:/mnt/pmem0"), 1.0, 0.01);
+    let device =
+        machine("cascade-lake-optane", &[("target = \"dax:/mnt/pmem0\"", "target = \"devdax:/dev/dax0.0\"")]);
+    let shared = slowdown(&device, &writer("devdax:/dev/dax0.0", 0), &writer("devdax:/dev/dax0.0", 1));
+    assert!(shared > 1.5, "{shared}");
+}
+
 // Whatever ran before, a victim cache that adapts included.
 #[test]
 fn who_is_alone_again_is_as_fast_as_before() {

@@ -17,10 +17,11 @@ use crate::file::{Description, Vendor};
 use crate::isolation;
 use crate::recorded::Recordings;
 
-/// Memory that writers to equal targets share, as they do on a machine.
+/// Memory that tasks share, as they do on a machine.
 #[derive(Default)]
 pub struct Regions {
-    written: Vec<(Target, Bytes, Region)>,
+    // Of whom: a writer has memory of its own, or files, whatever it writes there. A device is everybody's.
+    written: Vec<(Option<(usize, u32)>, Target, Bytes, Region)>,
     // By whom.
     read: Vec<(CpuId, Bytes, Memory, Region)>,
     // Of a device, below a last-level cache.
@@ -71,12 +72,15 @@ impl Place<'_> {
     }
 
     pub(super) fn written(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
-        let same = |known: &&(Target, Bytes, Region)| (&known.0, known.1) == (target, bytes);
+        let whose = (!matches!(target, Target::DevDax(_))).then_some(self.whose);
+        let same = |known: &&(Option<(usize, u32)>, Target, Bytes, Region)| {
+            (known.0, &known.1, known.2) == (whose, target, bytes)
+        };
         if let Some((.., region)) = self.regions.written.iter().find(same) {
             return Ok(*region);
         }
         let region = self.region(target, bytes)?;
-        self.regions.written.push((target.clone(), bytes, region));
+        self.regions.written.push((whose, target.clone(), bytes, region));
         Ok(region)
     }
 
