@@ -1,11 +1,9 @@
 //! What the disks wrote below the folders that tasks work in.
 //!
 //! By the disks' own counts, which are of everybody who uses them. The kernel counts what it writes for a process, too
-//! (`write_bytes` of `/proc/PID/io`), but when pages become dirty: on ext4 that is up to sixteen times what reaches the disk.
+//! (`write_bytes` of `/proc/PID/io`), but when pages become dirty: on ext4 that was nine times what reached the disk (docs/commits.md).
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -24,11 +22,8 @@ impl Disks {
     /// Those below some folders, from now on. Folders that are not there have none.
     pub fn below<'a>(root: &FsRoot, folders: impl IntoIterator<Item = &'a Path>) -> Self {
         let folders: BTreeSet<&Path> = folders.into_iter().collect();
-        let medium = |folder: &Path| {
-            let path = fs::canonicalize(folder).ok()?;
-            Some(Medium::of(root, &path, fs::metadata(&path).ok()?.dev()))
-        };
-        let mediums: Vec<Medium> = folders.into_iter().filter_map(medium).collect();
+        let mediums: Vec<Medium> =
+            folders.into_iter().filter_map(|folder| Medium::at(root, folder).ok()).collect();
         let before = Reading::of(root, &devices(&mediums));
         Self { mediums, before, since: Instant::now() }
     }

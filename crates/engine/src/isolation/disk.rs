@@ -7,8 +7,6 @@
 //! "Memory Ownership" and "Writeback").
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::Arm;
@@ -84,13 +82,11 @@ fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
         Task::Command(_) => Path::new("."),
         task => task.works_in().ok_or_else(|| format!("{} uses no disk", task.name()))?,
     };
-    let seen = fs::canonicalize(folder).and_then(|path| Ok((fs::metadata(&path)?.dev(), path)));
-    let (device, path) = seen.map_err(|error| format!("looking at {}: {error}", folder.display()))?;
-    below(root, &path, device)
+    let medium = Medium::at(root, folder);
+    below(root, folder, &medium.map_err(|error| format!("looking at {}: {error}", folder.display()))?)
 }
 
-fn below(root: &FsRoot, path: &Path, device: u64) -> Result<Vec<Disk>, String> {
-    let medium = Medium::of(root, path, device);
+fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, String> {
     let disks: Result<Vec<Disk>, String> = medium
         .disks()
         .into_iter()
@@ -101,9 +97,9 @@ fn below(root: &FsRoot, path: &Path, device: u64) -> Result<Vec<Disk>, String> {
         .collect();
     let disks = disks?;
     if disks.is_empty() {
-        let (path, fs) = (path.display(), &medium.file_system.name);
+        let (folder, fs) = (folder.display(), &medium.file_system.name);
         return Err(format!(
-            "no disk is seen below {path}, which is on {fs}, and disks are what can be limited"
+            "no disk is seen below {folder}, which is on {fs}, and disks are what can be limited"
         ));
     }
     Ok(disks)
@@ -202,16 +198,22 @@ mod tests {
     #[test]
     fn the_disk_is_limited_that_a_partition_is_of() {
         let tree = tree();
-        let found = below(&tree.root(), Path::new("/home"), 254 << 8 | 1);
+        let below = || {
+            let (root, home) = (tree.root(), Path::new("/home"));
+            super::below(&root, home, &Medium::of(&root, home, 254 << 8 | 1))
+        };
+        let found = below();
         assert_eq!(found, Ok(vec![Disk { name: "vda".into(), number: "254:0".into() }]));
         tree.remove("/sys/class/block/vda");
-        let why = below(&tree.root(), Path::new("/home"), 254 << 8 | 1).unwrap_err();
+        let why = below().unwrap_err();
         assert!(why.contains("which number the disk vda has"), "{why}");
     }
 
     #[test]
     fn what_lies_on_no_disk_is_not_limited() {
-        let why = below(&tree().root(), Path::new("/dev/shm"), 23).unwrap_err();
+        let tree = tree();
+        let (root, shm) = (tree.root(), Path::new("/dev/shm"));
+        let why = below(&root, shm, &Medium::of(&root, shm, 23)).unwrap_err();
         assert_eq!(
             why,
             "no disk is seen below /dev/shm, which is on tmpfs, and disks are what can be limited"

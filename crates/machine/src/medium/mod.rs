@@ -28,6 +28,9 @@ mod promise;
 mod shown;
 mod unknown;
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -63,6 +66,15 @@ pub struct Medium {
 }
 
 impl Medium {
+    /// Follows a file or folder of this machine to what it lies on, as [`of`](Self::of) does.
+    ///
+    /// # Errors
+    /// What stat(2) reports of it, or realpath(3).
+    pub fn at(root: &FsRoot, path: &Path) -> io::Result<Self> {
+        let path = fs::canonicalize(path)?;
+        Ok(Self::of(root, &path, fs::metadata(&path)?.dev()))
+    }
+
     /// Follows the file or folder `path`, resolved and absolute, whose `st_dev` is `device` (stat(2)), to what it lies on.
     ///
     /// What is missing or cannot be read becomes a part that says so ([`Below::Unseen`]), or a field that is `None`.

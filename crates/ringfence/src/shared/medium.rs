@@ -1,7 +1,6 @@
 //! What a file lies on, here, and what its disks do while they are watched for a moment.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +13,12 @@ const WATCHED: Duration = Duration::from_millis(250);
 
 /// Of a file or folder; `None` of a device, which no file system is above, and of what is gone by now.
 pub fn of(path: &Path) -> Option<Medium> {
-    let path = fs::canonicalize(path).ok()?;
-    let metadata = fs::metadata(&path).ok()?;
+    let metadata = fs::metadata(path).ok()?;
     if !metadata.is_file() && !metadata.is_dir() {
         return None;
     }
     let root = FsRoot::host();
-    let mut medium = Medium::of(&root, &path, metadata.dev());
+    let mut medium = Medium::at(&root, path).ok()?;
     if !medium.disks().is_empty() {
         let (before, started) = (Reading::of(&root, &medium.disks()), Instant::now());
         thread::sleep(WATCHED);

@@ -1,7 +1,6 @@
 //! A place for files that are to lie on a disk.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_machine::medium::Medium;
@@ -32,6 +31,5 @@ pub fn empty(folder: &Path) -> bool {
 
 /// Whether the kernel shows the disk below a folder, with its counts.
 pub fn disk_is_shown(folder: &Path) -> bool {
-    let (root, path) = (FsRoot::host(), fs::canonicalize(folder).unwrap());
-    !Medium::of(&root, &path, fs::metadata(&path).unwrap().dev()).disks().is_empty()
+    !Medium::at(&FsRoot::host(), folder).unwrap().disks().is_empty()
 }
