@@ -179,9 +179,7 @@ fn agreed(verdicts: &[&Verdict]) -> Option<Verdict> {
 fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
     let has_some = |place: usize| tests.iter().any(|tested| tested.by_machine[place].figure.is_some());
     let in_part = by_machine.iter().enumerate().rev().find_map(|(place, verdict)| match verdict {
-        Verdict::NotRun(why) if has_some(place) => {
-            Some(format!("of one of its tests there are no figures: {why}"))
-        }
+        Verdict::NotRun(why) if has_some(place) => Some(format!("one of its tests has no figures: {why}")),
         _ => None,
     });
     if let (Some(why), None) = (in_part, &claim.untested) {

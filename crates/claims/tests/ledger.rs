@@ -135,6 +135,10 @@ fn without_figures_there_is_a_reason() {
     let (verdict_of, basis) = verdict(Vec::new(), "000-fenced-equals-clflush");
     assert!(matches!(&verdict_of, Verdict::NotRun(why) if why.contains("results/ has no")), "{verdict_of:?}");
     assert_eq!(basis, Basis::Nothing);
+    // Where a machine has figures of another test of it, it is told what is missing there.
+    let in_part = vec![evidence(ORDERING, "cascade-lake-optane", true, ordered(true))];
+    let why = "one of its tests has no figures: results/ has no what-does-a-flush-inside-a-cached-region-do from there";
+    assert_eq!(verdict(in_part, "000-not-invalidation"), (Verdict::NotRun(why.into()), Basis::Nothing));
     let table = judge(&Ledger::shipped(), &reproduce::published(), Vec::new());
     assert!(
         table.claims.iter().all(|judged| matches!(&judged.verdict, Verdict::NotRun(why) if !why.is_empty()))

@@ -68,6 +68,8 @@ mod tests {
         let message = "unknown field `zzz`, expected `block` or `batch`";
         assert_eq!(improve(message), message);
         assert_eq!(improve("two\n  lines"), "two lines");
+        let message = improve("invalid type: string \"x\", expected u32");
+        assert_eq!(message, "invalid type: string \"x\", expected a whole number");
         let known = ["clflush", "clflushopt", "clwb", "nt", "none", "cpu-time"];
         for (word, meant) in [
             ("clflush_opt", "clflushopt"),
