@@ -13,7 +13,8 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Bytes read and written; `proc(5)`, `/proc/PID/io`.
     pub io_bytes: u64,
-    /// Bytes that were given to disks, or to the page cache to be written there later; `write_bytes` of the same file.
+    /// Bytes that were given to disks, or to the page cache to be written there later; `write_bytes` of the same file, which on ext4
+    /// can be several times what reaches the disk.
     #[serde(default)]
     pub disk_bytes: u64,
     /// How often a program had ended and was started again.

@@ -218,7 +218,7 @@ mod tests {
             why,
             "no disk is seen below /dev/shm, which is on tmpfs, and disks are what can be limited"
         );
-        let why = refused(&tree().root(), &Task::Alu(Default::default()), Rate(Default::default()), None);
+        let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), None);
         assert_eq!(why.unwrap(), "alu uses no disk");
     }
 }
