@@ -191,7 +191,7 @@ impl<'a> SimulatedEngine<'a> {
 
 // Bits by which everybody begins elsewhere: in places that are near each other, tasks would go in step.
 fn apart(role: usize, instance: u32) -> u64 {
-    ((role as u64) << 32 | u64::from(instance) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    (((role as u64) << 32) | (u64::from(instance) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Engine for SimulatedEngine<'_> {
