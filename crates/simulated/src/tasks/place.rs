@@ -20,8 +20,7 @@ use crate::recorded::Recordings;
 /// Memory that tasks share, as they do on a machine.
 #[derive(Default)]
 pub struct Regions {
-    // Of whom: a writer has memory of its own, or files, whatever it writes there. A device is everybody's.
-    written: Vec<(Option<(usize, u32)>, Target, Bytes, Region)>,
+    written: Vec<(Written, Region)>,
     // By whom.
     read: Vec<(CpuId, Bytes, Memory, Region)>,
     // Of a device, below a last-level cache.
@@ -30,6 +29,14 @@ pub struct Regions {
     devices: Vec<(PathBuf, Bytes)>,
     // Of whom.
     programs: Vec<(usize, u32, Trace, Arc<Played>)>,
+}
+
+// A writer has memory of its own, or files, in which its variants write. A device is everybody's.
+#[derive(PartialEq)]
+struct Written {
+    whose: Option<(usize, u32)>,
+    target: Target,
+    bytes: Bytes,
 }
 
 /// What building takes.
@@ -73,14 +80,12 @@ impl Place<'_> {
 
     pub(super) fn written(&mut self, target: &Target, bytes: Bytes) -> Result<Region, SetupError> {
         let whose = (!matches!(target, Target::DevDax(_))).then_some(self.whose);
-        let same = |known: &&(Option<(usize, u32)>, Target, Bytes, Region)| {
-            (known.0, &known.1, known.2) == (whose, target, bytes)
-        };
-        if let Some((.., region)) = self.regions.written.iter().find(same) {
+        let wanted = Written { whose, target: target.clone(), bytes };
+        if let Some((_, region)) = self.regions.written.iter().find(|(known, _)| *known == wanted) {
             return Ok(*region);
         }
         let region = self.region(target, bytes)?;
-        self.regions.written.push((whose, target.clone(), bytes, region));
+        self.regions.written.push((wanted, region));
         Ok(region)
     }
 
