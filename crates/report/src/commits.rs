@@ -8,20 +8,21 @@ use crate::cases::words;
 use crate::numbers::ns_interval;
 use crate::text::listed;
 
-/// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different amounts.
+/// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different
+/// amounts or by different numbers of writers, which no program can choose as it likes.
 pub(crate) fn advice(found: &Findings) -> Option<String> {
     let mut costs: Vec<(usize, Interval)> = Vec::new();
-    let (mut bytes, mut without, mut unknown) = (Vec::new(), Vec::new(), 0);
+    let (mut asked, mut without, mut unknown) = (Vec::new(), Vec::new(), 0);
     for result in found.results.iter().filter(|result| result.effect.is_none()) {
         let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
-        bytes.push(task.bytes());
+        asked.push((task.bytes(), task.writers));
         match (task.sync.durable(), result.ns_per_unit) {
             (true, Ok(cost)) => costs.push((result.case, cost)),
             (true, Err(_)) => unknown += 1,
             (false, _) => without.push(task.sync.name()),
         }
     }
-    if costs.len() < 2 || bytes.windows(2).any(|two| two[0] != two[1]) {
+    if costs.len() < 2 || asked.windows(2).any(|two| two[0] != two[1]) {
         return None;
     }
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));

@@ -64,6 +64,8 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--layout", "new"], "--layout: 'new' is not one of"),
         (vec!["commit", ".", "--record", "0B"], "between 1B and 1MiB"),
         (vec!["commit", ".", "--batch", "0"], "between 1 and 1024"),
+        (vec!["commit", ".", "--writers", "0"], "between 1 and 64"),
+        (vec!["commit", ".", "--writers", "9", "--size", "64KiB"], "by 9 writers: at least 72KiB"),
         (vec!["commit", ".", "--size", "4KiB"], "too small"),
         (vec!["commit", ".", "--window", "5ms"], "400ms"),
         (vec!["commit", "/dev/shm", "--out", "x"], "it lies in memory"),

@@ -24,7 +24,9 @@ pub struct Commit {
     pub record: Bytes,
     /// Records that one call writes and one sync makes durable: 1 to 1024.
     pub batch: u32,
-    /// Bytes of the log, after which it begins again: room for two batches at least, 1 GiB at most.
+    /// Writers of the log, threads of one task: 1 to 64.
+    pub writers: u32,
+    /// Bytes of the log, after which it begins again: room for two batches of each writer at least, 1 GiB at most.
     pub size: Bytes,
 }
 
@@ -37,6 +39,7 @@ impl Default for Commit {
             layout: Layout::Append,
             record: Bytes::kib(4),
             batch: 1,
+            writers: 1,
             size: Bytes::mib(16),
         }
     }
@@ -245,16 +248,21 @@ impl Commit {
         if !(1..=1024).contains(&self.batch) {
             return Err(format!("batch = {} must be between 1 and 1024", self.batch));
         }
+        if !(1..=64).contains(&self.writers) {
+            return Err(format!("writers = {} must be between 1 and 64", self.writers));
+        }
         if self.size > Bytes::mib(1024) {
             return Err(format!(
                 "size = {} is too large for a log that is tried out: at most 1GiB",
                 self.size
             ));
         }
-        if self.size.0 < 2 * self.bytes() {
-            let (least, bytes) = (Bytes(2 * self.bytes()), Bytes(self.bytes()));
+        let least = Bytes(2 * self.bytes() * u64::from(self.writers));
+        if self.size < least {
+            let bytes = Bytes(self.bytes());
+            let by = if self.writers > 1 { format!(" by {} writers", self.writers) } else { String::new() };
             return Err(format!(
-                "size = {} is too small for commits of {bytes}: at least {least}",
+                "size = {} is too small for commits of {bytes}{by}: at least {least}",
                 self.size
             ));
         }
@@ -274,6 +282,9 @@ mod tests {
             (Commit { record: Bytes::mib(2), ..ordinary.clone() }, "between 1B and 1MiB"),
             (Commit { batch: 0, ..ordinary.clone() }, "between 1 and 1024"),
             (Commit { size: Bytes::kib(4), ..ordinary.clone() }, "at least 8KiB"),
+            (Commit { writers: 0, ..ordinary.clone() }, "between 1 and 64"),
+            (Commit { writers: 65, ..ordinary.clone() }, "between 1 and 64"),
+            (Commit { writers: 4, size: Bytes::kib(16), ..ordinary.clone() }, "by 4 writers: at least 32KiB"),
             (Commit { size: Bytes::mib(2048), ..ordinary.clone() }, "at most 1GiB"),
         ];
         for (commit, part) in cases {

@@ -58,7 +58,10 @@ pub struct Commit {
     /// Bytes of the log, after which it begins again [default: 16MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Axes", hide_short_help = true)]
     pub size: Option<String>,
-    /// Logs at once, each with a writer of its own [default: 1]
+    /// Writers of a log, threads that commit to it at the same time [default: 1]
+    #[arg(long, value_name = "LIST", help_heading = "Axes", hide_short_help = true)]
+    pub writers: Option<String>,
+    /// Logs at once, each with writers of its own [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes", hide_short_help = true)]
     pub threads: Option<Vec<u32>>,
     /// CPUs for the writers, such as 2,4-6

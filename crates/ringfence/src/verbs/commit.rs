@@ -34,6 +34,7 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
         ("layout", &args.layout, Some(LAYOUTS)),
         ("record", &args.record, None),
         ("batch", &args.batch, None),
+        ("writers", &args.writers, None),
         ("size", &args.size, None),
     ];
     let mut task = flags::task("commit", &axes);

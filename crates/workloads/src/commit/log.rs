@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use ringfence_experiment::task::{Commit, Layout};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -25,11 +27,20 @@ impl Place {
     }
 }
 
-/// A log that is written from its start to its size, and again.
+/// A log that is written from its start to its size, and again, by one writer or several at once.
 pub struct Log {
     place: Place,
     file: OwnedFd,
-    at: u64,
+    at: AtomicU64,
+    // Held by who begins the log again, and shared by who writes to it.
+    turn: RwLock<()>,
+}
+
+/// Where a batch goes. While it is there, the log does not begin again.
+pub struct Room<'a> {
+    /// The offset in bytes.
+    pub at: u64,
+    _turn: RwLockReadGuard<'a, ()>,
 }
 
 impl Log {
@@ -40,8 +51,12 @@ impl Log {
     pub fn create(place: Place) -> Result<Self, SetupError> {
         let file = files::create(&place.dir, place.size, "log")?;
         let failed = files::failed(&place.dir, "log");
-        let mut log = Self { place, file, at: 0 };
-        log.begin().map_err(failed)?;
+        let log = Self { place, file, at: AtomicU64::new(0), turn: RwLock::new(()) };
+        let filled = match log.place.layout {
+            Layout::Written => files::fill(&log.file, log.place.size),
+            _ => Ok(()),
+        };
+        filled.and_then(|()| log.begin()).map_err(failed)?;
         Ok(log)
     }
 
@@ -55,24 +70,28 @@ impl Log {
         Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
-    /// Room for so many bytes: where they go. Where the log is full, it begins again.
-    pub fn room(&mut self, bytes: u64) -> io::Result<u64> {
-        if self.at + bytes > self.place.size {
-            self.begin()?;
+    /// Room for so many bytes. Where the log is full, it begins again.
+    pub fn room(&self, bytes: u64) -> io::Result<Room<'_>> {
+        loop {
+            let turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+            let at = self.at.fetch_add(bytes, Relaxed);
+            if at + bytes <= self.place.size {
+                return Ok(Room { at, _turn: turn });
+            }
+            drop(turn);
+            let _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+            // Another writer may have begun it meanwhile.
+            if self.at.load(Relaxed) + bytes > self.place.size {
+                self.begin()?;
+            }
         }
-        let at = self.at;
-        self.at += bytes;
-        Ok(at)
     }
 
     // What is written from here on meets the layout again, and nothing of what was before is under way.
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin(&self) -> io::Result<()> {
         let (file, size) = (&self.file, self.place.size);
-        let first = self.at == 0;
-        self.at = 0;
         match self.place.layout {
-            Layout::Written if !first => return Ok(()),
-            Layout::Written => files::fill(file, size)?,
+            Layout::Written => {}
             Layout::Append => rustix::fs::ftruncate(file, 0)?,
             Layout::KeepSize | Layout::Allocated => {
                 rustix::fs::ftruncate(file, 0)?;
@@ -83,6 +102,10 @@ impl Log {
                 rustix::fs::fallocate(file, flags, 0, size)?;
             }
         }
-        Ok(rustix::fs::fsync(file)?)
+        if self.place.layout != Layout::Written || self.at.load(Relaxed) == 0 {
+            rustix::fs::fsync(file)?;
+        }
+        self.at.store(0, Relaxed);
+        Ok(())
     }
 }

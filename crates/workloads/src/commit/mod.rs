@@ -3,12 +3,12 @@
 //! A commit's time is that of its write and its sync, from before the first call to after the last. What brings the log back
 //! to its layout, once it is full, is not work.
 
+mod crew;
 mod log;
 mod way;
 
-use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ringfence_experiment::task::Commit;
 use ringfence_machine::clock::Clock;
@@ -16,33 +16,61 @@ use ringfence_machine::units::Bytes;
 
 use crate::files::Buffer;
 use crate::workload::{Latencies, SetupError, Work, Workload};
+use crew::Crew;
 use log::{Log, Place};
 use way::Way;
 
 /// Logs already made, for tasks that differ in nothing that concerns them.
 #[derive(Default)]
-pub struct Logs(Vec<(Place, Rc<RefCell<Log>>)>);
+pub struct Logs(Vec<(Place, Arc<Log>)>);
 
 impl Logs {
-    fn of(&mut self, task: &Commit) -> Result<Rc<RefCell<Log>>, SetupError> {
+    fn of(&mut self, task: &Commit) -> Result<Arc<Log>, SetupError> {
         let place = Place::of(task);
         if let Some((_, log)) = self.0.iter().find(|(known, _)| *known == place) {
-            return Ok(Rc::clone(log));
+            return Ok(Arc::clone(log));
         }
-        let log = Rc::new(RefCell::new(Log::create(place.clone())?));
-        self.0.push((place, Rc::clone(&log)));
+        let log = Arc::new(Log::create(place.clone())?);
+        self.0.push((place, Arc::clone(&log)));
         Ok(log)
+    }
+}
+
+/// Ticks of one commit, and of what came before it and is not part of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Took {
+    commit: u64,
+    untimed: u64,
+}
+
+// One of those who write to a log.
+struct Writer {
+    log: Arc<Log>,
+    way: Way,
+    clock: &'static Clock,
+    batch: Buffer,
+    number: u64,
+}
+
+impl Writer {
+    fn commit(&mut self) -> io::Result<Took> {
+        let begun = self.clock.now();
+        let batch = self.batch.get();
+        let room = self.log.room(batch.len() as u64)?;
+        self.number += 1;
+        let stamped = batch.len().min(8);
+        batch[..stamped].copy_from_slice(&self.number.to_le_bytes()[..stamped]);
+        let start = self.clock.now();
+        self.way.commit(batch, room.at)?;
+        Ok(Took { commit: self.clock.now() - start, untimed: start - begun })
     }
 }
 
 /// Writes batches of records to a log.
 pub struct Committer {
     what: String,
-    log: Rc<RefCell<Log>>,
-    way: Way,
-    clock: &'static Clock,
-    batch: Buffer,
-    number: u64,
+    log: Arc<Log>,
+    crew: Crew,
     failure: Option<String>,
 }
 
@@ -64,49 +92,42 @@ impl Committer {
             task.dir.display()
         );
         let log = logs.of(task)?;
-        let way =
-            Way::open(task, &log.borrow()).map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
-        let batch = Buffer::new(task.bytes() as usize, seed);
-        Ok(Self { what, log, way, clock: Clock::host(), batch, number: 0, failure: None })
+        let writer = |index: u32| {
+            Ok(Writer {
+                log: Arc::clone(&log),
+                way: Way::open(task, &log)?,
+                clock: Clock::host(),
+                batch: Buffer::new(task.bytes() as usize, seed.wrapping_add(index.into())),
+                number: 0,
+            })
+        };
+        let writers: io::Result<Vec<Writer>> = (0..task.writers).map(writer).collect();
+        let writers = writers.map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
+        Ok(Self { what, log, crew: Crew::new(writers), failure: None })
     }
 
-    // Ticks of the commit, and of what came before it.
-    fn commit(&mut self) -> io::Result<(u64, u64)> {
-        let begun = self.clock.now();
-        let batch = self.batch.get();
-        let at = self.log.borrow_mut().room(batch.len() as u64)?;
-        self.number += 1;
-        let stamped = batch.len().min(8);
-        batch[..stamped].copy_from_slice(&self.number.to_le_bytes()[..stamped]);
-        let start = self.clock.now();
-        self.way.commit(batch, at)?;
-        Ok((self.clock.now() - start, start - begun))
+    fn failed(&mut self, error: &io::Error) {
+        self.failure.get_or_insert_with(|| format!("{}: {error}", self.what));
     }
 }
 
 impl Workload for Committer {
     fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work {
-        let mut work = Work::default();
-        for _ in 0..amount {
-            if self.failure.is_some() {
-                break;
-            }
-            match self.commit() {
-                Ok((ticks, untimed)) => {
-                    latencies.count(ticks);
-                    work.units += 1;
-                    work.untimed += untimed;
-                }
-                Err(error) => self.failure = Some(format!("{}: {error}", self.what)),
-            }
+        if self.failure.is_some() {
+            return Work::default();
+        }
+        let (work, error) = self.crew.work(amount, latencies);
+        if let Some(error) = error {
+            self.failed(&error);
         }
         work
     }
 
     // What was not to be durable is written back at some time.
     fn paused(&mut self) {
-        if let Err(error) = self.log.borrow().sync() {
-            self.failure = Some(format!("{}: {error}", self.what));
+        let stood = self.crew.stand().and_then(|()| self.log.sync());
+        if let Err(error) = stood {
+            self.failed(&error);
         }
     }
 
@@ -120,9 +141,9 @@ impl Workload for Committer {
 /// # Errors
 /// Why it cannot be had here, such that it follows "because".
 pub fn try_out(task: &Commit) -> Result<(), String> {
-    let small = Commit { size: Bytes(2 * task.bytes()), ..task.clone() };
+    let small = Commit { size: Bytes(2 * task.bytes()), writers: 1, ..task.clone() };
     let mut committer = Committer::new(&small, 1, &mut Logs::default()).map_err(|error| error.to_string())?;
-    committer.commit().map(drop).map_err(|error| format!("{}: {error}", committer.what))
+    committer.crew.first().commit().map(drop).map_err(|error| format!("{}: {error}", committer.what))
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::os::fd::AsFd;
 
 use ringfence_experiment::task::{Io, Layout, Sync};
@@ -31,7 +32,7 @@ fn dir() -> Option<tempfile::TempDir> {
 }
 
 fn content(committer: &Committer) -> Vec<u8> {
-    let file = committer.log.borrow().open(rustix::fs::OFlags::empty()).unwrap();
+    let file = committer.log.open(rustix::fs::OFlags::empty()).unwrap();
     let mut bytes = vec![0; rustix::fs::fstat(&file).unwrap().st_size as usize];
     let read = rustix::io::pread(file.as_fd(), &mut bytes, 0).unwrap();
     assert_eq!(read, bytes.len());
@@ -67,7 +68,7 @@ fn every_way_leaves_its_batches_behind() {
             let length = if layout.grows() { 3 * 8192 } else { 40960 };
             assert_eq!(content.len(), length, "{task:?}");
             let batch = |number: usize| &content[number * 8192..][..8192];
-            let expected = committer.batch.get();
+            let expected = committer.crew.first().batch.get();
             for (place, number) in [(0, 6u64), (1, 7), (2, 8)] {
                 assert_eq!(batch(place)[..8], number.to_le_bytes(), "{task:?}");
                 assert_eq!(batch(place)[8..], expected[8..], "{task:?}");
@@ -96,8 +97,8 @@ fn equal_logs_are_one_file_and_others_are_not() {
     let one = make(Sync::Fsync, Layout::Append);
     let other = make(Sync::ODsync, Layout::Append);
     let third = make(Sync::Fsync, Layout::Written);
-    assert!(Rc::ptr_eq(&one.log, &other.log));
-    assert!(!Rc::ptr_eq(&one.log, &third.log));
+    assert!(Arc::ptr_eq(&one.log, &other.log));
+    assert!(!Arc::ptr_eq(&one.log, &third.log));
 }
 
 #[test]
@@ -125,9 +126,63 @@ fn a_full_device_ends_the_work() {
     let task = task(dir.path(), Sync::Fdatasync, Io::Buffered, Layout::Append);
     let mut committer = Committer::new(&task, 7, &mut Logs::default()).unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    committer.way.divert(full.into());
+    committer.crew.first().way.divert(full.into());
     let latencies = Kept(RefCell::default());
     assert_eq!(committer.work(3, &latencies).units, 0);
     assert!(committer.failure().is_some_and(|failure| failure.contains("No space left")));
     assert_eq!(latencies.0.borrow().len(), 0);
+}
+
+// A log of five batches is begun again several times, by whoever finds it full.
+#[test]
+fn several_writers_commit_to_one_log_and_each_batch_is_whole() {
+    let Some(dir) = dir() else { return };
+    for (layout, io) in
+        [(Layout::Append, Io::Buffered), (Layout::Written, Io::Buffered), (Layout::Written, Io::Mmap)]
+    {
+        let task =
+            Commit { writers: 4, size: Bytes::kib(40), ..task(dir.path(), Sync::Fdatasync, io, layout) };
+        let mut committer = Committer::new(&task, 7, &mut Logs::default()).unwrap();
+        let latencies = Kept(RefCell::default());
+        let mut units = 0;
+        for until in [50, 100] {
+            while units < until {
+                units += committer.work(5, &latencies).units;
+            }
+            committer.paused();
+            assert_eq!(committer.failure(), None);
+        }
+        assert_eq!(latencies.0.borrow().len() as u64, units, "{task:?}");
+        // All stand still: each has done something, and together at least what was counted.
+        let content = content(&committer);
+        let writers: Vec<_> =
+            committer.crew.each().map(|writer| (writer.number, writer.batch.get().to_vec())).collect();
+        assert_eq!(writers.len(), 4);
+        assert!(writers.iter().all(|(number, _)| *number > 0), "{task:?}");
+        assert!(writers.iter().map(|(number, _)| number).sum::<u64>() >= units, "{task:?}");
+        for batch in content.chunks(4096) {
+            let whole = writers.iter().any(|(_, own)| own[8..] == batch[8..]);
+            assert!(whole || layout == Layout::Written && batch.iter().all(|byte| *byte == 0xa5), "{task:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_of_one_writer_ends_the_work_of_all() {
+    let Some(dir) = dir() else { return };
+    let task = Commit {
+        writers: 3,
+        size: Bytes::mib(1),
+        ..task(dir.path(), Sync::Fdatasync, Io::Buffered, Layout::Append)
+    };
+    let mut committer = Committer::new(&task, 7, &mut Logs::default()).unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    committer.crew.first().way.divert(full.into());
+    let latencies = Kept(RefCell::default());
+    while committer.failure().is_none() {
+        committer.work(1, &latencies);
+    }
+    assert!(committer.failure().is_some_and(|failure| failure.contains("No space left")));
+    assert_eq!(committer.work(1, &latencies), Work::default());
+    committer.paused();
 }

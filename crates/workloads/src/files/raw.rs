@@ -70,6 +70,9 @@ pub struct Map {
     len: usize,
 }
 
+// SAFETY: nobody else has its address, and what it does to the memory behind it any thread may do.
+unsafe impl Send for Map {}
+
 impl Map {
     /// Maps so many bytes of a file, which has them.
     pub fn new(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
