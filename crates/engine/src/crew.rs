@@ -34,12 +34,12 @@ pub struct Worker {
 /// The workers that a plan needs.
 pub fn workers(plan: &Plan) -> Vec<Worker> {
     let mut workers: Vec<Worker> = Vec::new();
-    let measured = plan.measured();
+    let run: Vec<usize> = plan.run().collect();
     for (role, cpus) in plan.placed.cpus.iter().enumerate() {
         // Only variants of cases that are run: the others may name memory that is not there.
         let needed = |variant: usize| {
-            measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten().any(|case| {
-                plan.cases[case].active.iter().any(|active| active.role == role && active.variant == variant)
+            run.iter().any(|case| {
+                plan.cases[*case].active.iter().any(|active| active.role == role && active.variant == variant)
             })
         };
         let variants: Vec<usize> = (0..plan.variants[role].len()).filter(|v| needed(*v)).collect();

@@ -29,8 +29,7 @@ pub fn needed(task: &Task) -> Option<u64> {
 /// # Errors
 /// One sentence about the first for which there is not.
 pub fn for_tasks(plan: &Plan) -> Result<(), String> {
-    let measured = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
-    for case in measured.flatten() {
+    for case in plan.run() {
         let mut together = 0u64;
         for active in &plan.cases[case].active {
             let (role, task) =

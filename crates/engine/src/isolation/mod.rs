@@ -34,15 +34,11 @@ pub const KINDS: [Kind; 3] = [resctrl::KIND, weight::KIND, disk::KIND];
 /// # Errors
 /// Where one of them is not there, is in use by somebody else, or refuses.
 pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, EngineError> {
-    let measured = plan.measured();
-    let run: Vec<usize> =
-        measured.iter().flat_map(|case| [Some(*case), plan.cases[*case].baseline]).flatten().collect();
     let wanted = |kind: &&Kind| {
-        let of_case = |case: &usize| {
-            let name = &plan.cases[*case].arm;
+        plan.run().any(|case| {
+            let name = &plan.cases[case].arm;
             plan.experiment.arms.iter().any(|arm| arm.name == *name && (kind.wanted)(arm))
-        };
-        run.iter().any(of_case)
+        })
     };
     let begun = KINDS.iter().filter(wanted).filter_map(|kind| (kind.begin)(plan).transpose());
     begun.collect()

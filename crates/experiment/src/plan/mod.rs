@@ -139,6 +139,11 @@ impl Plan {
             .collect()
     }
 
+    /// The cases that run: those that are measured, and what they are compared with.
+    pub fn run(&self) -> impl Iterator<Item = usize> {
+        self.measured().into_iter().flat_map(|case| [Some(case), self.cases[case].baseline]).flatten()
+    }
+
     /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
     /// the first instance of each other role that runs, and of the metric's second. A CPU that is shared with the first
     /// is not a distance away.

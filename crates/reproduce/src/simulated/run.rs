@@ -165,8 +165,7 @@ impl Job {
         let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };
         let running =
             |case: usize| plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum::<u64>();
-        let windows = plan.measured().into_iter().flat_map(|case| [Some(case), plan.cases[case].baseline]);
-        windows.flatten().map(running).sum()
+        plan.run().map(running).sum()
     }
 
     fn simulate(&self, setting: &Setting, dir: &Path, stop: &AtomicBool) -> Result<Simulated, StudyError> {

@@ -61,12 +61,6 @@ fn with_arms(experiment: &Experiment, keep: impl Fn(&Arm) -> bool) -> Experiment
     experiment
 }
 
-/// The measured cases, and their baselines.
-pub fn run_cases(plan: &Plan) -> Vec<usize> {
-    let both = |case: usize| [Some(case), plan.cases[case].baseline];
-    plan.measured().into_iter().flat_map(both).flatten().collect()
-}
-
 /// Why a described machine cannot hold what an arm asks of resctrl, if so, to follow "because".
 pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<String> {
     if arm.resctrl.is_empty() {
@@ -128,7 +122,7 @@ fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Opt
 /// What is to be known of masks for code and data, where a case that is run has such: a sentence for each level.
 pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
     let options = mounted(&plan.experiment);
-    let run = run_cases(plan);
+    let run: Vec<usize> = plan.run().collect();
     let arms = || run.iter().map(|case| plan.cases[*case].arm.as_str()).collect::<BTreeSet<_>>();
     let set = plan.experiment.arms.iter().filter(|arm| arms().contains(arm.name.as_str()));
     let set: Vec<&Resource> = set
@@ -241,7 +235,7 @@ impl Partitions {
             plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
         let own = with_arms(&plan.experiment, |arm| measured.contains(arm.name.as_str()));
         let settings = Settings::of(&own, &before(&offered)).ok()?;
-        let locks = locks(plan, description, &run_cases(plan)).ok()?;
+        let locks = locks(plan, description, &plan.run().collect::<Vec<_>>()).ok()?;
         let classes = Classes::of(plan, description, settings.as_ref(), &offered);
         let wanted = settings.is_some() || !locks.is_empty();
         (wanted && classes.all.len() + locks.len() <= CLASSES).then_some(Self {
