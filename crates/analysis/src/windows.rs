@@ -139,6 +139,10 @@ impl Windows {
                 count.steps += u32::from(first.position == 0);
                 continue;
             }
+            // What ran between the windows that are compared is in no comparison.
+            if plan.cases[first.step_case as usize].between == Some(first.case as usize) {
+                continue;
+            }
             let units: u64 = together.iter().map(|sample| sample.units).sum();
             let ns: u64 = together.iter().map(|sample| sample.busy_ns).sum();
             by_case[first.step_case as usize].push(MetricWindow {

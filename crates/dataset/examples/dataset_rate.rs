@@ -19,7 +19,14 @@ const EXPERIMENT: &str = "schema = 2\nname = 'rate'\nmetric = 'victim'\n\
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args().nth(1).ok_or("name a new folder")?;
     let active = vec![Active { role: 0, count: 1, variant: 0 }];
-    let case = Case { arm: "alone".into(), label: String::new(), params: vec![], active, baseline: None };
+    let case = Case {
+        arm: "alone".into(),
+        label: String::new(),
+        params: vec![],
+        active,
+        baseline: None,
+        between: None,
+    };
     let placed = Placed { cpus: vec![vec![0]], places: vec![Place::Home], notes: vec![] };
     let plan = Plan::stored(Experiment::parse(EXPERIMENT)?, vec![case], vec![], placed)?;
     let mut recorder = Recorder::create(Path::new(&dir), &plan, &serde_json::Value::Null)?;

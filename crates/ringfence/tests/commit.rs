@@ -52,6 +52,25 @@ fn a_victim_and_an_aggressor_can_commit() {
     assert!(done.is_none_or(|units| units > 0.0), "{json}");
 }
 
+// What the neighbour did between the windows that are compared is in no figure, and in the samples.
+#[test]
+fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
+    let Some(data) = on_disk("between") else { return };
+    let folder = Folder::new();
+    let victim = format!("commit dir={} size=1MiB layout=written", data.display());
+    let visitor = format!("dirty dir={} io=direct size=32MiB", data.display());
+    let args = ["aa", "--victim", &victim, "--between", &visitor, "--experiments", "2", "--trials", "4"];
+    let json = ringfence_in(folder.path(), &[&args[..], &["--json", "--out", "a"]].concat()).json();
+    assert_eq!(json["aa"]["estimates"], 2, "{json}");
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1, "{json}");
+    assert_eq!(results[0]["effect"]["diagnostics"]["pairs"], 8, "{json}");
+    let latencies = json["latencies"].as_array().unwrap();
+    assert!(
+        latencies.iter().any(|of| of["arm"] == "between" && !of["histogram"].as_array().unwrap().is_empty())
+    );
+}
+
 #[test]
 fn what_cannot_be_measured_says_why() {
     let folder = Folder::new();

@@ -75,6 +75,23 @@ impl Experiment {
                     arm.name
                 ));
             }
+            if let Some(between) = &arm.between {
+                if arm.baseline.is_none()
+                    || [&arm.name].into_iter().chain(&arm.baseline).any(|own| own == between)
+                {
+                    return Some(format!(
+                        "arm '{}': between names a third arm, whose window lies between this arm's and its baseline's",
+                        arm.name
+                    ));
+                }
+                if !arms.contains(&between.as_str()) {
+                    return Some(format!(
+                        "arm '{}': between '{between}' is not an arm{}",
+                        arm.name,
+                        hint(between, &arms)
+                    ));
+                }
+            }
             match arm.baseline.as_deref() {
                 Some(name) if name == arm.name => {
                     return Some(format!("arm '{name}' is its own baseline: name another arm"));

@@ -250,6 +250,10 @@ pub struct Arm {
     /// The arm it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
+    /// An arm that has a window between this arm's and its baseline's, and is in no comparison: what it leaves behind
+    /// would show as an effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<String>,
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Table>,
@@ -332,6 +336,7 @@ impl Arm {
             name: name.into(),
             active: active.iter().map(|role| (*role).into()).collect(),
             baseline: baseline.map(str::to_owned),
+            between: None,
             set: BTreeMap::new(),
             only: BTreeMap::new(),
             resctrl: BTreeMap::new(),

@@ -19,6 +19,16 @@ pub struct Case {
     pub active: Vec<Active>,
     /// The case it is compared with.
     pub baseline: Option<usize>,
+    /// The case whose window lies between this one's and its baseline's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<usize>,
+}
+
+impl Case {
+    /// The cases that run where this one is measured: itself, its baseline, and what lies between.
+    pub fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        self.baseline.into_iter().chain(self.between)
+    }
 }
 
 /// A role that runs in a case.
@@ -49,29 +59,45 @@ pub fn cases(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<Vec<C
         }
     }
     for index in 0..cases.len() {
-        let Some(wanted) = &arm_of[index].baseline else { continue };
-        let case = &cases[index];
-        let fits = |other: &Case| {
-            other.arm == *wanted
-                && other.active.iter().all(|theirs| {
-                    // A role that only the baseline runs may be in any state, if there is but one.
-                    case.active.iter().find(|ours| ours.role == theirs.role).is_none_or(|ours| {
-                        let number = |a: &Active| variants[a.role][a.variant].number;
-                        ours.count == theirs.count && number(ours) == number(theirs)
-                    })
-                })
+        let arm = arm_of[index];
+        let of = |what: &str, wanted: &Option<String>| {
+            wanted.as_deref().map(|wanted| partner(&cases, index, wanted, what, variants)).transpose()
         };
-        let found: Vec<usize> = (0..cases.len()).filter(|i| fits(&cases[*i])).collect();
-        let [baseline] = found[..] else {
-            return Err(format!(
-                "arm '{}': its baseline '{wanted}' has {} cases to compare with, one is needed: let the arms vary the same roles",
-                case.arm,
-                found.len()
-            ));
-        };
-        cases[index].baseline = Some(baseline);
+        let (baseline, between) = (of("baseline", &arm.baseline)?, of("between", &arm.between)?);
+        (cases[index].baseline, cases[index].between) = (baseline, between);
     }
     Ok(cases)
+}
+
+// The one case of another arm that goes with a case.
+fn partner(
+    cases: &[Case],
+    index: usize,
+    wanted: &str,
+    what: &str,
+    variants: &[Vec<Variant>],
+) -> Result<usize, String> {
+    let case = &cases[index];
+    let fits = |other: &Case| {
+        other.arm == wanted
+            && other.active.iter().all(|theirs| {
+                // A role that only the other one runs may be in any state, if there is but one.
+                case.active.iter().find(|ours| ours.role == theirs.role).is_none_or(|ours| {
+                    let number = |a: &Active| variants[a.role][a.variant].number;
+                    ours.count == theirs.count && number(ours) == number(theirs)
+                })
+            })
+    };
+    let found: Vec<usize> = (0..cases.len()).filter(|i| fits(&cases[*i])).collect();
+    let [found] = found[..] else {
+        let to = if what == "baseline" { "compare with" } else { "run between" };
+        return Err(format!(
+            "arm '{}': its {what} '{wanted}' has {} cases to {to}, one is needed: let the arms vary the same roles",
+            case.arm,
+            found.len()
+        ));
+    };
+    Ok(found)
 }
 
 fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -> Vec<Vec<Active>> {
@@ -132,5 +158,5 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
             words.push(if plain { value.clone() } else { format!("{key}={value}") });
         }
     }
-    Case { arm: arm.name.clone(), label: words.join(" "), params, active, baseline: None }
+    Case { arm: arm.name.clone(), label: words.join(" "), params, active, baseline: None, between: None }
 }

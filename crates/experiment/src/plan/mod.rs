@@ -108,13 +108,12 @@ impl Plan {
         Ok(Self { experiment: experiment.clone(), variants, metric, cases, not_run, placed })
     }
 
-    /// Why a case is not run, if so: its own reason, or its baseline's.
+    /// Why a case is not run, if so: its own reason, or that of one that it needs.
     pub fn refusal(&self, case: usize) -> Option<&str> {
-        let baseline = self.cases[case].baseline;
-        self.not_run
-            .iter()
-            .find(|not_run| not_run.case == case || Some(not_run.case) == baseline)
-            .map(|not_run| not_run.reason.as_str())
+        let needed = |not_run: &&NotRun| {
+            not_run.case == case || self.cases[case].others().any(|other| other == not_run.case)
+        };
+        self.not_run.iter().find(needed).map(|not_run| not_run.reason.as_str())
     }
 
     /// Why nothing is left to be measured, if so: the reasons, each once.
@@ -128,20 +127,20 @@ impl Plan {
         Some(reasons.join(", and "))
     }
 
-    /// The cases that are measured, in order: those that can be run, and are not merely others' baseline.
+    /// The cases that are measured, in order: those that can be run, and do not merely run for others.
     pub fn measured(&self) -> Vec<usize> {
         (0..self.cases.len())
             .filter(|case| self.refusal(*case).is_none())
             .filter(|case| {
                 self.cases[*case].baseline.is_some()
-                    || !self.cases.iter().any(|other| other.baseline == Some(*case))
+                    || !self.cases.iter().any(|other| other.others().any(|needed| needed == *case))
             })
             .collect()
     }
 
-    /// The cases that run: those that are measured, and what they are compared with.
+    /// The cases that run: those that are measured, and those that they need.
     pub fn run(&self) -> impl Iterator<Item = usize> {
-        self.measured().into_iter().flat_map(|case| [Some(case), self.cases[case].baseline]).flatten()
+        self.measured().into_iter().flat_map(|case| std::iter::once(case).chain(self.cases[case].others()))
     }
 
     /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
@@ -179,7 +178,7 @@ impl Plan {
         let calm = self.calm().unwrap_or_default();
         let before = calm.idle + measure.settle.0.max(calm.lead_in);
         let of_case = |case: usize| {
-            let windows = if self.cases[case].baseline.is_some() { 2 } else { 1 };
+            let windows = 1 + self.cases[case].others().count() as u32;
             let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
             let window = if is_whole_run(self.metric_task(case)) {
                 Duration::ZERO

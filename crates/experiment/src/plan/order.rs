@@ -3,7 +3,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::Plan;
+use super::{Case, Plan};
 
 /// One trial of the metric's role.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,8 @@ pub struct Trial {
     pub rounds: Vec<Vec<Step>>,
 }
 
-/// What is measured between two ping-pongs: a pair of windows, or one where there is no baseline.
+/// What is measured between two ping-pongs: a pair of windows, with what lies between them, or one where there is no
+/// baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The case that the step is for.
@@ -32,10 +33,13 @@ pub fn trial(plan: &Plan, number: u32) -> Trial {
         for i in (1..order.len()).rev() {
             order.swap(i, below(rng, i + 1));
         }
-        let step = |case: usize, rng: &mut Xoshiro256PlusPlus| match plan.cases[case].baseline {
-            None => Step { case, windows: vec![case] },
-            Some(baseline) if below(rng, 2) == 0 => Step { case, windows: vec![baseline, case] },
-            Some(baseline) => Step { case, windows: vec![case, baseline] },
+        let step = |case: usize, rng: &mut Xoshiro256PlusPlus| {
+            let Case { baseline, between, .. } = &plan.cases[case];
+            let mut windows: Vec<usize> = baseline.iter().chain(between).copied().chain([case]).collect();
+            if windows.len() > 1 && below(rng, 2) == 1 {
+                windows.reverse();
+            }
+            Step { case, windows }
         };
         order.into_iter().map(|case| step(case, rng)).collect()
     };

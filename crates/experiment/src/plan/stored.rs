@@ -36,8 +36,8 @@ impl Plan {
             if !case.active.iter().any(|active| active.role == self.metric) {
                 return Some(format!("case {number} does not run '{}'", self.experiment.metric));
             }
-            if case.baseline.is_some_and(|baseline| baseline >= self.cases.len()) {
-                return Some(format!("case {number} is compared with a case that does not exist"));
+            if case.others().any(|other| other >= self.cases.len()) {
+                return Some(format!("case {number} is measured with a case that does not exist"));
             }
         }
         if self.not_run.iter().any(|not_run| not_run.case >= self.cases.len()) {

@@ -105,6 +105,69 @@ fn every_trial_has_its_own_order_and_the_same_seed_the_same() {
     assert!((600..840).contains(&baseline_first), "{baseline_first} of {}", steps.len());
 }
 
+const BETWEEN: &str = r#"
+schema = 2
+name = "between"
+metric = "victim"
+[[role]]
+name = "victim"
+task = { workload = "alu" }
+[[role]]
+name = "visitor"
+task = { workload = "chase" }
+[[arm]]
+name = "first"
+active = ["victim"]
+[[arm]]
+name = "again"
+active = ["victim"]
+baseline = "first"
+between = "beside"
+[[arm]]
+name = "beside"
+active = ["victim", "visitor"]
+"#;
+
+#[test]
+fn what_runs_between_two_windows_lies_between_them_and_is_measured_for_them_alone() {
+    let plan = plan(BETWEEN, &fixtures::vm_2cpu());
+    assert_eq!(plan.measured(), [1]);
+    assert_eq!(plan.run().collect::<Vec<_>>(), [1, 0, 2]);
+    let windows: Vec<Vec<usize>> =
+        (0..40).flat_map(|number| trial(&plan, number).rounds).flatten().map(|step| step.windows).collect();
+    for order in [[0, 2, 1], [1, 2, 0]] {
+        let times = windows.iter().filter(|windows| windows[..] == order).count();
+        assert!((20..100).contains(&times), "{order:?}: {times} of {}", windows.len());
+    }
+    assert!(windows.iter().all(|windows| windows[1] == 2 && windows.len() == 3), "{windows:?}");
+    // Who cannot have it between cannot be measured.
+    let crowd = BETWEEN.replace("name = \"visitor\"", "name = \"visitor\"\ncount = 9");
+    let plan = self::plan(&crowd, &fixtures::vm_2cpu());
+    assert!(plan.measured().is_empty() && plan.refusal(1).is_some(), "{plan:?}");
+}
+
+#[test]
+fn what_cannot_lie_between_is_refused() {
+    let refused = |from: &str, to: &str| {
+        let text = BETWEEN.replace(from, to);
+        assert_ne!(text, BETWEEN);
+        let tree = fixtures::vm_2cpu();
+        let made = Experiment::parse(&text).and_then(|one| Plan::new(&one, &topology(&tree), None));
+        made.expect_err(to).to_string()
+    };
+    assert!(refused("between = \"beside\"", "between = \"besides\"").contains("did you mean 'beside'"));
+    for (from, to) in [
+        ("between = \"beside\"", "between = \"first\""),
+        ("between = \"beside\"", "between = \"again\""),
+        ("baseline = \"first\"\n", ""),
+    ] {
+        assert!(refused(from, to).contains("between names a third arm"), "{to}");
+    }
+    let several =
+        refused("{ workload = \"chase\" }", "[{ workload = \"chase\" }, { workload = \"stream\" }]");
+    assert!(several.contains("has 2 cases to run between"), "{several}");
+}
+
 #[test]
 fn what_the_machine_cannot_hold_is_not_run_and_says_why() {
     let plan = plan(BESIDE, &fixtures::vm_2cpu());

@@ -13,10 +13,10 @@ const MOST_NAMED: usize = 6;
 pub(crate) fn refusals(plan: &Plan) -> Vec<(&str, Vec<String>)> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for case in 0..plan.cases.len() {
-        // Whoever is but a baseline is named by those who need it.
-        let only_baseline = plan.cases[case].baseline.is_none()
-            && plan.cases.iter().any(|other| other.baseline == Some(case));
-        let Some(reason) = plan.refusal(case).filter(|_| !only_baseline) else { continue };
+        // Whoever runs for others alone is named by those who need it.
+        let for_others = plan.cases[case].baseline.is_none()
+            && plan.cases.iter().any(|other| other.others().any(|needed| needed == case));
+        let Some(reason) = plan.refusal(case).filter(|_| !for_others) else { continue };
         let label = words(plan, case);
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, labels)) => labels.push(label),

@@ -238,6 +238,11 @@ pub struct Aa {
     /// A task to run beside it, in both arms
     #[arg(long, value_name = "TASK")]
     pub beside: Option<String>,
+    /// A task that runs beside it between the windows that are compared
+    ///
+    /// What it leaves behind, such as dirty pages, would show as an effect.
+    #[arg(long, value_name = "TASK")]
+    pub between: Option<String>,
     /// Number of experiments
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub experiments: u32,

@@ -56,13 +56,19 @@ fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
     let active: Vec<String> = roles.iter().map(|role| role.name.clone()).collect();
     let active: Vec<&str> = active.iter().map(String::as_str).collect();
     let arm = |name: &str, baseline: Option<&str>| Arm::new(name, &active, baseline);
+    let mut arms = vec![arm("first", None), arm("again", Some("first"))];
+    if let Some(between) = &args.between {
+        roles.push(role("visitor", "between", between)?);
+        arms[1].between = Some("between".into());
+        arms.push(Arm::new("between", &[&active[..], &["visitor"]].concat(), None));
+    }
     let mut measure = Measure { rounds: 1, ..Measure::default() };
     set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     Ok(Experiment {
         aa: Some(trials),
         measure,
         roles,
-        arms: vec![arm("first", None), arm("again", Some("first"))],
+        arms,
         ..Experiment::asking("aa", "How often does this machine show an effect that is not there?", "victim")
     })
 }
