@@ -29,6 +29,7 @@ experiments! {
     "does-a-neighbours-writing-stall-my-commits",
     "does-a-scan-of-files-slow-a-cache-hungry-neighbour",
     "does-a-writer-gain-beside-mcf",
+    "does-another-file-system-spare-my-commits",
     "does-clflush-want-chunks-below-4-kib",
     "does-locking-keep-reads-fast-beside-noise",
     "does-mcf-suffer-more-beside-a-writer-than-beside-mcf",

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::{Took, Writer};
+use super::writer::{Took, Writer};
 use crate::workload::{Latencies, Work};
 
 pub struct Crew {

@@ -6,19 +6,19 @@
 mod crew;
 mod log;
 mod way;
+mod writer;
 
 use std::io;
 use std::sync::Arc;
 
 use ringfence_experiment::task::Commit;
-use ringfence_machine::clock::Clock;
 use ringfence_machine::units::Bytes;
 
-use crate::files::Buffer;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 use crew::Crew;
 use log::{Log, Place};
 use way::Way;
+use writer::Writer;
 
 /// Logs already made, for tasks that differ in nothing that concerns them.
 #[derive(Default)]
@@ -33,36 +33,6 @@ impl Logs {
         let log = Arc::new(Log::create(place.clone())?);
         self.0.push((place, Arc::clone(&log)));
         Ok(log)
-    }
-}
-
-/// Ticks of one commit, and of what came before it and is not part of it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Took {
-    commit: u64,
-    untimed: u64,
-}
-
-// One of those who write to a log.
-struct Writer {
-    log: Arc<Log>,
-    way: Way,
-    clock: &'static Clock,
-    batch: Buffer,
-    number: u64,
-}
-
-impl Writer {
-    fn commit(&mut self) -> io::Result<Took> {
-        let begun = self.clock.now();
-        let batch = self.batch.get();
-        let room = self.log.room(batch.len() as u64)?;
-        self.number += 1;
-        let stamped = batch.len().min(8);
-        batch[..stamped].copy_from_slice(&self.number.to_le_bytes()[..stamped]);
-        let start = self.clock.now();
-        self.way.commit(batch, room.at)?;
-        Ok(Took { commit: self.clock.now() - start, untimed: start - begun })
     }
 }
 
@@ -93,13 +63,12 @@ impl Committer {
         );
         let log = logs.of(task)?;
         let writer = |index: u32| {
-            Ok(Writer {
-                log: Arc::clone(&log),
-                way: Way::open(task, &log)?,
-                clock: Clock::host(),
-                batch: Buffer::new(task.bytes() as usize, seed.wrapping_add(index.into())),
-                number: 0,
-            })
+            Ok(Writer::new(
+                Arc::clone(&log),
+                Way::open(task, &log)?,
+                task.bytes(),
+                seed.wrapping_add(index.into()),
+            ))
         };
         let writers: io::Result<Vec<Writer>> = (0..task.writers).map(writer).collect();
         let writers = writers.map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
