@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use ringfence_analysis::estimate::Estimate;
+use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results::aa_estimates;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::histogram::{Histogram, bucket_floor, bucket_of};
@@ -52,23 +52,25 @@ fn neighbours_on_a_disk_leave_nothing_behind_and_planted_delays_are_found() {
             let mut plan = dataset.plan.clone();
             plan.experiment.measure.quantity = quantity.parse().unwrap();
             let estimates = told(&plan, &dataset.samples);
-            let own = estimates.iter().filter(|(low, high)| *low > 1.0 || *high < 1.0).count();
+            let seen = |interval: &&Interval| interval.low > 1.0 || interval.high < 1.0;
+            let own = estimates.iter().flatten().filter(seen).count();
             let planted = planted(&dataset.samples, number as u64);
             let truths = truths(quantity, &dataset.samples, &planted);
             let found = told(&plan, &planted);
-            let holds = |((low, high), truth): (&(f64, f64), &f64)| (low..=high).contains(&truth);
+            let figures = found.iter().flatten().count();
+            let holds = |(interval, truth): (&Option<Interval>, &f64)| {
+                interval.is_some_and(|interval| (interval.low..=interval.high).contains(truth))
+            };
             let hold = found.iter().zip(&truths).filter(|pair| holds(*pair)).count();
             println!(
-                "{quantity}, {visitor} between: {own} of {} saw an effect; {hold} of {} hold what was planted",
-                estimates.len(),
-                found.len()
+                "{quantity}, {visitor} between: {own} of {figures} saw an effect; {hold} of {figures} hold what was planted",
             );
             alarms += own;
             held += hold;
-            of += estimates.len();
+            of += figures;
         }
         println!("{quantity}: {alarms} false alarms, {held} covered, of {of}");
-        assert_eq!(of, VISITORS.len() * EXPERIMENTS, "each has a figure");
+        assert!(of * 10 >= VISITORS.len() * EXPERIMENTS * 9, "{of} have a figure");
         assert!(alarms * 100 <= 9 * of, "{quantity}: {alarms} of {of}");
         assert!(held * 100 >= 90 * of, "{quantity}: {held} of {of}");
     }
@@ -94,11 +96,10 @@ fn measure(folder: &Path) {
     }
 }
 
-// The intervals of all experiments that have a figure.
-fn told(plan: &Plan, samples: &[Sample]) -> Vec<(f64, f64)> {
-    let estimates: Vec<Estimate> = aa_estimates(plan, samples).expect("they are A/A experiments");
-    let figures = estimates.into_iter().take(EXPERIMENTS);
-    figures.map(|figure| figure.map(|interval| (interval.low, interval.high)).unwrap()).collect()
+// The intervals of all experiments, none where windows were held up for too long by other programs.
+fn told(plan: &Plan, samples: &[Sample]) -> Vec<Option<Interval>> {
+    let estimates = aa_estimates(plan, samples).expect("they are A/A experiments");
+    estimates.into_iter().take(EXPERIMENTS).map(Result::ok).collect()
 }
 
 // The windows of the second arm of each pair.

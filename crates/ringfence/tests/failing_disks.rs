@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_dataset::Dataset;
 
-use support::{Folder, Running, joined, ringfence_in, skip, wait_for_steps};
+use ringfence_testbed::skip_here;
+use support::{Folder, Running, joined, ringfence_in, wait_for_steps};
 
 fn done(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
@@ -32,7 +33,7 @@ impl Disk {
         let Some(device) = device.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_owned())
         else {
             fs::remove_file(&file).unwrap();
-            skip("a file cannot be made a loop device here");
+            skip_here("failing disks", "a file cannot be made a loop device here");
             return None;
         };
         let disk = Self { file, device, place: Folder::new() };
@@ -41,7 +42,7 @@ impl Disk {
         if made && done("mount", &[&disk.device, disk.path().to_str().unwrap()]) {
             return Some(disk);
         }
-        skip("ext4 cannot be made or mounted here");
+        skip_here("failing disks", "ext4 cannot be made or mounted here");
         None
     }
 
