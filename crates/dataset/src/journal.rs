@@ -1,8 +1,9 @@
 //! `samples.journal`: what has been measured so far, one line of JSON per step.
 //!
 //! The first line says the version, and the columns with their types. Each later one is a step: an array of
-//! samples, each an array in the columns' order; the last column, `latencies`, is left out where none were
-//! counted. They are pairs `[floor_ns, count]`. A step is written with one system call, so a program that
+//! samples, each an array in the columns' order. Behind them stand `latencies`, pairs `[floor_ns, count]`, and `disk`, arrays of
+//! the fields of a [`Stretch`](ringfence_experiment::stretch::Stretch); what is not there is left out, or null where
+//! only the first is missing. A step is written with one system call, so a program that
 //! is killed leaves at most the last line torn, and no step by half.
 //!
 //! A journal of an earlier version is read by what its own first line says. One whose columns are those of

@@ -58,3 +58,4 @@ const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "samples.journal";
 const LATENCIES: &str = "latencies.parquet";
+const DISK: &str = "disk.parquet";

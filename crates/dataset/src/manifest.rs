@@ -64,7 +64,10 @@ pub struct Manifest {
     /// What `latencies.parquet` must be; absent where no task counted latencies, and while unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<SamplesFile>,
-    /// What tells hits from misses in them; absent where no task counts latencies.
+    /// What `disk.parquet` must be; absent where no task used a disk, before version 7, and while unfinished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<SamplesFile>,
+    /// What tells hits from misses in the latencies; absent where no task counts latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
 }
@@ -170,6 +173,7 @@ impl Manifest {
             starts: Vec::new(),
             samples: None,
             latencies: None,
+            disk: None,
             scale: None,
         }
     }
@@ -183,7 +187,7 @@ impl Manifest {
         // From here on the folder is written as this version does it.
         self.schema = SCHEMA;
         (self.state, self.ended, self.samples) = (State::Unfinished, None, None);
-        self.latencies = None;
+        (self.latencies, self.disk) = (None, None);
         self
     }
 

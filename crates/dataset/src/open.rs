@@ -14,7 +14,7 @@ use super::error::DatasetError;
 use super::manifest::{Manifest, State};
 use super::stored_manifest;
 use super::{
-    EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file,
+    DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file,
 };
 
 /// A dataset, read and checked.
@@ -107,6 +107,9 @@ fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>
             let mut samples = parquet_file::read(&path, expected, known)?;
             if let Some(expected) = &manifest.latencies {
                 parquet_file::latencies::read(&dir.join(LATENCIES), expected, &mut samples)?;
+            }
+            if let Some(expected) = &manifest.disk {
+                parquet_file::stretches::read(&dir.join(DISK), expected, &mut samples)?;
             }
             (path, samples)
         }

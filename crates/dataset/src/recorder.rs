@@ -17,7 +17,8 @@ use super::lock::Lock;
 use super::manifest::{Manifest, State};
 use super::open::Dataset;
 use super::parquet_file::latencies::Counted;
-use super::{EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
+use super::parquet_file::stretches::Watched;
+use super::{DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
 
 /// A dataset that is being measured.
 ///
@@ -79,7 +80,7 @@ impl Recorder {
         let manifest = dataset.manifest.clone().resume(dataset.end_ns(), from_ns);
         manifest.write(&dir)?;
         // It is no longer read, and would be incomplete for others: should it stay, no harm is done.
-        for file in [SAMPLES, LATENCIES] {
+        for file in [SAMPLES, LATENCIES, DISK] {
             let _ = fs::remove_file(dir.join(file));
         }
         Ok(Self { dir, manifest, known, journal, _lock: lock })
@@ -165,16 +166,18 @@ impl Recorder {
         self.journal.append(samples)
     }
 
-    /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` where there are any.
+    /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` and `disk.parquet` where there is
+    /// anything for them.
     ///
     /// # Errors
     /// Where that cannot be written. The journal stays, and the dataset can be read as an unfinished one.
     pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
         let path = self.dir.join(JOURNAL);
-        let (mut row, mut counted) = (0, Vec::new());
+        let (mut row, mut counted, mut watched) = (0, Vec::new(), Vec::new());
         let samples = parquet_file::write(&self.dir.join(SAMPLES), |step| {
             let take = |samples: Vec<Sample>| {
                 counted.extend((row..).zip(&samples).filter_map(|(row, sample)| Counted::of(row, sample)));
+                watched.extend((row..).zip(&samples).filter_map(|(row, sample)| Watched::of(row, sample)));
                 row += samples.len() as u64;
                 step(samples)
             };
@@ -183,6 +186,10 @@ impl Recorder {
         if !counted.is_empty() {
             let path = self.dir.join(LATENCIES);
             self.manifest.latencies = Some(parquet_file::latencies::write(&path, &counted)?);
+        }
+        if !watched.is_empty() {
+            let path = self.dir.join(DISK);
+            self.manifest.disk = Some(parquet_file::stretches::write(&path, &watched)?);
         }
         self.manifest.state = State::Complete;
         self.manifest.ended = Some(ended.clone());

@@ -1,10 +1,11 @@
 //! A sample as a journal has it: an array of its columns' values, with its latencies behind them where it
-//! has any.
+//! has any, and behind these what the disk did, where that was looked at.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use ringfence_experiment::sample::Sample;
+use ringfence_experiment::stretch::Stretch;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
@@ -30,8 +31,11 @@ impl Serialize for Row<'_> {
                 Kind::Class => row.serialize_element(&sample.class)?,
             }
         }
-        if let Some(latencies) = &sample.latencies {
-            row.serialize_element(latencies)?;
+        if sample.latencies.is_some() || sample.stretches.is_some() {
+            row.serialize_element(&sample.latencies)?;
+        }
+        if let Some(stretches) = &sample.stretches {
+            row.serialize_element(&**stretches)?;
         }
         row.end()
     }
@@ -103,6 +107,7 @@ impl<'de> Visitor<'de> for One<'_> {
             }
         }
         sample.latencies = row.next_element()?.flatten();
+        sample.stretches = row.next_element::<Vec<Stretch>>()?.map(Into::into);
         Ok(sample)
     }
 }

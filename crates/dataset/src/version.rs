@@ -5,6 +5,9 @@ use super::columns;
 /// The version since which the files are laid out, and their columns called, as they are written today.
 pub const LAYOUT: u32 = 3;
 
+/// The version since which there is `disk.parquet`, and a journal's rows end in what it holds.
+pub const DISK: u32 = 7;
+
 /// The version of the folder's format that this program writes, and the newest that it reads; it reads all
 /// from 1 on. It rises with every column that is added, and where a file is laid out in another way.
-pub const SCHEMA: u32 = columns::newest(LAYOUT);
+pub const SCHEMA: u32 = columns::newest(if DISK > LAYOUT { DISK } else { LAYOUT });

@@ -19,6 +19,7 @@ pub mod sample;
 pub mod scale;
 pub mod shell;
 pub mod start;
+pub mod stretch;
 pub mod task;
 pub mod units;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::histogram::Histogram;
+use crate::stretch::Stretch;
 
 /// A window that lasted longer than so many times what was asked for is in no figure.
 ///
@@ -79,6 +80,10 @@ pub struct Sample {
     /// a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Histogram>,
+    /// Where any task of the plan uses a disk: what the disk and the page cache did in the window, in the samples of the
+    /// metric's first instance. Kept apart as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stretches: Option<Arc<[Stretch]>>,
 }
 
 /// The steps of samples that are in their order.

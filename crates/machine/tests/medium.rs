@@ -389,9 +389,11 @@ fn foreign_load_between_two_readings() {
     assert!(!text(&medium).contains("others write to it"));
     tree.write(
         format!("{}/stat", trees::VDA),
-        "  101  0  808  9  209  0  6048  9  2  18  18  0  0  0  0  53  9\n",
+        "  101  0  808  9  209  0  6048  9  2  30  18  0  0  0  0  53  9\n",
     );
     medium.load = before.until(&Reading::of(&tree.root(), &medium.disks()), quarter);
+    let busiest = before.busiest_until(&Reading::of(&tree.root(), &medium.disks()));
+    assert_eq!(busiest, Some(Duration::from_millis(12)));
     let load = &medium.load[0];
     assert_eq!((load.device.as_str(), load.reads, load.read_bytes), ("vda", 1, 4096));
     assert_eq!((load.writes, load.written_bytes, load.flushes, load.in_flight), (9, 1 << 20, Some(3), 2));

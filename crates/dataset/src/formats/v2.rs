@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format::Format;
 use crate::columns::{self, COLUMNS, Column};
-use crate::version::SCHEMA;
+use crate::version::{DISK, SCHEMA};
 
 pub const FIRST: u32 = 2;
 
@@ -26,14 +26,15 @@ struct Entry<'a> {
     kind: Cow<'a, str>,
 }
 
-// The one that a row may leave out; the tables have it in a file of its own.
+// Those that a row may leave out; each has a file of its own beside the table.
 const LATENCIES: Entry<'static> =
     Entry { name: Cow::Borrowed("latencies"), kind: Cow::Borrowed("histogram?") };
+const STRETCHES: Entry<'static> = Entry { name: Cow::Borrowed("disk"), kind: Cow::Borrowed("stretches?") };
 
 /// The first line of a journal that is written today, without its end.
 pub fn header() -> Vec<u8> {
     let entry = |column: &Column| Entry { name: column.name.into(), kind: column.kind.name().into() };
-    let columns = COLUMNS.iter().map(entry).chain([LATENCIES]).collect();
+    let columns = COLUMNS.iter().map(entry).chain([LATENCIES, STRETCHES]).collect();
     serde_json::to_vec(&Header { schema: SCHEMA, columns }).expect("names and a number")
 }
 
@@ -54,8 +55,13 @@ impl Format for V2 {
         let Header { columns: entries, .. } =
             serde_json::from_slice(header).map_err(|error| error.to_string())?;
         let entries = match entries.split_last() {
+            Some((last, entries)) if self.version >= DISK && *last == STRETCHES => entries,
+            _ if self.version >= DISK => return Err("its last column is not what the disk did".into()),
+            _ => &entries,
+        };
+        let entries = match entries.split_last() {
             Some((last, entries)) if *last == LATENCIES => entries,
-            _ => return Err("its last column is not its latencies".into()),
+            _ => return Err("the last column of samples is not their latencies".into()),
         };
         let mut columns: Vec<&'static Column> = Vec::with_capacity(entries.len());
         for Entry { name, kind } in entries {

@@ -87,12 +87,24 @@ fn table(file: File, all: &[Counted]) -> Result<(File, SamplesFile)> {
     Ok((file, described(checksum, count)))
 }
 
-fn column<T: DataType>(
+pub(super) fn column<T: DataType>(
     group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, Hashing>,
     values: Vec<T::T>,
 ) -> Result<()> {
     let mut writer = group.next_column()?.expect("the schema has a column for each");
     writer.typed::<T>().write_batch(&values, None, None)?;
+    writer.close()
+}
+
+/// A column of u64 that may be null.
+pub(super) fn optional(
+    group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, Hashing>,
+    values: Vec<Option<u64>>,
+) -> Result<()> {
+    let mut writer = group.next_column()?.expect("the schema has a column for each");
+    let present: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let there: Vec<i64> = values.into_iter().flatten().map(|value| value as i64).collect();
+    writer.typed::<Int64Type>().write_batch(&there, Some(&present), None)?;
     writer.close()
 }
 
@@ -142,7 +154,7 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
     Ok(())
 }
 
-fn numbers(group: &dyn RowGroupReader, column: usize) -> std::result::Result<Vec<u64>, String> {
+pub(super) fn numbers(group: &dyn RowGroupReader, column: usize) -> std::result::Result<Vec<u64>, String> {
     let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
     let mut reader = get_typed_column_reader::<Int64Type>(group.get_column_reader(column).map_err(text)?);
     let mut values = Vec::new();
@@ -151,4 +163,24 @@ fn numbers(group: &dyn RowGroupReader, column: usize) -> std::result::Result<Vec
         return Err("a column ends too early".into());
     }
     Ok(values.into_iter().map(|value| value as u64).collect())
+}
+
+/// The same where values may be null.
+pub(super) fn maybe(
+    group: &dyn RowGroupReader,
+    column: usize,
+) -> std::result::Result<Vec<Option<u64>>, String> {
+    let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+    let mut reader = get_typed_column_reader::<Int64Type>(group.get_column_reader(column).map_err(text)?);
+    let (mut values, mut present) = (Vec::new(), Vec::new());
+    let read = reader.read_records(rows, Some(&mut present), None, &mut values).map_err(text)?;
+    let there = present.iter().filter(|level| **level == 1).count();
+    if read.0 != rows || present.len() != rows || values.len() != there {
+        return Err("a column ends too early".into());
+    }
+    let mut values = values.into_iter();
+    Ok(present
+        .iter()
+        .map(|level| if *level == 1 { values.next().map(|value| value as u64) } else { None })
+        .collect())
 }

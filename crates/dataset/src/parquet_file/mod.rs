@@ -6,6 +6,7 @@
 
 pub mod latencies;
 mod read;
+pub mod stretches;
 mod write;
 
 pub use read::read;

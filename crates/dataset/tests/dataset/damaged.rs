@@ -10,18 +10,29 @@ use ringfence_analysis::results;
 use ringfence_dataset::{Dataset, DatasetError, Recorder, SCHEMA};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::scale::Scale;
+use ringfence_experiment::stretch::Stretch;
 
 use crate::common::{machine, plan, samples};
 
-const FILES: [&str; 5] =
-    ["samples.parquet", "manifest.json", "experiment.toml", "machine.json", "latencies.parquet"];
-const TABLES: [(&str, &str); 2] = [("samples.parquet", "samples"), ("latencies.parquet", "latencies")];
+const FILES: [&str; 6] = [
+    "samples.parquet",
+    "manifest.json",
+    "experiment.toml",
+    "machine.json",
+    "latencies.parquet",
+    "disk.parquet",
+];
+const TABLES: [(&str, &str); 3] =
+    [("samples.parquet", "samples"), ("latencies.parquet", "latencies"), ("disk.parquet", "disk")];
 
 fn complete(dir: &Path) {
     let mut recorder = Recorder::create(dir, &plan(), &machine()).unwrap();
     let scale = Scale { clock_ns: 18.0, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.0 };
     recorder.note_scale(scale).unwrap();
-    recorder.append(&samples(50)).unwrap();
+    let mut samples = samples(50);
+    let stretch = Stretch { length_ns: 5, dirty_bytes: Some(4096), ..Stretch::default() };
+    samples.iter_mut().step_by(3).for_each(|sample| sample.stretches = Some([stretch].into()));
+    recorder.append(&samples).unwrap();
     recorder.finish(&Ended::Complete).unwrap();
 }
 
@@ -159,6 +170,8 @@ fn a_manifest_that_does_not_fit_is_refused() {
         ("/samples/bytes", "3", "not the file that was written"),
         ("/latencies/count", "3", "latencies.parquet: this is not a table of latencies (it has"),
         ("/latencies/xxh64", "\"0\"", "latencies.parquet: this is not the file that was written"),
+        ("/disk/count", "3", "disk.parquet: this is not a table of what the disk did (it has"),
+        ("/disk/xxh64", "\"0\"", "disk.parquet: this is not the file that was written"),
         ("/scale", "1", "this is not a manifest"),
         ("/state", "\"unfinished\"", "samples.journal: No such file"),
         ("/state", "\"other\"", "unknown variant"),

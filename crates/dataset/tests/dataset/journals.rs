@@ -71,6 +71,7 @@ fn its_first_line_has_names_and_types() {
         ("units", "u64"),
         ("llc_misses", "u64?"),
         ("latencies", "histogram?"),
+        ("disk", "stretches?"),
     ] {
         assert_eq!(kind(name), expected, "{name}");
     }
@@ -108,13 +109,17 @@ fn columns_that_cannot_be_are_refused() {
     let path = begun(dir.path());
     let whole = fs::read(&path).unwrap();
     type Edit = fn(&mut Vec<Value>);
-    let edits: [(Edit, &str); 6] = [
+    let edits: [(Edit, &str); 7] = [
         (|columns| columns[0]["name"] = json!("trials"), "no column trials of type u32 is known"),
         (|columns| columns[0]["type"] = json!("u64"), "no column trial of type u64 is known"),
         (|columns| drop(columns.remove(0)), "column trial is missing"),
         (|columns| columns.insert(0, columns[1].clone()), "column round comes twice"),
-        (|columns| drop(columns.pop()), "its last column is not its latencies"),
-        (|columns| columns.clear(), "its last column is not its latencies"),
+        (|columns| drop(columns.pop()), "its last column is not what the disk did"),
+        (
+            |columns| drop(columns.remove(columns.len() - 2)),
+            "the last column of samples is not their latencies",
+        ),
+        (|columns| columns.clear(), "its last column is not what the disk did"),
     ];
     for (edit, expected) in edits {
         fs::write(&path, &whole).unwrap();

@@ -1,14 +1,17 @@
 //! What is recorded is read, value by value.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 use ringfence_analysis::results;
-use ringfence_dataset::{Dataset, Recorder, State};
+use ringfence_dataset::{Dataset, Lock, Recorder, State};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
+use ringfence_experiment::stretch::Stretch;
 
 use crate::common::{machine, plan, samples, step};
 
@@ -18,6 +21,17 @@ fn number() -> impl Strategy<Value = u32> {
 
 fn big() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), select(vec![0, 1, i64::MAX as u64, 1 << 63, u64::MAX])]
+}
+
+fn any_stretches() -> impl Strategy<Value = Option<Arc<[Stretch]>>> {
+    let count = || proptest::option::of(big());
+    let one =
+        (big(), big(), big(), (count(), count(), count(), count())).prop_map(
+            |(start_ns, length_ns, units, (longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns))| {
+                Stretch { start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns }
+            },
+        );
+    proptest::option::of(prop::collection::vec(one, 1..4).prop_map(Into::into))
 }
 
 fn any_sample() -> impl Strategy<Value = Sample> {
@@ -30,7 +44,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     (
         (number(), number(), number(), number(), 0..3_u32, 0..3_u32),
         (select(vec!["victim", "aggressor"]), number(), number(), select(classes), ping(), ping()),
-        (big(), big(), big(), big(), count(), count(), count(), latencies()),
+        (big(), big(), big(), big(), count(), count(), count(), latencies(), any_stretches()),
     )
         .prop_map(|(place, who, what)| {
             let placed = Sample {
@@ -57,6 +71,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
                 instructions: what.5,
                 llc_misses: what.6,
                 latencies: what.7,
+                stretches: what.8,
                 ..placed
             }
         })
@@ -152,6 +167,43 @@ fn latencies_are_a_file_of_their_own() {
     assert!(!dir.path().join("samples.journal").exists());
 }
 
+#[test]
+fn what_the_disk_did_is_a_file_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = |start_ns, dirty_bytes| Stretch {
+        start_ns,
+        length_ns: 250_000_000,
+        units: 7,
+        longest_ns: Some(1 << 22),
+        dirty_bytes,
+        writeback_bytes: Some(0),
+        disk_busy_ns: Some(100_000_000),
+    };
+    let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
+    // Beside latencies in step 1, and without any in step 0.
+    let watched = |number, stretches: Vec<Stretch>| {
+        let mut samples = step(number);
+        samples[0].stretches = Some(stretches.into());
+        samples
+    };
+    let steps = [watched(0, vec![one(5, Some(4096)), one(6, None)]), watched(1, vec![one(7, None)])];
+    steps.iter().for_each(|step| recorder.append(step).unwrap());
+    assert_eq!(Dataset::open(dir.path()).unwrap().samples, steps.concat());
+    recorder.finish(&Ended::Complete).unwrap();
+    let dataset = Dataset::open(dir.path()).unwrap();
+    assert_eq!(dataset.samples, steps.concat());
+    assert_eq!(dataset.manifest.disk.clone().unwrap().count, 3);
+    // One that goes on has it in its journal until it ends again.
+    let lock = Lock::take(dir.path()).unwrap();
+    let mut recorder = Recorder::resume(&dataset, 1_000_000_000, lock).unwrap();
+    assert!(!dir.path().join("disk.parquet").exists());
+    recorder.append(&step(2)).unwrap();
+    recorder.finish(&Ended::Complete).unwrap();
+    let dataset = Dataset::open(dir.path()).unwrap();
+    assert_eq!(dataset.samples, [steps.concat(), step(2)].concat());
+    assert_eq!(dataset.manifest.disk.unwrap().count, 3);
+}
+
 // As a version without latencies left them.
 #[test]
 fn older_datasets_are_read() {
@@ -163,8 +215,8 @@ fn older_datasets_are_read() {
     let [header, first] = [0, 1]
         .map(|line| serde_json::from_str::<serde_json::Value>(journal.lines().nth(line).unwrap()).unwrap());
     let names: Vec<_> = header["columns"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
-    assert_eq!(names.last().unwrap(), &"latencies");
-    assert_eq!(first[0].as_array().unwrap().len(), names.len() - 1, "nothing follows the other columns");
+    assert_eq!(names[names.len() - 2..], ["latencies", "disk"]);
+    assert_eq!(first[0].as_array().unwrap().len(), names.len() - 2, "nothing follows the other columns");
     assert_eq!(Dataset::open(dir.path()).unwrap().samples, old);
     recorder.finish(&Ended::Complete).unwrap();
     let path = dir.path().join("manifest.json");

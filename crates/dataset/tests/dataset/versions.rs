@@ -13,10 +13,11 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
+use ringfence_experiment::stretch::Stretch;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 6] = [1, 2, 3, 4, 5, 6];
+const VERSIONS: [u32; 7] = [1, 2, 3, 4, 5, 6, 7];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
@@ -38,8 +39,23 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
         // Other roles have none.
         let tail = (version >= 6 && number.is_multiple_of(4)).then_some(u64::from(number));
         (sample.tail_units, sample.tail_busy_ns) = (tail, tail.map(|units| 70_000 + units));
+        let watched = version >= 7 && &*sample.role == "victim" && number % 4 < 3;
+        sample.stretches = watched.then(|| (0..=number % 2).map(|place| stretch(number, place)).collect());
     }
     rows
+}
+
+fn stretch(number: u32, place: u32) -> Stretch {
+    let number = u64::from(number);
+    Stretch {
+        start_ns: 40_000_000 * number + u64::from(place),
+        length_ns: 10_000_000,
+        units: number,
+        longest_ns: (number % 3 > 0).then_some(1 << 20),
+        dirty_bytes: Some(number << 12),
+        writeback_bytes: Some(u64::MAX - number),
+        disk_busy_ns: (place == 0).then_some(5_000_000),
+    }
 }
 
 fn rows(version: u32) -> Vec<Sample> {
@@ -47,7 +63,8 @@ fn rows(version: u32) -> Vec<Sample> {
 }
 
 fn without_latencies(samples: Vec<Sample>) -> Vec<Sample> {
-    samples.into_iter().map(|sample| Sample { latencies: None, ..sample }).collect()
+    let without = |sample| Sample { latencies: None, stretches: None, ..sample };
+    samples.into_iter().map(without).collect()
 }
 
 fn data(version: u32, name: &str) -> PathBuf {
@@ -64,9 +81,9 @@ fn copy(version: u32, name: &str) -> tempfile::TempDir {
     dir
 }
 
-// Whether a version has the columns of today. From 1 to 3 they stayed, and each later version adds some.
+// Whether a version has the columns of today. From 1 to 3 they stayed, 4 to 6 added some, and 7 added a file.
 fn has_our_columns(version: u32) -> bool {
-    version.max(3) == SCHEMA
+    version >= 6
 }
 
 #[test]
@@ -164,6 +181,7 @@ fn every_version_has_these_rows() {
                 simulated: (version >= 5).then_some(true),
                 tail_units: (version >= 6).then_some(0),
                 tail_busy_ns: (version >= 6).then_some(70_000),
+                stretches: (version >= 7).then(|| vec![stretch(0, 0)].into()),
                 ..Sample::default()
             };
             let counted = Sample {
@@ -185,6 +203,7 @@ fn every_version_has_these_rows() {
                 tail_units: None,
                 tail_busy_ns: None,
                 latencies: Some(vec![(24, 1011), (96, 2)].into()),
+                stretches: None,
                 ..first.clone()
             };
             let last = Sample {

@@ -8,6 +8,7 @@ use ringfence_experiment::plan::Active;
 
 use super::super::shm::{order, state};
 use super::super::{EngineError, Measured};
+use super::stretches::Series;
 use super::windows::{Point, counted_since};
 use super::{HostEngine, LOOK};
 
@@ -34,16 +35,19 @@ impl HostEngine<'_> {
         let counts_before = [self.counts(&own), self.counts(&others)];
         let begun = [self.reports(&own)?, self.reports(&others)?];
         let begun_at = self.clock.now();
-        let mut late = self.let_run(&running, episode.beside.0, &others)?;
+        let mut series = self.begin_series(own.first(), begun[0].first());
+        let mut late = self.let_run(&running, episode.beside.0, &others, &mut series)?;
         self.hold(&others)?;
         // A writer may have been kept in its last write for long: until then it has not stopped.
         let stopped = self.reports(&own)?;
         let stopped_at = self.clock.now();
+        self.follow_to(&mut series, stopped.first());
         let counts_of_others = self.counts(&others);
         let held: Vec<Point> = others.iter().map(|&worker| self.last_report(worker)).collect();
-        late += self.let_run(&running, episode.tail.0, &[])?;
+        late += self.let_run(&running, episode.tail.0, &[], &mut series)?;
         let ended = self.reports(&own)?;
         let ended_at = self.clock.now();
+        self.follow_to(&mut series, ended.first());
         let counts_of_own = self.counts(&own);
         drop(halved);
         self.all_live(&running)?;
@@ -59,6 +63,9 @@ impl HostEngine<'_> {
             // Parts that end in a silence overlap by it.
             whole.sample.tail_busy_ns = Some(tail.sample.busy_ns.min(whole.sample.busy_ns));
         }
+        if let (Some(first), Some(series)) = (all.first_mut(), series) {
+            first.sample.stretches = Some(series.ended().into());
+        }
         let counts = counted_since(others_before, counts_of_others);
         all.extend(self.measured(&others, &others_begun, &held, Some((begun_at, stopped_at)), counts));
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
@@ -66,12 +73,13 @@ impl HostEngine<'_> {
     }
 
     // Waits for so long, or until all of these, if there are any, have reached their limits. Returned is how much later than
-    // that it was seen that the time was over.
+    // that it was seen that the time was over. Meanwhile the disk is looked at.
     fn let_run(
         &mut self,
         running: &[usize],
         length: Duration,
         until_spent: &[usize],
+        series: &mut Option<Series>,
     ) -> Result<Duration, EngineError> {
         let begun = Instant::now();
         loop {
@@ -80,6 +88,7 @@ impl HostEngine<'_> {
                 return Ok(begun.elapsed().saturating_sub(length));
             }
             std::thread::sleep(left.min(POLL));
+            self.follow(series);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(EngineError::Interrupted);
             }

@@ -4,6 +4,7 @@ mod control;
 mod disks;
 mod drift;
 mod episode;
+mod stretches;
 mod windows;
 
 use std::sync::atomic::AtomicBool;

@@ -45,6 +45,8 @@ impl HostEngine<'_> {
         self.wait_out_drift(&running)?;
         let (used, since) = (self.uses(&running), Instant::now());
         let halved = self.begin_halving();
+        // Before the window begins, and after it has ended.
+        let look = self.look();
         let counts_before = self.counts(&running);
         let (length, opening) = (self.plan.experiment.measure.window.0, Instant::now());
         let begun = self.reports(&running)?;
@@ -65,12 +67,14 @@ impl HostEngine<'_> {
         let ended_at = self.clock.now();
         let late = opening.elapsed().saturating_sub(length + held);
         let counts_after = self.counts(&running);
+        let looks = look.zip(self.look());
         drop(halved);
         self.all_live(&running)?;
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        self.note_stretch(&mut all, looks);
         Ok(all)
     }
 
@@ -88,6 +92,7 @@ impl HostEngine<'_> {
         let counts_before = self.counts(&beside);
         let begun = self.reports(&beside)?;
         let begun_at = self.clock.now();
+        let look = self.look();
         self.switch(active)?;
         let halved = self.begin_halving();
         let runs: Vec<usize> =
@@ -111,6 +116,7 @@ impl HostEngine<'_> {
         let ended = self.reports(&beside)?;
         let ended_at = self.clock.now();
         let counts = counted_since(counts_before, self.counts(&beside));
+        let looks = look.zip(self.look());
         drop(halved);
         self.all_live(&beside)?;
         self.add_uses(&beside, &used, since.elapsed());
@@ -124,6 +130,7 @@ impl HostEngine<'_> {
         };
         let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
         all.extend(self.measured(&runs, &started, &finished, None, vec![None; runs.len()]));
+        self.note_stretch(&mut all, looks);
         Ok(all)
     }
 

@@ -15,6 +15,7 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::start::Start;
+use ringfence_experiment::stretch::Stretch;
 use ringfence_machine::cpulist::CpuId;
 
 use crate::{Engine, EngineError, Measured};
@@ -227,6 +228,9 @@ fn sample(
         ping_before_ns: before,
         ping_after_ns: after,
         start_ns: place.offset_ns + task.sample.start_ns,
+        stretches: task.sample.stretches.map(|all| {
+            all.iter().map(|one| Stretch { start_ns: place.offset_ns + one.start_ns, ..*one }).collect()
+        }),
         ..task.sample
     }
 }

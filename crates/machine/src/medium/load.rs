@@ -21,6 +21,8 @@ struct Counts {
     writes: u64,
     written_sectors: u64,
     in_flight: u64,
+    // The time in which any was in flight.
+    busy_ms: Option<u64>,
     // Linux 5.5.
     flushes: Option<u64>,
 }
@@ -76,6 +78,17 @@ impl Reading {
         };
         later.0.iter().filter_map(load).collect()
     }
+
+    /// How long the busiest of the disks had a request under way from this reading to `later`; `None` where none counts that.
+    ///
+    /// Since Linux 5.0 the kernel counts the ticks of its clock, of 1 to 10 ms, in which a request began or ended, and may
+    /// miss some of the time of long ones (Documentation/admin-guide/iostats.rst, field 10).
+    pub fn busiest_until(&self, later: &Reading) -> Option<Duration> {
+        let busy = |(device, after): (&String, &Counts)| {
+            Some(after.busy_ms?.saturating_sub(self.0.get(device)?.busy_ms?))
+        };
+        later.0.iter().filter_map(busy).max().map(Duration::from_millis)
+    }
 }
 
 impl Load {
@@ -97,6 +110,7 @@ fn parse(text: &str) -> Option<Counts> {
         writes: at(4)?,
         written_sectors: at(6)?,
         in_flight: at(8)?,
+        busy_ms: at(9),
         flushes: at(15),
     })
 }

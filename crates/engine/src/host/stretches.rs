@@ -1,0 +1,107 @@
+//! What the disk did while a window was open, and what the metric's first task did meanwhile.
+
+use std::time::Duration;
+
+use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::stretch::Stretch;
+use ringfence_machine::root::FsRoot;
+
+use super::super::Measured;
+use super::HostEngine;
+use super::disks::Look;
+use super::windows::Point;
+
+/// How long a stretch of an episode is.
+const LENGTH: Duration = Duration::from_millis(250);
+// A task is waited for so long to tell its latencies. One that is in the middle of a long commit tells them in a later stretch.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The stretches of an episode so far.
+pub(super) struct Series {
+    worker: usize,
+    look: Look,
+    units: u64,
+    counted: Option<[u64; BUCKETS]>,
+    // The number of a question that is still to be answered.
+    asked: Option<u32>,
+    all: Vec<Stretch>,
+}
+
+impl HostEngine<'_> {
+    /// What the disk and the page cache are like now; `None` where no task uses a disk. It reads two files of the kernel's.
+    pub(super) fn look(&self) -> Option<Look> {
+        self.disks.look(&FsRoot::host(), self.clock.now())
+    }
+
+    /// Puts down what happened between two looks with the metric's first task: an ordinary window is one stretch.
+    pub(super) fn note_stretch(&self, all: &mut [Measured], looks: Option<(Look, Look)>) {
+        let own = all.iter_mut().find(|task| task.role == self.plan.metric);
+        let (Some((before, after)), Some(own)) = (looks, own) else { return };
+        let sample = &mut own.sample;
+        let stretch = Stretch {
+            units: sample.units,
+            longest_ns: sample.latencies.as_ref().and_then(Histogram::most),
+            ..before.until(&after, self.origin, self.clock)
+        };
+        sample.stretches = Some([stretch].into());
+    }
+
+    /// Begins a series with the report of its task.
+    pub(super) fn begin_series(&self, worker: Option<&usize>, begun: Option<&Point>) -> Option<Series> {
+        let begun = begun?;
+        Some(Series {
+            worker: *worker?,
+            look: self.look()?,
+            units: begun.report.units,
+            counted: begun.latencies,
+            asked: None,
+            all: Vec::new(),
+        })
+    }
+
+    /// Goes on with a series, if there is one and it is time. Waits for nobody.
+    pub(super) fn follow(&self, series: &mut Option<Series>) {
+        let Some(series) = series else { return };
+        let length = series.look.elapsed(self.clock);
+        let slot = self.slot(series.worker);
+        let answered = series.asked.is_some_and(|number| slot.wait_answer(number, Duration::ZERO));
+        if answered {
+            series.asked = None;
+            let (report, counted) = slot.marked();
+            self.end_stretch(series, report.units, Some(counted));
+        } else if length >= LENGTH && series.asked.is_none() && series.counted.is_some() {
+            series.asked = Some(slot.ask());
+        } else if length >= LENGTH + GRACE || (length >= LENGTH && series.counted.is_none()) {
+            self.end_stretch(series, slot.latest().1.units, None);
+        }
+    }
+
+    /// Ends its stretch at a report of its task.
+    pub(super) fn follow_to(&self, series: &mut Option<Series>, point: Option<&Point>) {
+        let (Some(series), Some(point)) = (series, point) else { return };
+        // The report has answered whatever was asked before.
+        series.asked = None;
+        self.end_stretch(series, point.report.units, point.latencies);
+    }
+
+    fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<[u64; BUCKETS]>) {
+        let Some(look) = self.look() else { return };
+        let since = counted.zip(series.counted).map(|(now, before)| {
+            Histogram::of_buckets(now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)))
+        });
+        series.all.push(Stretch {
+            units: units.saturating_sub(series.units),
+            longest_ns: since.as_ref().and_then(Histogram::most),
+            ..series.look.until(&look, self.origin, self.clock)
+        });
+        (series.look, series.units) = (look, units.max(series.units));
+        series.counted = counted.or(series.counted);
+    }
+}
+
+impl Series {
+    /// All of its stretches.
+    pub(super) fn ended(self) -> Vec<Stretch> {
+        self.all
+    }
+}
