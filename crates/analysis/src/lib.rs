@@ -8,5 +8,6 @@ pub mod latency;
 pub mod parts;
 pub mod quantile;
 pub mod results;
+pub mod stalls;
 pub mod timeline;
 pub mod windows;

@@ -1,9 +1,10 @@
 //! What an experiment found: every figure of it, computed once, for whoever shows them as text, JSON or a page.
 
 use ringfence_analysis::estimate::{AaSummary, Estimate};
-use ringfence_analysis::frontier::{self, Frontier};
+use ringfence_analysis::frontier::{self, Frontier, OnDisk};
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results::{self, CaseResult};
+use ringfence_analysis::stalls::{self, Stalls};
 use ringfence_analysis::timeline::{self, Timeline};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
@@ -37,10 +38,14 @@ pub struct Findings {
     pub aa_estimates: Vec<Estimate>,
     /// Ways of writing.
     pub frontier: Frontier,
+    /// Ways to commit and to write to files.
+    pub on_disk: Vec<OnDisk>,
     /// Of a sensitivity experiment: its curves.
     pub sensitivity: Option<Sensitivity>,
     /// Windows over time.
     pub timeline: Timeline,
+    /// The longest commits over time, and what the disk did; empty where no task uses one.
+    pub stalls: Stalls,
     /// Latencies that were counted, case by case.
     pub latencies: Vec<CaseLatencies>,
     /// What tells hits from misses, where latencies were counted.
@@ -59,18 +64,22 @@ impl Findings {
         let level = results::level(plan, samples);
         let aa_estimates = results::aa_estimates(plan, samples);
         let confidence = plan.experiment.measure.confidence.0;
+        let results = results::results(plan, samples, level);
+        let latencies = latency::cases(plan, samples, scale.as_ref(), level);
         Self {
             plan: plan.clone(),
             level,
             samples: samples.len(),
             simulated: samples.iter().any(|sample| sample.simulated == Some(true)),
-            results: results::results(plan, samples, level),
             aa: aa_estimates.as_ref().map(|estimates| AaSummary::new(estimates, confidence)),
             aa_estimates: aa_estimates.unwrap_or_default(),
             frontier: frontier::frontier(plan, samples, level),
+            on_disk: frontier::on_disk(plan, samples, &results, &latencies, level),
             sensitivity: Sensitivity::new(plan, samples),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
-            latencies: latency::cases(plan, samples, scale.as_ref(), level),
+            stalls: stalls::stalls(plan, samples, MOST_POINTS),
+            latencies,
+            results,
             scale,
             starts: Vec::new(),
             ended: None,

@@ -13,6 +13,8 @@
 //! slowdowns cannot be told apart, noise would make a slow way look gentle: it counts as gentler only where
 //! the intervals say so.
 
+mod disk;
+
 use std::collections::BTreeMap;
 
 use ringfence_experiment::plan::Plan;
@@ -23,6 +25,8 @@ use serde::Serialize;
 use crate::estimate::{self, Estimate, Interval, Window};
 use crate::results;
 use crate::windows::Lost;
+
+pub use disk::{Against, Amount, DiskPoint, OnDisk, on_disk};
 
 /// All ways of writing of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -142,7 +146,11 @@ impl Frontier {
 
 /// The ways of writing of an experiment, every interval at `level`.
 pub fn frontier(plan: &Plan, samples: &[Sample], level: f64) -> Frontier {
-    let rates = rates(plan, samples);
+    let of_case = |case: usize| {
+        let writers = writers(plan, case, plan.cases[case].baseline.is_some());
+        writers.into_iter().map(|(role, writer)| (role, writer.count, 64.0)).collect()
+    };
+    let rates = rates(plan, samples, of_case);
     let estimates = results::main_estimates(plan, samples, level);
     let mut points: Vec<Point> = Vec::new();
     for (case, main) in plan.measured().into_iter().zip(estimates) {
@@ -243,44 +251,46 @@ fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
         .collect()
 }
 
-// Per case and window the bytes of all its writers, in one pass over the samples.
-fn rates(plan: &Plan, samples: &[Sample]) -> BTreeMap<usize, Vec<(u32, Window)>> {
+// Per case and window what some roles came to, in one pass over the samples: of each its number, its instances, and how much
+// a unit of it is.
+fn rates(
+    plan: &Plan,
+    samples: &[Sample],
+    of_case: impl Fn(usize) -> Vec<(usize, u32, f64)>,
+) -> BTreeMap<usize, Vec<(u32, Window)>> {
     let roles: BTreeMap<&str, usize> =
         plan.experiment.roles.iter().enumerate().map(|(number, role)| (role.name.as_str(), number)).collect();
-    let counts: Vec<BTreeMap<usize, u32>> = (0..plan.cases.len())
-        .map(|case| {
-            let writers = writers(plan, case, plan.cases[case].baseline.is_some());
-            writers.into_iter().map(|(role, writer)| (role, writer.count)).collect()
-        })
+    let counts: Vec<BTreeMap<usize, (u32, f64)>> = (0..plan.cases.len())
+        .map(|case| of_case(case).into_iter().map(|(role, count, amount)| (role, (count, amount))).collect())
         .collect();
-    // Instances run side by side: their bytes add up, their time does not.
-    let mut bytes: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();
+    // Instances run side by side: their work adds up, their time does not.
+    let mut sums: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();
     let lost = Lost::of(plan, samples);
     let counted = |sample: &&Sample| sample.case == sample.step_case && !lost.holds(sample);
     for sample in samples.iter().filter(counted) {
         let case = sample.case as usize;
         let Some(role) = roles.get(&*sample.role) else { continue };
-        let Some(count) = counts.get(case).and_then(|of| of.get(role)) else { continue };
+        let Some((count, amount)) = counts.get(case).and_then(|of| of.get(role)) else { continue };
         // What a writer prepares untimed is part of nobody's rate, but of its neighbour's window.
         let ns = if *role == plan.metric { sample.busy_ns } else { sample.length_ns };
-        let (sum, times) = bytes.entry((case, sample.trial)).or_default();
-        *sum += sample.units as f64 * 64.0;
+        let (sum, times) = sums.entry((case, sample.trial)).or_default();
+        *sum += sample.units as f64 * amount;
         *times.entry(*role).or_default() += ns as f64 / f64::from(*count);
     }
     let mut all: BTreeMap<usize, Vec<(u32, Window)>> = BTreeMap::new();
-    for ((case, trial), (sum, times)) in bytes {
+    for ((case, trial), (sum, times)) in sums {
         let ns = times.values().copied().fold(0.0, f64::max);
         all.entry(case).or_default().push((trial, Window { units: sum, ns }));
     }
     all
 }
 
-fn per_second(ns_per_byte: Interval) -> Interval {
+fn per_second(ns_per_unit: Interval) -> Interval {
     Interval {
-        value: 1e9 / ns_per_byte.value,
-        low: 1e9 / ns_per_byte.high,
-        high: 1e9 / ns_per_byte.low,
-        ..ns_per_byte
+        value: 1e9 / ns_per_unit.value,
+        low: 1e9 / ns_per_unit.high,
+        high: 1e9 / ns_per_unit.low,
+        ..ns_per_unit
     }
 }
 
