@@ -139,6 +139,7 @@ mod tests {
             params: vec![],
             active,
             baseline,
+            between: None,
         };
         let cases =
             vec![case("alone", vec![active(0)], None), case("beside", vec![active(0), active(1)], Some(0))];

@@ -36,6 +36,7 @@
   const bytes = (x) => (x >= 1e9 ? digits(x / 1e9) + " GB/s" : x >= 1e6 ? digits(x / 1e6) + " MB/s" : digits(x / 1e3) + " kB/s");
   const time = (ns) => (ns >= 1e9 ? digits(ns / 1e9) + " s" : ns >= 1e6 ? digits(ns / 1e6) + " ms" : ns >= 1e4 ? digits(ns / 1e3) + " us" : digits(ns) + " ns");
   const size = (x) => (x >= 2 ** 30 ? digits(x / 2 ** 30) + "GiB" : x >= 2 ** 20 ? digits(x / 2 ** 20) + "MiB" : x >= 2 ** 10 ? digits(x / 2 ** 10) + "KiB" : x + "B");
+  const many = (n) => (n >= 1e6 ? digits(n / 1e6) + " M" : n >= 1e3 ? digits(n / 1e3) + " k" : digits(n));
   const percent = (x) => { const p = Number(((x - 1) * 100).toFixed(2)); return (p > 0 ? "+" : "") + p + " %"; };
   const factor = (x) => digits(x) + "x";
 
@@ -63,16 +64,27 @@
     return [Math.min(Math.max(x, c.x), c.x + c.width), Math.min(Math.max(y, c.y), c.y + c.height)];
   };
 
+  // Room for the names of rows, which break where that is little.
+  const heatNames = (data, width) => Math.min(width * 0.3, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
+  const heatRow = (data, width) => {
+    const lines = Math.ceil((7 * Math.max(...data.rows.map((row) => row.length))) / (heatNames(data, width) - 8));
+    // Words are not cut, so that lines do not fill up.
+    return 8 + 14 * (lines + (lines > 1 && width < 520 ? 1 : 0));
+  };
+
   const kinds = {
     frontier(data, width) {
       const { points } = data;
+      // What is alone is at 1, or at a time of its own, if that is known.
+      const alone = data.ns ? (data.alone ? [data.alone] : []) : [1];
+      const scale = data.count ? 1 : 1e9;
       // Very wide whiskers would squeeze what is to be compared; they are cut at the figure's edge.
-      const [lowest, highest] = extent(points.map((p) => p.x[0]).concat(1));
-      const [left, right] = extent(points.flatMap((p) => [p.x[0], Math.max(p.x[1], lowest * 0.85), Math.min(p.x[2], highest * 1.25)]).concat(1));
+      const [lowest, highest] = extent(points.map((p) => p.x[0]).concat(alone));
+      const [left, right] = extent(points.flatMap((p) => [p.x[0], Math.max(p.x[1], lowest * 0.85), Math.min(p.x[2], highest * 1.25)]).concat(alone));
       // In GB/s, so that the axis ticks at round figures.
-      const rates = points.map((p) => p.y[0] / 1e9);
+      const rates = points.map((p) => p.y[0] / scale);
       const efficient = points.filter((p) => p.standing === "efficient").sort((a, b) => a.x[0] - b.x[0]);
-      const logs = right / left >= 1.9;
+      const logs = data.ns || right / left >= 1.9;
       const at = (p) => logs ? Math.log(p.x[0] / left) / Math.log(right / left) : (p.x[0] - left) / (right - left);
       const shape = (p) => (p.standing === "unfenced" ? "diamond" : p.paced ? "triangle" : "circle");
       const item = (p) => {
@@ -80,7 +92,7 @@
         const color = css(p.color);
         const named = !open && (p.standing === "efficient" || !p.paced);
         return {
-          value: [p.x[0], p.y[0] / 1e9], tip: p.tip, symbol: shape(p),
+          value: [p.x[0], p.y[0] / scale], tip: p.tip, symbol: shape(p),
           symbolSize: p.standing === "efficient" ? 15 : open ? 11 : 11,
           itemStyle: open ? { color: css("panel"), borderColor: color, borderWidth: 1.8, opacity: 0.8 }
             : { color, borderColor: p.standing === "efficient" ? css("ink") : css("panel"), borderWidth: p.standing === "efficient" ? 2 : 1 },
@@ -93,13 +105,15 @@
       };
       return {
         grid: { left: 76, right: 26, top: 26, bottom: 46 },
-        xAxis: ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
-        yAxis: axis({ type: "log", logBase: 2, name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12,
-          min: Math.min(...rates) / 1.25, max: Math.max(...rates) * 1.25, axisLabel: { ...text(), formatter: (x) => bytes(x * 1e9), showMinLabel: false, showMaxLabel: false } }),
+        xAxis: data.ns ? axis({ type: "log", logBase: 2, min: left / 1.3, max: right * 1.3, name: data.x, nameLocation: "middle", nameGap: 30,
+          axisLabel: { ...text(), hideOverlap: true, formatter: time, showMinLabel: false, showMaxLabel: false } })
+          : ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
+        yAxis: axis({ ...(data.count && Math.max(...rates) / Math.min(...rates) > 20 ? { type: "log", logBase: 10 } : { type: "log", logBase: 2 }), name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12,
+          min: Math.min(...rates) / 1.25, max: Math.max(...rates) * 1.25, axisLabel: { ...text(), formatter: data.count ? many : (x) => bytes(x * 1e9), showMinLabel: false, showMaxLabel: false } }),
         series: [
-          { type: "line", step: "end", silent: true, symbol: "none", z: 1, data: efficient.map((p) => [p.x[0], p.y[0] / 1e9]),
+          { type: "line", step: "end", silent: true, symbol: "none", z: 1, data: efficient.map((p) => [p.x[0], p.y[0] / scale]),
             lineStyle: { color: css("soft"), type: [4, 4], width: 1.2 } },
-          { type: "custom", silent: true, z: 2, data: points.map((p) => ({ value: [...p.x, ...p.y.map((y) => y / 1e9)] })), encode: { x: [0, 1, 2], y: [3, 4, 5] },
+          { type: "custom", silent: true, z: 2, data: points.map((p) => ({ value: [...p.x, ...p.y.map((y) => y / scale)] })), encode: { x: [0, 1, 2], y: [3, 4, 5] },
             renderItem: (params, api) => {
               const p = points[params.dataIndex];
               const style = { stroke: css(p.color), opacity: p.standing === "unfenced" ? 0.35 : 0.6 };
@@ -108,7 +122,7 @@
             } },
           { type: "scatter", z: 3, data: points.map(item), 
             labelLayout: ({ dataIndex }) => ({ dy: points[dataIndex].paced ? 9 : -9, hideOverlap: true }),
-            markLine: { silent: true, symbol: "none", data: [{ xAxis: 1 }], lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.5 },
+            markLine: { silent: true, symbol: "none", data: alone.map((at) => ({ xAxis: at })), lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.5 },
               label: { show: false } } },
         ],
       };
@@ -132,7 +146,7 @@
         const [r, g, b] = rgb.map((v) => (v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
       };
-      const names = Math.min(width * 0.3, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
+      const names = heatNames(data, width);
       const cells = data.cells.map((cell) => ({ value: [cell.column, cell.row], tip: cell.tip }));
       return {
         grid: { left: names, right: 4, top: 30, bottom: 6 },
@@ -146,7 +160,7 @@
           return { type: "group", children: [
             { type: "rect", shape: { x: x - w / 2 + 2, y: y - h / 2 + 2, width: w - 4, height: h - 4, r: 6 },
               style: { fill: `rgb(${rgb.join(",")})`, opacity: cell.faint && data.scale === "more" ? 0.55 : 1 } },
-            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: family, fontSize: w < 80 ? 11.5 : 13,
+            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: family, fontSize: w < 56 ? 9.5 : w < 80 ? 11.5 : 13,
               fontWeight: cell.faint ? 400 : 600, fill: cell.value === null ? css("soft") : cell.faint && data.scale === "more" ? css("ink") : readable(rgb) } },
           ] };
         } }],
@@ -185,6 +199,72 @@
       };
     },
 
+    // The longest latencies, bytes in the page cache and the disk's time, one under the other on one axis of time.
+    stalls(data, width) {
+      const longest = data.points.filter((p) => p[3] > 0);
+      const cached = data.points.filter((p) => p[4] >= 0);
+      const busy = data.points.filter((p) => p[6] >= 0);
+      const parts = [[longest, 170], [cached, 80], [busy, 60]].filter(([points]) => points.length > 0);
+      const place = new Map(parts.map(([points], number) => [points, number]));
+      let top = 24;
+      const grids = parts.map(([, height]) => {
+        const grid = { left: 62, right: 14, top, height };
+        top += height + 40;
+        return grid;
+      });
+      const end = Math.max(...data.points.map((p) => p[0] + p[1]));
+      const about = (p) => {
+        const lines = [["case", data.cases[p[2]][0]]];
+        if (p[3] > 0) lines.push(["longest " + data.unit, time(p[3])]);
+        if (p[4] >= 0) lines.push(["dirty", size(p[4])], ["being written back", size(p[5])]);
+        if (p[6] >= 0) lines.push(["disk busy", Math.round(p[6] * 100) + " %"]);
+        return ["at " + digits(p[0]) + " s, for " + digits(p[1]) + " s", lines];
+      };
+      const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
+      const series = [];
+      const stops = { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: css("ink"), type: [3, 3], width: 1, opacity: 0.6 }, data: data.stops.map((at) => ({ xAxis: at })) };
+      if (place.has(longest)) {
+        data.cases.forEach(([name, color, shape], number) => {
+          const own = longest.filter((p) => p[2] === number);
+          if (own.length === 0) return;
+          series.push({ type: "scatter", name, xAxisIndex: place.get(longest), yAxisIndex: place.get(longest), symbol: shapes[shape], symbolSize: own.length > 250 ? 4.5 : 7,
+            itemStyle: { color: css(color), opacity: 0.85 }, data: own.map((p) => ({ value: [p[0] + p[1] / 2, p[3]], tip: about(p) })), markLine: series.length ? undefined : stops });
+        });
+      }
+      if (place.has(cached)) {
+        const line = (color, i) => ({ type: "line", xAxisIndex: place.get(cached), yAxisIndex: place.get(cached), symbol: "circle", symbolSize: 4, showSymbol: cached.length < 200,
+          lineStyle: { color: css(color), width: 1.5 }, itemStyle: { color: css(color) }, data: cached.map((p) => ({ value: [p[0] + p[1], Math.max(p[i], 0)], tip: about(p) })) });
+        series.push({ ...line("clflushopt", 4), markLine: stops }, line("msync", 5));
+      }
+      if (place.has(busy)) {
+        series.push({ type: "custom", xAxisIndex: place.get(busy), yAxisIndex: place.get(busy), encode: { x: [0, 1], y: 2 },
+          data: busy.map((p) => ({ value: [p[0], p[0] + p[1], p[6]], tip: about(p) })), markLine: stops,
+          renderItem: (params, api) => {
+            const p = busy[params.dataIndex];
+            const [x, y] = api.coord([api.value(0), api.value(2)]);
+            const [to] = api.coord([api.value(1), 0]);
+            const { coordSys: c } = params;
+            return { type: "rect", shape: { x, y, width: Math.max(to - x, 1), height: c.y + c.height - y }, style: { fill: css(data.cases[p[2]][1]), opacity: 0.7 } };
+          } });
+      }
+      // Ticks at round figures of the units that bytes are shown in.
+      const most = Math.max(1 << 12, ...cached.map((p) => Math.max(p[4], p[5])));
+      const step = 2 ** Math.ceil(Math.log2(most / 2.5));
+      const room = (points) => (points === longest ? "longest " + data.unit : points === cached ? "page cache" : "disk busy");
+      const ticks = (points) => (points === longest ? time : points === cached ? size : (x) => Math.round(x * 100) + " %");
+      const last = parts.length - 1;
+      return {
+        grid: grids,
+        dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", xAxisIndex: parts.map((_, number) => number) }],
+        xAxis: parts.map((_, number) => axis({ type: "value", gridIndex: number, min: 0, max: end, splitLine: { show: false },
+          axisLabel: { ...text(), show: number === last, hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } })),
+        yAxis: parts.map(([points], number) => axis({ gridIndex: number, name: room(points), nameGap: 12, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -56] },
+          ...(points === longest ? { type: "log", logBase: 10 } : { type: "value", min: 0, }), ...(points === busy ? { max: 1, interval: 0.5 } : points === cached ? { interval: step, max: step * Math.ceil(most / step) } : {}),
+          axisLabel: { ...text(), hideOverlap: true, showMaxLabel: points !== longest, formatter: ticks(points) } })),
+        series,
+      };
+    },
+
     histogram(data, width) {
       const [from] = extent(data.bars.map((bar) => bar[0]));
       const [, to] = extent(data.bars.map((bar) => bar[1]));
@@ -203,7 +283,7 @@
       return {
         grid: { left: 56, right: 24, top: 26, bottom: 30 },
         xAxis: axis({ type: "log", logBase: 2, min: from, max: to, splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: time } }),
-        yAxis: axis({ type: "log", min: 0.5, max: most * 1.5, axisLabel: { ...text(), formatter: (n) => (n < 1 ? "" : n >= 1e6 ? digits(n / 1e6) + " M" : n >= 1e3 ? digits(n / 1e3) + " k" : digits(n)), showMaxLabel: false } }),
+        yAxis: axis({ type: "log", min: 0.5, max: most * 1.5, axisLabel: { ...text(), formatter: (n) => (n < 1 ? "" : many(n)), showMaxLabel: false } }),
         series: [{ type: "custom", data: data.bars.map(([a, b, n, name]) => ({ value: [a, b, n], tip: [name, []] })), encode: { x: [0, 1], y: 2 },
           renderItem: (params, api) => {
             const [x, y] = api.coord([api.value(0), api.value(2)]);
@@ -324,6 +404,7 @@
     if (chart.drawn) chart.drawn.dispose();
     // Rows with their names above them are higher.
     if (chart.data.kind === "ranges") chart.box.style.height = chart.height + (width < 520 ? 18 * chart.data.rows.length : 0) + "px";
+    if (chart.data.kind === "heat") chart.box.style.height = Math.max(chart.height, 36 + heatRow(chart.data, width) * chart.data.rows.length) + "px";
     const height = chart.box.clientHeight;
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
     const option = kinds[chart.data.kind](chart.data, width);

@@ -1,57 +1,211 @@
-//! What to use of the ways to commit that were measured.
+//! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
 use ringfence_analysis::estimate::Interval;
-use ringfence_experiment::task::Task;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
+use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
+use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
 use crate::cases::words;
-use crate::numbers::ns_interval;
-use crate::text::listed;
+use crate::numbers::{ns_interval, percent, slowdown};
+use crate::text::{clean, listed};
+
+/// Ways to commit, of which each case of an experiment is one.
+struct Ways<'a> {
+    /// Those that are durable, with what a commit takes.
+    costs: Vec<(usize, &'a Commit, Interval)>,
+    /// All of them.
+    tasks: Vec<&'a Commit>,
+    /// Durable ones without a figure.
+    unknown: usize,
+    /// The names of ways to sync that make nothing durable.
+    without: Vec<&'static str>,
+}
+
+impl<'a> Ways<'a> {
+    /// Nothing where something else was measured, too.
+    fn of(found: &'a Findings) -> Option<Self> {
+        let mut ways = Self { costs: Vec::new(), tasks: Vec::new(), unknown: 0, without: Vec::new() };
+        for result in found.results.iter().filter(|result| result.effect.is_none()) {
+            let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
+            ways.tasks.push(task);
+            match (task.sync.durable(), result.ns_per_unit) {
+                (true, Ok(cost)) => ways.costs.push((result.case, task, cost)),
+                (true, Err(_)) => ways.unknown += 1,
+                (false, _) => ways.without.push(task.sync.name()),
+            }
+        }
+        Some(ways)
+    }
+
+    /// Whether all write as many bytes, by as many writers.
+    fn alike(&self) -> bool {
+        let asked = |task: &Commit| (task.bytes(), task.writers);
+        self.tasks.windows(2).all(|two| asked(two[0]) == asked(two[1]))
+    }
+
+    /// Sorts them; how many of the first cannot be told apart.
+    fn sort(&mut self) -> usize {
+        self.costs.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
+        let high = self.costs.iter().map(|(.., cost)| cost.high).fold(f64::INFINITY, f64::min);
+        let (least, more): (Vec<_>, Vec<_>) = self.costs.drain(..).partition(|(.., cost)| cost.low <= high);
+        let tied = least.len();
+        self.costs = [least, more].concat();
+        tied
+    }
+}
 
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different
 /// amounts or by different numbers of writers, which no program can choose as it likes.
 pub(crate) fn advice(found: &Findings) -> Option<String> {
-    let mut costs: Vec<(usize, Interval)> = Vec::new();
-    let (mut asked, mut without, mut unknown) = (Vec::new(), Vec::new(), 0);
-    for result in found.results.iter().filter(|result| result.effect.is_none()) {
-        let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
-        asked.push((task.bytes(), task.writers));
-        match (task.sync.durable(), result.ns_per_unit) {
-            (true, Ok(cost)) => costs.push((result.case, cost)),
-            (true, Err(_)) => unknown += 1,
-            (false, _) => without.push(task.sync.name()),
-        }
-    }
-    if costs.len() < 2 || asked.windows(2).any(|two| two[0] != two[1]) {
+    let mut ways = Ways::of(found)?;
+    if ways.costs.len() < 2 || !ways.alike() {
         return None;
     }
-    costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let high = costs.iter().map(|(_, cost)| cost.high).fold(f64::INFINITY, f64::min);
-    let (least, more): (Vec<_>, Vec<_>) = costs.iter().partition(|(_, cost)| cost.low <= high);
+    let tied = ways.sort();
+    let (least, more) = ways.costs.split_at(tied);
     let quantile = found.plan.experiment.measure.quantity.quantile();
     let at = quantile.map_or(String::new(), |quantile| format!(" at {quantile}"));
-    let name = |(case, cost): &(usize, Interval)| {
+    let name = |(case, _, cost): &(usize, &Commit, Interval)| {
         format!("{} ({}{at})", words(&found.plan, *case), ns_interval(cost))
     };
     let named: Vec<String> = least.iter().map(name).collect();
-    let mut text = match named.len() {
+    let mut said = match named.len() {
         1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
         _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
     };
     if let Some(dearest) = more.last() {
-        let times = dearest.1.value / least[0].1.value;
-        text += &format!(
+        let times = dearest.2.value / least[0].2.value;
+        said += &format!(
             "; of the others {} is the dearest, {times:.1} times as much as the first",
             name(dearest)
         );
     }
-    text.push('.');
-    if unknown > 0 {
-        text += &format!(" Of {unknown} durable ways there is no figure.");
+    said.push('.');
+    if ways.unknown > 0 {
+        said += &format!(" Of {} durable ways there is no figure.", ways.unknown);
     }
-    without.dedup();
-    if !without.is_empty() {
-        text += &format!(" sync={} makes nothing durable, and is there to compare with.", without.join(", "));
+    ways.without.dedup();
+    if !ways.without.is_empty() {
+        let without = ways.without.join(", ");
+        said += &format!(" sync={without} makes nothing durable, and is there to compare with.");
     }
-    Some(text)
+    Some(said)
+}
+
+/// The answer in a sentence: the cheapest durable way, its batch and its cost. Where batches differ that is the cost of a
+/// record. Nothing where records or writers differ, or no durable way has a figure.
+pub(crate) fn headline(found: &Findings) -> Option<String> {
+    let mut ways = Ways::of(found)?;
+    let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
+    let asked = |task: &Commit| (task.record, task.writers);
+    let same_record = ways.tasks.windows(2).all(|two| asked(two[0]) == asked(two[1]));
+    let threads = |(case, ..): &(usize, &Commit, Interval)| committers(&found.plan, *case);
+    let same_threads = ways.costs.windows(2).all(|two| threads(&two[0]) == threads(&two[1]));
+    // What a record takes is a share of what a batch takes, and has no quantiles of its own.
+    if !same_threads || !(alike || same_record && quantile.is_none()) {
+        return None;
+    }
+    if !alike {
+        for (_, task, cost) in &mut ways.costs {
+            let share = f64::from(task.batch);
+            *cost = Interval {
+                value: cost.value / share,
+                low: cost.low / share,
+                high: cost.high / share,
+                ..*cost
+            };
+        }
+    }
+    let tied = ways.sort();
+    let (_, best, cost) = ways.costs.first()?;
+    let what = match alike {
+        true => format!("commit of {}", Bytes(best.bytes())),
+        false => format!("record of {}", best.record),
+    };
+    let at = quantile.map_or(String::new(), |quantile| format!("{quantile} is "));
+    let lead = if ways.costs.len() > 1 { "Use " } else { "" };
+    let others = match tied - 1 {
+        0 => String::new(),
+        1 => "; another way could not be told apart from it".into(),
+        others => format!("; {others} other ways could not be told apart from it"),
+    };
+    Some(format!("{lead}{}: {at}{} per {what}{others}.", way(best), ns_interval(cost)))
+}
+
+/// How a commit is made, in words, such as `fdatasync on a file written before; batch 16`.
+fn way(task: &Commit) -> String {
+    let io = match task.io {
+        Io::Buffered => "",
+        Io::Direct => " with O_DIRECT",
+        Io::Dontcache => " with RWF_DONTCACHE",
+        Io::Atomic => " with RWF_ATOMIC",
+        Io::Mmap => " of a mapping",
+    };
+    let layout = match task.layout {
+        Layout::Append => "at the end of a file",
+        Layout::KeepSize => "at the end of a file, into reserved blocks",
+        Layout::Allocated => "into reserved blocks",
+        Layout::Written => "on a file written before",
+    };
+    let writers = if task.writers > 1 { format!("; {} writers", task.writers) } else { String::new() };
+    format!("{}{io} {layout}; batch {}{writers}", task.sync.name(), task.batch)
+}
+
+/// Of a proof whose victim commits: what to expect beside the writer, which lever helps, and what that costs the writer.
+/// Nothing where the verdict leaves it open.
+pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
+    let question = &proof.record.question;
+    let Ok(Task::Commit(task)) = question.victim() else { return None };
+    let beside = proof.beside.ok()?;
+    let quantile = question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
+    let budget = percent(question.budget.0);
+    let expect =
+        format!("{}; beside {} expect {quantile}{}", way(&task), writer(question), slowdown(&beside));
+    let told = match (proof.verdict, proof.confirmations.last()) {
+        (Verdict::NothingNeeded, _) => format!(", which is within the budget of {budget}"),
+        (Verdict::Met, Some(confirmed)) => {
+            let tried = &confirmed.tried;
+            let costs = match &tried.price {
+                Price::Slowdown(Ok(price)) => {
+                    format!("costs the writer {} time per unit of its work", slowdown(price))
+                }
+                Price::Slowdown(Err(_)) => "what it costs the writer is not known".into(),
+                Price::Unseen(_) => "what it costs the writer cannot be seen".into(),
+            };
+            format!(
+                "; '{}' keeps it at {quantile}{} and {costs}",
+                clean(&tried.candidate.arm.name),
+                slowdown(&tried.victim.ok()?)
+            )
+        }
+        (Verdict::Missed, _) if proof.tried.is_empty() => {
+            format!(", over the budget of {budget}; no lever was tried")
+        }
+        (Verdict::Missed, _) => format!("; no lever that was tried keeps it within the budget of {budget}"),
+        _ => return None,
+    };
+    Some(format!("{expect}{told}."))
+}
+
+// A writer by how it writes; anything else by its task.
+fn writer(question: &Question) -> String {
+    let Ok(Task::Dirty(dirty)) = question.aggressor() else {
+        return format!("'{}'", clean(&text::print(&question.aggressor)));
+    };
+    let how = match dirty.io {
+        DirtyIo::Buffered => "a writer through the page cache",
+        DirtyIo::Wait => "a writer that waits for sync_file_range",
+        DirtyIo::Write => "a writer with sync_file_range",
+        DirtyIo::Fdatasync => "a writer with fdatasync",
+        DirtyIo::Direct => "an O_DIRECT writer",
+        DirtyIo::Dontcache => "a DONTCACHE writer",
+    };
+    dirty.pace.map_or(how.into(), |pace| format!("{how} at {pace}"))
+}
+
+fn committers(plan: &Plan, case: usize) -> u32 {
+    let active = plan.cases[case].active.iter().find(|active| active.role == plan.metric);
+    active.map_or(0, |active| active.count)
 }

@@ -110,6 +110,7 @@ fn of_experiment(digest: &Digest) -> Answer {
         answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
+        answer.headline = crate::commits::headline(&digest.findings).unwrap_or(answer.headline);
         answer.sentences.extend(crate::commits::advice(&digest.findings));
     } else {
         answer.headline = "No case was measured.".into();

@@ -12,22 +12,31 @@ use crate::numbers;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Drawn {
-    x: String,
-    y: String,
-    points: Vec<DrawnPoint>,
+    pub x: String,
+    pub y: String,
+    pub points: Vec<DrawnPoint>,
+    /// Whether the first is a time in ns, and no slowdown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ns: bool,
+    /// Where the first is without anybody beside, if not at 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone: Option<f64>,
+    /// What is counted, where that is not bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
-struct DrawnPoint {
-    name: String,
-    color: &'static str,
-    standing: Standing,
-    paced: bool,
+pub(super) struct DrawnPoint {
+    pub name: String,
+    pub color: &'static str,
+    pub standing: Standing,
+    pub paced: bool,
     /// Slowdown: value, lower and upper bound.
-    x: [f64; 3],
+    pub x: [f64; 3],
     /// Bytes a second, the same.
-    y: [f64; 3],
-    tip: Tip,
+    pub y: [f64; 3],
+    pub tip: Tip,
 }
 
 /// The colour of an instruction, by its name in tables.
@@ -102,7 +111,14 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     }
     let chart = Chart::new(
         "frontier",
-        Drawn { x: format!("slowdown of {victim}"), y: format!("{written}, bytes a second"), points },
+        Drawn {
+            x: format!("slowdown of {victim}"),
+            y: format!("{written}, bytes a second"),
+            points,
+            ns: false,
+            alone: None,
+            count: None,
+        },
     );
     let title = format!("Bytes {written} against the slowdown of {victim}");
     Some(

@@ -11,6 +11,7 @@
 
 mod aa;
 mod answer;
+mod commits;
 mod compare;
 mod costs;
 mod doctor;
@@ -21,6 +22,7 @@ mod figure;
 mod frontier;
 mod latencies;
 mod not_run;
+mod on_disk;
 mod pages;
 mod pair;
 mod placement;
@@ -29,6 +31,7 @@ mod prove;
 mod reproduce;
 mod sensitivity;
 mod slowdowns;
+mod stalls;
 mod table;
 mod timeline;
 

@@ -8,7 +8,8 @@ use ringfence_studies::survey::Survey;
 
 use super::{Answer, Digest, Group, Page, Section};
 use super::{
-    aa, answer, costs, doctor, experiment, latencies, not_run, placement, probes, slowdowns, timeline,
+    aa, answer, commits, costs, doctor, experiment, latencies, not_run, on_disk, placement, probes,
+    slowdowns, stalls, timeline,
 };
 use crate::numbers;
 use crate::survey::{INTERVALS, describe, precision};
@@ -26,6 +27,7 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
         timeline::section(&all),
         probes::section(survey),
     ];
+    sections.extend([commits::section(&all), stalls::section(&all)]);
     sections.extend(digests.iter().map(latencies::section));
     let mut not_run_lines = survey.not_run.clone();
     not_run_lines.extend(survey.probes.failed.iter().map(|line| format!("not probed: {line}")));
@@ -153,6 +155,9 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
         aa::section(digest, !several),
         slowdowns::section(&digest.findings.plan, &digest.findings.results),
         costs::section(&digest.findings.plan, &digest.findings.results),
+        on_disk::section(digest),
+        commits::section(&one),
+        stalls::section(&one),
         timeline::section(&one),
         latencies::section(digest),
         placement::section(&one),

@@ -28,6 +28,10 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
             refused.iter().map(line).collect(),
         )
     });
+    let (headline, besides) = match crate::commits::of_proof(proof) {
+        Some(sentence) => (sentence, std::iter::once(said.answer).chain(said.besides).collect()),
+        None => (said.answer, said.besides),
+    };
     Answer {
         badge: Some(badge(proof.verdict)),
         question: format!(
@@ -37,8 +41,8 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
             numbers::percent(question.budget.0),
             question.measure.quantity.quantile().map_or(String::new(), |of| format!(" at {of}"))
         ),
-        headline: said.answer,
-        besides: said.besides,
+        headline,
+        besides,
         keep: said.keep.map(|how| (how, said.commands)),
         cards: cards(proof),
         sentences,

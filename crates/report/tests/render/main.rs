@@ -4,6 +4,7 @@
 mod advice;
 mod cases;
 mod census;
+mod commits;
 mod compare;
 mod consistency;
 mod executed;

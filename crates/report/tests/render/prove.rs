@@ -16,7 +16,7 @@ use ringfence_studies::prove::{
 
 use crate::html::{HOSTILE, check, spaced};
 
-fn interval(value: f64, low: f64, high: f64) -> Estimate {
+pub fn interval(value: f64, low: f64, high: f64) -> Estimate {
     Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03, slack: 0.0 })
 }
 
@@ -30,7 +30,7 @@ fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
     Tried { candidate: candidate.unwrap(), victim, price }
 }
 
-fn question(victim: &str, aggressor: &str) -> Question {
+pub fn question(victim: &str, aggressor: &str) -> Question {
     Question {
         victim: text::parse(victim).unwrap(),
         aggressor: text::parse(aggressor).unwrap(),
@@ -48,7 +48,7 @@ fn question(victim: &str, aggressor: &str) -> Question {
     }
 }
 
-fn proof() -> Proof {
+pub fn proof() -> Proof {
     let mut record = Record::new(&question("chase footprint=4MiB", "write instruction=clwb"));
     record.refused = vec![("other placement".into(), HOSTILE.into())];
     let gentle =

@@ -1,0 +1,220 @@
+//! What a page says of durable commits to files.
+
+use ringfence_analysis::estimate::NotEstimable;
+use ringfence_analysis::frontier::{Against, Amount, DiskPoint, OnDisk, Standing};
+use ringfence_analysis::latency::CaseLatencies;
+use ringfence_analysis::stalls::{Stall, Stalls};
+use ringfence_dataset::Dataset;
+use ringfence_experiment::histogram::Histogram;
+use ringfence_report::html::{self, Digest};
+
+use crate::html::{check, digest, measured, spaced};
+use crate::latencies::quantiles;
+use crate::prove::interval;
+
+const EXPERIMENT: &str = "schema = 2\nname = 'commit'\nquestion = 'What does a durable commit to a file cost here?'\n\
+    metric = 'committer'\n[measure]\nlooks = [6]\nrounds = 1\nwindow = '400ms'\n\
+    [[role]]\nname = 'committer'\ntask = { workload = 'commit', sync = ['fdatasync', 'none'], batch = [1, 16], dir = '.' }\n\
+    [[arm]]\nname = 'commit'\nactive = ['committer']\n";
+
+// Of four cases: fdatasync and nothing, of 1 and 16 records; the second has too few for p99.
+fn commits(folder: &std::path::Path) -> Digest {
+    // Units in a window of 1 ms, by case.
+    let units = |trial: u32, case: usize| [4, 3, 400, 100][case] * (100 + u64::from(trial));
+    let folder = measured(folder, EXPERIMENT, units);
+    let mut digest = digest(&Dataset::open(&folder).unwrap());
+    let buckets: [&[(u64, u64)]; 4] = [
+        &[(196_608, 40_000), (229_376, 20_000), (1 << 22, 900)],
+        &[(262_144, 20), (1 << 23, 3)],
+        &[(2048, 100_000), (1 << 20, 20)],
+        &[(8192, 50_000), (1 << 20, 20)],
+    ];
+    let of_case = |(case, buckets): (usize, &&[(u64, u64)])| {
+        let histogram = Histogram::from(buckets.to_vec());
+        CaseLatencies {
+            case,
+            arm: "commit".into(),
+            label: digest.findings.plan.cases[case].label.clone(),
+            role: "committer".into(),
+            unit: "commits",
+            of_loads: false,
+            quantiles: quantiles(&histogram),
+            histogram,
+            misses: None,
+            counted_misses: None,
+        }
+    };
+    digest.findings.latencies = buckets.iter().enumerate().map(of_case).collect();
+    digest.findings.stalls = stalls();
+    digest.findings.on_disk = vec![OnDisk {
+        amount: Amount::Records,
+        against: Against::P99,
+        alone: Some(3e5),
+        points: [
+            (0, true, interval(4000.0, 3800.0, 4200.0), interval(4e6, 3e6, 5e6), Standing::Efficient),
+            (1, true, interval(52_000.0, 50e3, 54e3), interval(9e6, 7e6, 12e6), Standing::Efficient),
+            (2, false, interval(400e3, 390e3, 410e3), interval(1e6, 9e5, 1.1e6), Standing::Unfenced),
+            (
+                3,
+                false,
+                interval(1e6, 9e5, 1.1e6),
+                Err(NotEstimable::TooFewTrials { trials: 2 }),
+                Standing::Unfenced,
+            ),
+        ]
+        .map(|(case, durable, per_s, against, standing)| DiskPoint {
+            case,
+            role: 0,
+            durable,
+            per_s,
+            against,
+            standing,
+        })
+        .into(),
+    }];
+    digest
+}
+
+// Two windows, of which the second was beside a stall; then one of which nothing is known of the disk.
+fn stalls() -> Stalls {
+    let point = |at_s: f64, case, longest_ns, mib: Option<u64>, busy| Stall {
+        at_s,
+        length_s: 0.4,
+        case,
+        longest_ns,
+        dirty_bytes: mib.map(|mib| mib << 20),
+        writeback_bytes: mib.map(|mib| mib << 18),
+        busy,
+    };
+    let points = vec![
+        point(0.0, 0, Some(1 << 18), Some(3), Some(0.25)),
+        point(0.5, 1, Some(1 << 30), Some(700), Some(1.0)),
+        point(1.0, 1, None, Some(500), Some(0.5)),
+        point(1.5, 2, Some(1 << 12), None, None),
+    ];
+    Stalls { per_point: 1, points, stops_s: vec![0.75] }
+}
+
+#[test]
+fn the_longest_commits_stand_over_what_the_disk_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut digest = commits(dir.path());
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    for said in [
+        "The longest commits over time",
+        "Dashed lines: there the writers stopped.",
+        // Case 1: the longest of its stretches, the most bytes, the mean of the disk's time.
+        ">1.07 s</td><td class=\"number\">700MiB</td><td class=\"number\">175MiB</td><td class=\"number\">75 %</td>",
+        // What is not known of case 2 is not nothing.
+        ">4.10 us</td><td class=\"number\">-</td><td class=\"number\">-</td><td class=\"number\">-</td>",
+        "[1.5,0.4,2.0,4096.0,-1.0,-1.0,-1.0]",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    // As earlier versions recorded it.
+    for point in &mut digest.findings.stalls.points {
+        (point.dirty_bytes, point.writeback_bytes, point.busy) = (None, None, None);
+    }
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    assert!(page.contains("What the disk did was not recorded: this dataset is of an earlier version."));
+    digest.findings.stalls = Stalls::default();
+    assert!(!spaced(&html::datasets(&[digest])).contains("id=\"stalls\""));
+}
+
+#[test]
+fn what_is_committed_stands_against_p99() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut digest = commits(dir.path());
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    for said in [
+        "Records committed a second against the p99 of committer",
+        "Not drawn, because a figure is missing: 1 of 4.",
+        "The line is where it is alone.",
+        ">52 000 [50 000, 54 000]</td>",
+        "too few trials: 2, and a figure takes at least 4",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    // One way alone is no frontier.
+    digest.findings.on_disk[0].points.truncate(1);
+    assert!(!spaced(&html::datasets(&[digest])).contains("id=\"on-disk\""));
+}
+
+#[test]
+fn each_way_has_its_quantiles_and_what_is_too_few_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = commits(dir.path());
+    let page = check("dataset-commits", &html::datasets(std::slice::from_ref(&digest)));
+    for said in [
+        "\"columns\":[\"p50\",\"p90\",\"p99\",\"p99.9\",\"max\"]",
+        "\"rows\":[\"fdatasync batch 1\",\"fdatasync batch 16\",\"none batch 1 (not durable)\",\"none batch 16 (not durable)\"]",
+        "\"text\":\"too few\"",
+        "8.39 ms or more",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    // What bears no quantile has no colour either.
+    let uncoloured = page.matches("\"value\":null,\"text\":\"too few\",\"faint\":true").count();
+    let few = |one: &CaseLatencies| one.quantiles.iter().filter(|of| of.ns.is_err()).count();
+    assert_eq!(uncoloured, digest.findings.latencies.iter().map(few).sum::<usize>());
+    assert!(uncoloured >= 2, "{uncoloured}");
+}
+
+#[test]
+fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut digest = commits(dir.path());
+    let headline = |digest: &Digest| {
+        let page = spaced(&html::datasets(std::slice::from_ref(digest)));
+        page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_owned()
+    };
+    // 1 ms for about 3.1 commits of 16 records beats 1 ms for about 4.1 of one; what is not durable is no way.
+    let said = headline(&digest);
+    assert!(said.starts_with("Use fdatasync at the end of a file; batch 16: "), "{said}");
+    assert!(said.contains("per record of 4KiB."), "{said}");
+    // With one batch it is the commit that costs.
+    digest.findings.results.retain(|result| result.label.contains("batch=1"));
+    digest.findings.results.truncate(1);
+    let said = headline(&digest);
+    assert!(said.starts_with("fdatasync at the end of a file; batch 1: "), "{said}");
+    assert!(said.contains("per commit of 4KiB."), "{said}");
+    // Nothing durable has a figure.
+    digest.findings.results[0].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
+    assert_eq!(headline(&digest), "No case has a figure: the table says why.");
+}
+
+#[test]
+fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
+    use ringfence_studies::prove::{Price, Verdict};
+
+    let mut proof = crate::prove::proof();
+    proof.record.question =
+        crate::prove::question("commit dir=. layout=written batch=16", "dirty dir=. io=dontcache");
+    proof.record.question.budget = ringfence_experiment::units::Share(0.5);
+    proof.unit = "commits".into();
+    proof.beside = interval(945.0, 800.0, 1100.0);
+    let last = proof.confirmations.last_mut().unwrap();
+    last.tried.candidate.arm.name = "pace=50MB/s".into();
+    last.tried.victim = interval(1.2, 1.1, 1.3);
+    last.tried.price = Price::Slowdown(interval(9.1, 9.0, 9.2));
+    let page = |proof: &ringfence_studies::prove::Proof| spaced(&html::proof(proof, None, &[]));
+    let headline = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 945x [800, 1100]; \
+                    'pace=50MB/s' keeps it at ";
+    let text = page(&proof);
+    assert!(text.contains(headline), "{text}");
+    assert!(
+        text.contains(" and costs the writer 9.10x [9.00, 9.20] time per unit of its work.</h1>"),
+        "{text}"
+    );
+    // What was said before still is.
+    assert!(text.contains("keeps the victim within the budget of 50 %"), "{text}");
+    proof.confirmations.last_mut().unwrap().tried.price = Price::Unseen("it shows no progress".into());
+    assert!(page(&proof).contains(" and what it costs the writer cannot be seen.</h1>"));
+    (proof.verdict, proof.confirmations) = (Verdict::Missed, Vec::new());
+    assert!(page(&proof).contains(
+        "expect 945x [800, 1100]; no lever that was tried keeps it within the budget of 50 %.</h1>"
+    ));
+    // Where nothing is decided, the sentence is not made.
+    proof.verdict = Verdict::Undecided;
+    assert!(!page(&proof).contains("<h1>fdatasync"));
+}
