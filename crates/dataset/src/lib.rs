@@ -7,6 +7,7 @@
 //! | `experiment.toml` | the experiment, complete: it reruns |
 //! | `machine.json` | what the machine is |
 //! | `latencies.parquet` | the latencies that tasks counted in each window, where any did: [`Sample::latencies`](ringfence_experiment::sample::Sample::latencies) |
+//! | `disk.parquet` | what the disk did in each window, where any task uses one: [`Sample::stretches`](ringfence_experiment::sample::Sample::stretches) |
 //! | `samples.journal` | the samples, while measuring and after the program was killed |
 //!
 //! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program

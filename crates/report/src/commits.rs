@@ -1,11 +1,11 @@
 //! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
-use ringfence_analysis::estimate::Interval;
+use ringfence_analysis::estimate::{Interval, Verdict as Known};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
-use ringfence_studies::prove::{Price, Proof, Question, Verdict};
+use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use crate::cases::words;
 use crate::numbers::{ns_interval, percent, slowdown};
@@ -161,8 +161,8 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
     let beside = proof.beside.ok()?;
     let quantile = question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
     let budget = percent(question.budget.0);
-    let expect =
-        format!("{}; beside {} expect {quantile}{}", way(&task), writer(question), slowdown(&beside));
+    let writer = writer(&question.aggressor().ok()?, &text::print(&question.aggressor));
+    let expect = format!("{}; beside {writer} expect {quantile}{}", way(&task), slowdown(&beside));
     let told = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(", which is within the budget of {budget}"),
         (Verdict::Met, Some(confirmed)) => {
@@ -189,11 +189,31 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
     Some(format!("{expect}{told}."))
 }
 
-// A writer by how it writes; anything else by its task.
-fn writer(question: &Question) -> String {
-    let Ok(Task::Dirty(dirty)) = question.aggressor() else {
-        return format!("'{}'", clean(&text::print(&question.aggressor)));
-    };
+/// Of a victim that commits in one way: what to expect beside the neighbour that is known to slow it down most. Nothing where none
+/// is.
+pub(crate) fn beside(found: &Findings) -> Option<String> {
+    let plan = &found.plan;
+    let slowed = found.results.iter().filter_map(|result| {
+        let finding = result.effect.as_ref()?.finding;
+        Some((result, finding.slowdown.filter(|_| matches!(finding.verdict, Known::Slower))?))
+    });
+    let (worst, expected) = slowed.max_by(|a, b| a.1.low.total_cmp(&b.1.low))?;
+    let own = plan.metric_task(worst.case);
+    let Task::Commit(task) = own else { return None };
+    if found.results.iter().any(|result| plan.metric_task(result.case) != own) {
+        return None;
+    }
+    let mut others = plan.cases[worst.case].active.iter().filter(|active| active.role != plan.metric);
+    let (Some(other), None) = (others.next(), others.next()) else { return None };
+    let writer = writer(&plan.variants[other.role].get(other.variant)?.task, &words(plan, worst.case));
+    let quantile =
+        plan.experiment.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
+    Some(format!("{}; beside {writer} expect {quantile}{}.", way(task), slowdown(&expected)))
+}
+
+// A writer by how it writes; anything else in other words.
+fn writer(task: &Task, otherwise: &str) -> String {
+    let Task::Dirty(dirty) = task else { return format!("'{}'", clean(otherwise)) };
     let how = match dirty.io {
         DirtyIo::Buffered => "a writer through the page cache",
         DirtyIo::Wait => "a writer that waits for sync_file_range",

@@ -2,6 +2,7 @@
 
 mod support;
 
+use ringfence_dataset::Dataset;
 use support::disk::{empty, on_disk};
 use support::{Folder, Running, ringfence_in};
 
@@ -36,6 +37,22 @@ fn ways_are_measured_and_one_is_advised() {
     assert_eq!(results.len(), 3);
     assert!(results.iter().all(|result| result["unit"] == "commits"), "{json}");
     assert_eq!(json["latencies"].as_array().unwrap().len(), 3, "{json}");
+    // Each window is a stretch in which the disk was looked at.
+    let dataset = Dataset::open(&folder.path().join("a")).unwrap();
+    for sample in &dataset.samples {
+        let [stretch] = sample.stretches.as_deref().unwrap() else { panic!("{sample:?}") };
+        assert_eq!((stretch.units, stretch.dirty_bytes.is_some()), (sample.units, true), "{sample:?}");
+        assert_eq!(stretch.longest_ns, sample.latencies.as_ref().unwrap().most(), "{sample:?}");
+        // It holds the window, which begins with the last report before it.
+        assert!(stretch.length_ns > 350_000_000, "{sample:?}");
+    }
+    // One sentence says which way, what batch and what it costs; or why there is none.
+    ringfence_in(folder.path(), &["report", "a", "--out", "page.html"]).ok();
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let first = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
+    let way = first.starts_with("Use ") && first.contains(" on a file written before; batch 1: ");
+    assert!(way && first.contains("per commit of 4KiB"), "{first}");
+    assert!(page.contains("<h2>What a commit takes</h2>") && page.contains("none (not durable)"), "{first}");
 }
 
 #[test]

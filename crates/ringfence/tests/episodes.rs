@@ -37,6 +37,7 @@ fn assert_parts_add_up(samples: &[Sample]) {
         // It is asked at both ends, and a commit may be under way then.
         assert!(ns > 400_000_000, "{sample:?}");
         assert_eq!(sample.latencies.as_ref().unwrap().total(), sample.units, "{sample:?}");
+        assert_stretches(sample);
     }
     for window in samples.chunk_by(|one, other| {
         (one.trial, one.round, one.step, one.position)
@@ -46,6 +47,24 @@ fn assert_parts_add_up(samples: &[Sample]) {
         let end = |sample: &Sample| sample.start_ns + sample.length_ns;
         assert!(end(own) > end(other) + 400_000_000, "the writer has stopped before the tail: {window:?}");
     }
+}
+
+// Each commit ended in one of the stretches, and the longest of all is the longest of one.
+fn assert_stretches(sample: &Sample) {
+    let stretches = sample.stretches.as_ref().unwrap();
+    let units: u64 = stretches.iter().map(|stretch| stretch.units).sum();
+    assert_eq!(units, sample.units, "{sample:?}");
+    let longest = stretches.iter().filter_map(|stretch| stretch.longest_ns).max();
+    assert_eq!(longest, sample.latencies.as_ref().unwrap().most(), "{sample:?}");
+    // Both halves of an episode take more than one, and they follow each other.
+    assert!(stretches.len() >= 3, "{sample:?}");
+    for pair in stretches.windows(2) {
+        let end = pair[0].start_ns + pair[0].length_ns;
+        assert!(pair[1].start_ns.abs_diff(end) < 1000, "{pair:?}");
+    }
+    assert!(
+        stretches.iter().all(|stretch| stretch.dirty_bytes.is_some() && stretch.writeback_bytes.is_some())
+    );
 }
 
 #[test]
@@ -71,7 +90,9 @@ fn both_parts_are_measured_and_told_apart() {
     assert!(parts["beside"]["value"].is_f64() && parts["tail"]["value"].is_f64(), "{parts}");
     let page = folder.path().join("page.html");
     ringfence_in(folder.path(), &["report", "n", "--out", page.to_str().unwrap()]).ok();
-    assert!(std::fs::read_to_string(page).unwrap().contains("after it had stopped."));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("after it had stopped.") && page.contains("there the writers stopped."));
+    assert!(page.contains("The longest commits over time") && page.contains("\"kind\":\"stalls\""));
     assert!(empty(&data), "nothing is left");
 }
 

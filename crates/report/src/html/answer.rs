@@ -107,6 +107,9 @@ fn of_experiment(digest: &Digest) -> Answer {
         answer.sentences = said.iter().map(|sentence| capital(sentence)).collect();
     } else if !effects.is_empty() {
         slowdowns(&mut answer, digest, &effects);
+        if let Some(first) = crate::commits::beside(&digest.findings) {
+            answer.sentences.insert(0, std::mem::replace(&mut answer.headline, first));
+        }
         answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);

@@ -184,6 +184,30 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
 }
 
 #[test]
+fn beside_a_neighbour_the_first_sentence_says_what_to_expect() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "schema = 2\nname = 'n'\nmetric = 'victim'\n[measure]\nlooks = [6]\nrounds = 1\nwindow = '400ms'\n\
+        [[role]]\nname = 'victim'\ntask = { workload = 'commit', layout = 'written', batch = 16 }\n\
+        [[role]]\nname = 'aggressor'\ntask = { workload = 'dirty', io = ['direct', 'dontcache'] }\n\
+        [[arm]]\nname = 'alone'\nactive = ['victim']\n\
+        [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n";
+    // Twice as long beside O_DIRECT, ten times beside the other.
+    let units = |trial: u32, case: usize| [1000, 500, 100][case] + u64::from(trial);
+    let folder = measured(dir.path(), text, units);
+    let mut digest = digest(&Dataset::open(&folder).unwrap());
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    let first = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 9.";
+    assert!(page.contains(first), "{page}");
+    assert!(page.contains("<li>2 of 2 cases slow the victim down, io=dontcache most"), "{page}");
+    // Where none is known to, nothing is to be expected.
+    digest.findings.results.iter_mut().for_each(|result| {
+        result.effect.as_mut().unwrap().finding.verdict =
+            ringfence_analysis::estimate::Verdict::NoChangeLargerThanMargin;
+    });
+    assert!(!spaced(&html::datasets(&[digest])).contains("<h1>fdatasync"));
+}
+
+#[test]
 fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     use ringfence_studies::prove::{Price, Verdict};
 
