@@ -192,6 +192,7 @@ mod tests {
             params: vec![],
             active: active.clone(),
             baseline: None,
+            between: None,
         };
         let placed = Placed { cpus: vec![vec![0]], notes: vec![], places: vec![] };
         Plan::stored(Experiment::parse(text).unwrap(), vec![case("a"), case("b")], vec![], placed).unwrap()

@@ -353,6 +353,7 @@ mod tests {
             params: vec![],
             active: (0..roles).map(role).collect(),
             baseline,
+            between: None,
         };
         let cases = vec![case("alone", 1, None), case("beside", 2, Some(0))];
         let placed = Placed { cpus: vec![vec![0], vec![1]], notes: vec![], places: vec![] };
