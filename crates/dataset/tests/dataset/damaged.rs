@@ -158,7 +158,7 @@ fn a_manifest_that_does_not_fit_is_refused() {
         ("/schema", "\"1\"", "no schema version"),
         ("/cases", "[]", "listed as not run"),
         ("/cases/0/number", "1", "the case in place 0 has another number"),
-        ("/cases/1/baseline", "9", "case 1 is compared with a case that does not exist"),
+        ("/cases/1/baseline", "9", "case 1 is measured with a case that does not exist"),
         ("/cases/1/active/1/variant", "9", "case 1 runs a role or a task"),
         ("/cases/1/active/1/role", "9", "case 1 runs a role or a task"),
         ("/cases/0/active", "[]", "case 0 does not run 'victim'"),
