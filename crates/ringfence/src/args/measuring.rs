@@ -238,7 +238,7 @@ pub struct Aa {
     /// A task to run beside it, in both arms
     #[arg(long, value_name = "TASK")]
     pub beside: Option<String>,
-    /// A task that runs beside it between the windows that are compared
+    /// A task beside it between the windows that are compared
     ///
     /// What it leaves behind, such as dirty pages, would show as an effect.
     #[arg(long, value_name = "TASK")]
