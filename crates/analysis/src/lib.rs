@@ -7,6 +7,7 @@ pub mod frontier;
 pub mod latency;
 pub mod parts;
 pub mod quantile;
+pub mod reached;
 pub mod results;
 pub mod stalls;
 pub mod timeline;

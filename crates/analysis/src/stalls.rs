@@ -158,6 +158,7 @@ mod tests {
             dirty_bytes: Some(start_ms << 20),
             writeback_bytes: Some(0),
             disk_busy_ns: Some(busy_ms * MS),
+            ..Stretch::default()
         }
     }
 

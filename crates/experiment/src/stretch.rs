@@ -24,14 +24,26 @@ pub struct Stretch {
     /// How long the disk had a request under way, ns, by its own count (`io_ticks` of `/sys/block/DISK/stat`), which is of
     /// everybody who uses it. Of several disks that of the busiest.
     pub disk_busy_ns: Option<u64>,
+    /// Write requests that the disks below the tasks' folders ended, all together, by their own counts.
+    pub disk_writes: Option<u64>,
 }
 
-type Fields = (u64, u64, u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+type Fields = (u64, u64, u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
 impl From<Fields> for Stretch {
     fn from(fields: Fields) -> Self {
-        let (start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns) = fields;
-        Self { start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns }
+        let (start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns, disk_writes) =
+            fields;
+        Self {
+            start_ns,
+            length_ns,
+            units,
+            longest_ns,
+            dirty_bytes,
+            writeback_bytes,
+            disk_busy_ns,
+            disk_writes,
+        }
     }
 }
 
@@ -45,6 +57,7 @@ impl From<Stretch> for Fields {
             one.dirty_bytes,
             one.writeback_bytes,
             one.disk_busy_ns,
+            one.disk_writes,
         )
     }
 }
@@ -71,9 +84,10 @@ mod tests {
             dirty_bytes: Some(4096),
             writeback_bytes: None,
             disk_busy_ns: Some(125_000_000),
+            disk_writes: Some(7),
         };
         let text = serde_json::to_string(&one).unwrap();
-        assert_eq!(text, "[5,250000000,3,1048576,4096,null,125000000]");
+        assert_eq!(text, "[5,250000000,3,1048576,4096,null,125000000,7]");
         assert_eq!(serde_json::from_str::<Stretch>(&text).unwrap(), one);
         assert_eq!(one.busy(), Some(0.5));
     }

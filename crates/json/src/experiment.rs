@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_analysis::estimate::{AaSummary, Estimate, serialize_estimate_if_any};
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::latency::CaseLatencies;
+use ringfence_analysis::reached::Unreached;
 use ringfence_dataset::Manifest;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::placement::Placed;
@@ -33,6 +34,7 @@ struct Experiment<'a> {
     frontier: &'a Frontier,
     sensitivity: Option<&'a Sensitivity>,
     latencies: &'a [CaseLatencies],
+    unreached: &'a [Unreached],
     scale: Option<&'a Scale>,
     aa: Option<&'a AaSummary>,
     not_run: &'a [NotRun],
@@ -55,6 +57,7 @@ impl<'a> Experiment<'a> {
             frontier: &found.frontier,
             sensitivity: found.sensitivity.as_ref(),
             latencies: &found.latencies,
+            unreached: &found.unreached,
             scale: found.scale.as_ref(),
             aa: found.aa.as_ref(),
             not_run: &plan.not_run,

@@ -1,6 +1,7 @@
 //! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
 use ringfence_analysis::estimate::{Interval, Verdict as Known};
+use ringfence_analysis::reached::Unreached;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
 use ringfence_machine::units::Bytes;
@@ -8,7 +9,7 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use crate::cases::words;
-use crate::numbers::{ns_interval, percent, slowdown};
+use crate::numbers::{count, ns_interval, percent, slowdown};
 use crate::text::{clean, listed};
 
 /// Ways to commit, of which each case of an experiment is one.
@@ -56,9 +57,14 @@ impl<'a> Ways<'a> {
     }
 }
 
+/// What there is to say below the costs, a paragraph each.
+pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
+    advice(found).into_iter().chain(unreached(found))
+}
+
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different
 /// amounts or by different numbers of writers, which no program can choose as it likes.
-pub(crate) fn advice(found: &Findings) -> Option<String> {
+fn advice(found: &Findings) -> Option<String> {
     let mut ways = Ways::of(found)?;
     if ways.costs.len() < 2 || !ways.alike() {
         return None;
@@ -92,6 +98,26 @@ pub(crate) fn advice(found: &Findings) -> Option<String> {
         said += &format!(" sync={without} makes nothing durable, and is there to compare with.");
     }
     Some(said)
+}
+
+/// Ways of which not every commit reached the disk, in a sentence.
+fn unreached(found: &Findings) -> Option<String> {
+    if found.unreached.is_empty() {
+        return None;
+    }
+    let name = |one: &Unreached| {
+        let label = match words(&found.plan, one.case) {
+            label if label.is_empty() => "the log".to_owned(),
+            label => label,
+        };
+        format!("{label} ({} commits, {} writes)", count(one.commits), count(one.writes))
+    };
+    let named: Vec<String> = found.unreached.iter().map(name).collect();
+    Some(format!(
+        "Not every commit reached the disk, which ended fewer writes than there were commits: {}. Something above it answers \
+         without it: 'ringfence explain DIR' says what stands between.",
+        listed(&named, "and")
+    ))
 }
 
 /// The answer in a sentence: the cheapest durable way, its batch and its cost. Where batches differ that is the cost of a

@@ -18,7 +18,7 @@ pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let mut parts = vec![tables(found, style)];
-    parts.extend(commits::advice(found).map(|text| {
+    parts.extend(commits::said(found).map(|text| {
         let mut out = String::new();
         paragraph(&mut out, 0, &text, style);
         out

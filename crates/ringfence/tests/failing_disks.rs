@@ -118,6 +118,30 @@ fn a_disk_that_another_program_fills_ends_a_run_and_loses_nothing() {
     assert_eq!(left.len(), 2, "the filler and lost+found: {left:?}");
 }
 
+// A volatile overlay leaves syncs out (Linux, Documentation/filesystems/overlayfs.rst, "Volatile mount").
+#[test]
+fn commits_that_do_not_reach_the_disk_are_told() {
+    let Some(disk) = Disk::of(64) else { return };
+    let below = disk.path();
+    ["lower", "upper", "work", "all"].iter().for_each(|name| fs::create_dir(below.join(name)).unwrap());
+    let dir = |name: &str| below.join(name).display().to_string();
+    let options =
+        format!("lowerdir={},upperdir={},workdir={},volatile", dir("lower"), dir("upper"), dir("work"));
+    if !done("mount", &["-t", "overlay", "overlay", "-o", &options, &dir("all")]) {
+        return skip_here("commits that do not reach the disk", "a volatile overlay cannot be mounted here");
+    }
+    let folder = Folder::new();
+    let ways =
+        ["--sync", "fdatasync", "--io", "buffered", "--layout", "written", "--size", "1MiB", "--trials", "4"];
+    let out = ringfence_in(folder.path(), &[&["commit", &dir("all")][..], &ways, &["--out", "d"]].concat());
+    let json = ringfence_in(folder.path(), &["show", "d", "--json"]).json();
+    assert!(done("umount", &[&dir("all")]));
+    let said = out.said();
+    assert!(said.contains("Not every commit reached the disk"), "{said}");
+    let one = &json["datasets"][0]["unreached"][0];
+    assert!(one["commits"].as_u64() > one["writes"].as_u64(), "{one}");
+}
+
 #[test]
 fn a_disk_that_fails_ends_a_run_and_loses_nothing() {
     let Some(disk) = Disk::of(25) else { return };

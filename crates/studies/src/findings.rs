@@ -3,6 +3,7 @@
 use ringfence_analysis::estimate::{AaSummary, Estimate};
 use ringfence_analysis::frontier::{self, Frontier, OnDisk};
 use ringfence_analysis::latency::{self, CaseLatencies};
+use ringfence_analysis::reached::{self, Unreached};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_analysis::stalls::{self, Stalls};
 use ringfence_analysis::timeline::{self, Timeline};
@@ -46,6 +47,8 @@ pub struct Findings {
     pub timeline: Timeline,
     /// The longest commits over time, and what the disk did; empty where no task uses one.
     pub stalls: Stalls,
+    /// Ways to commit of which not every commit reached the disk.
+    pub unreached: Vec<Unreached>,
     /// Latencies that were counted, case by case.
     pub latencies: Vec<CaseLatencies>,
     /// What tells hits from misses, where latencies were counted.
@@ -78,6 +81,7 @@ impl Findings {
             sensitivity: Sensitivity::new(plan, samples),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             stalls: stalls::stalls(plan, samples, MOST_POINTS),
+            unreached: reached::unreached(plan, samples),
             latencies,
             results,
             scale,

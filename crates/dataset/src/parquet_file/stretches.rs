@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `sample` | u64 | the row of the window in `samples.parquet`, from 0; rows of one window lie together, ascending |
 //! | `trial`, `case` | u32 | the same as there |
-//! | others | u64 | the fields of [`Stretch`], of which the last four may be null |
+//! | others | u64 | the fields of [`Stretch`], of which the last five may be null |
 
 use std::fs::File;
 use std::path::Path;
@@ -34,11 +34,12 @@ const MESSAGE: &str = "message disk {
     OPTIONAL INT64 dirty_bytes (INTEGER(64,false));
     OPTIONAL INT64 writeback_bytes (INTEGER(64,false));
     OPTIONAL INT64 disk_busy_ns (INTEGER(64,false));
+    OPTIONAL INT64 disk_writes (INTEGER(64,false));
 }";
 // Those that are read again, and their places.
 const ALWAYS: [(&str, usize); 4] = [("sample", 0), ("start_ns", 3), ("length_ns", 4), ("units", 5)];
-const MAYBE: [(&str, usize); 4] =
-    [("longest_ns", 6), ("dirty_bytes", 7), ("writeback_bytes", 8), ("disk_busy_ns", 9)];
+const MAYBE: [(&str, usize); 5] =
+    [("longest_ns", 6), ("dirty_bytes", 7), ("writeback_bytes", 8), ("disk_busy_ns", 9), ("disk_writes", 10)];
 
 /// The stretches of one window.
 pub struct Watched {
@@ -77,8 +78,13 @@ fn table(file: File, all: &[Watched]) -> Result<(File, SamplesFile)> {
     for get in [|one: &Stretch| one.start_ns, |one: &Stretch| one.length_ns, |one: &Stretch| one.units] {
         column::<Int64Type>(&mut group, rows().map(|(_, stretch)| get(stretch) as i64).collect())?;
     }
-    let fields: [fn(&Stretch) -> Option<u64>; 4] =
-        [|one| one.longest_ns, |one| one.dirty_bytes, |one| one.writeback_bytes, |one| one.disk_busy_ns];
+    let fields: [fn(&Stretch) -> Option<u64>; 5] = [
+        |one| one.longest_ns,
+        |one| one.dirty_bytes,
+        |one| one.writeback_bytes,
+        |one| one.disk_busy_ns,
+        |one| one.disk_writes,
+    ];
     for get in fields {
         optional(&mut group, rows().map(|(_, stretch)| get(stretch)).collect())?;
     }
@@ -121,9 +127,9 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
             return Err("its row groups have more rows than the file".into());
         }
         let [sample, start, length, units] = ALWAYS.map(|(_, place)| numbers(&*group, place));
-        let [longest, dirty, writeback, busy] = MAYBE.map(|(_, place)| maybe(&*group, place));
+        let [longest, dirty, writeback, busy, writes] = MAYBE.map(|(_, place)| maybe(&*group, place));
         let (sample, start, length, units) = (sample?, start?, length?, units?);
-        let (longest, dirty, writeback, busy) = (longest?, dirty?, writeback?, busy?);
+        let (longest, dirty, writeback, busy, writes) = (longest?, dirty?, writeback?, busy?, writes?);
         rows.extend((0..sample.len()).map(|row| {
             let stretch = Stretch {
                 start_ns: start[row],
@@ -133,6 +139,7 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
                 dirty_bytes: dirty[row],
                 writeback_bytes: writeback[row],
                 disk_busy_ns: busy[row],
+                disk_writes: writes[row],
             };
             (sample[row], stretch)
         }));

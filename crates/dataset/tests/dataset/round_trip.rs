@@ -25,12 +25,25 @@ fn big() -> impl Strategy<Value = u64> {
 
 fn any_stretches() -> impl Strategy<Value = Option<Arc<[Stretch]>>> {
     let count = || proptest::option::of(big());
-    let one =
-        (big(), big(), big(), (count(), count(), count(), count())).prop_map(
-            |(start_ns, length_ns, units, (longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns))| {
-                Stretch { start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns }
-            },
-        );
+    let one = (big(), big(), big(), (count(), count(), count(), count(), count())).prop_map(
+        |(
+            start_ns,
+            length_ns,
+            units,
+            (longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns, disk_writes),
+        )| {
+            Stretch {
+                start_ns,
+                length_ns,
+                units,
+                longest_ns,
+                dirty_bytes,
+                writeback_bytes,
+                disk_busy_ns,
+                disk_writes,
+            }
+        },
+    );
     proptest::option::of(prop::collection::vec(one, 1..4).prop_map(Into::into))
 }
 
@@ -178,6 +191,7 @@ fn what_the_disk_did_is_a_file_of_its_own() {
         dirty_bytes,
         writeback_bytes: Some(0),
         disk_busy_ns: Some(100_000_000),
+        disk_writes: Some(9),
     };
     let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
     // Beside latencies in step 1, and without any in step 0.

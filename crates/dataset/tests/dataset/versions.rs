@@ -55,6 +55,7 @@ fn stretch(number: u32, place: u32) -> Stretch {
         dirty_bytes: Some(number << 12),
         writeback_bytes: Some(u64::MAX - number),
         disk_busy_ns: (place == 0).then_some(5_000_000),
+        disk_writes: (place == 0).then_some(3 * number),
     }
 }
 

@@ -79,6 +79,7 @@ impl Look {
             dirty_bytes: later.dirty_bytes,
             writeback_bytes: later.writeback_bytes,
             disk_busy_ns: self.disks.busiest_until(&later.disks).map(|busy| busy.as_nanos() as u64),
+            disk_writes: self.disks.writes_until(&later.disks),
             ..Stretch::default()
         }
     }
@@ -107,7 +108,7 @@ mod tests {
             "proc/meminfo",
             format!("MemTotal: 9 kB\nDirty:    {dirty_kib} kB\nWriteback:     8 kB\nWritebackTmp: 0 kB\n"),
         );
-        put("sys/class/block/vda/stat", format!("1 0 8 0 2 0 16 0 0 {busy_ms} 0 0 0 0 0 3 0\n"));
+        put("sys/class/block/vda/stat", format!("1 0 8 0 {busy_ms} 0 16 0 0 {busy_ms} 0 0 0 0 0 3 0\n"));
         let root = FsRoot::at(dir.path());
         (dir, root)
     }
@@ -131,7 +132,7 @@ mod tests {
         let found = before.until(&after, ticks(400.0), clock);
         assert!(found.start_ns.abs_diff(600_000_000) < 1000 && found.length_ns.abs_diff(250_000_000) < 1000);
         assert_eq!((found.dirty_bytes, found.writeback_bytes), (Some(40 << 10), Some(8 << 10)));
-        assert_eq!(found.disk_busy_ns, Some(75_000_000));
+        assert_eq!((found.disk_busy_ns, found.disk_writes), (Some(75_000_000), Some(75)));
         let busy = found.busy().unwrap();
         assert!((busy - 0.3).abs() < 1e-4, "{busy}");
     }

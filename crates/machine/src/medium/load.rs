@@ -89,6 +89,14 @@ impl Reading {
         };
         later.0.iter().filter_map(busy).max().map(Duration::from_millis)
     }
+
+    /// Write requests that all of them ended from this reading to `later`; `None` where none is known.
+    pub fn writes_until(&self, later: &Reading) -> Option<u64> {
+        let writes = |(device, after): (&String, &Counts)| {
+            Some(after.writes.saturating_sub(self.0.get(device)?.writes))
+        };
+        later.0.iter().filter_map(writes).reduce(u64::saturating_add)
+    }
 }
 
 impl Load {

@@ -22,7 +22,7 @@ pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     // The cards say what is cheapest.
     let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
     let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice).collect();
-    let commits = survey.files.iter().filter_map(crate::commits::advice);
+    let commits = survey.files.iter().flat_map(crate::commits::said);
     sentences.extend(commits.map(|text| format!("Durable commits to files: {text}")));
     sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
@@ -114,7 +114,7 @@ fn of_experiment(digest: &Digest) -> Answer {
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
         answer.headline = crate::commits::headline(&digest.findings).unwrap_or(answer.headline);
-        answer.sentences.extend(crate::commits::advice(&digest.findings));
+        answer.sentences.extend(crate::commits::said(&digest.findings));
     } else {
         answer.headline = "No case was measured.".into();
     }

@@ -13,7 +13,7 @@ pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
             heading(out, question, style);
         }
         out.push_str(&cases::tables(&found.results, &found.plan, style).join("\n"));
-        if let Some(text) = commits::advice(found) {
+        for text in commits::said(found) {
             out.push('\n');
             paragraph(out, 0, &text, style);
         }
