@@ -397,6 +397,7 @@ fn policy(instruction: Flush, nt_threshold: Option<u64>, target: &str) -> Policy
         batch: 1,
         pace: None,
         prices: Prices::default(),
+        file: None,
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::assert_in_order;
 use crate::planted::planted;
+use crate::region::group::hull;
 use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, isa};
 
 /// A [`Region`] with the instructions that make stores to it durable.
@@ -22,6 +23,8 @@ use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, i
 #[derive(Debug)]
 pub struct Mapped {
     region: Arc<Region>,
+    // Where it begins in the region, in bytes.
+    start: usize,
     base: *mut u8,
     len: usize,
     methods: Methods,
@@ -36,9 +39,10 @@ pub struct Mapped {
 // SAFETY: the region lives as long as this does; nothing here belongs to a thread.
 unsafe impl Send for Mapped {}
 
-// A file in the page cache: ranges to hand to msync at the next fence. What it says the region keeps.
+// A file in the page cache: a range, of offsets in the region, that is synced at the next fence. What that says the
+// region keeps.
 #[derive(Debug, Default)]
-struct Writeback(RefCell<Vec<Range<usize>>>);
+struct Writeback(RefCell<Option<Range<usize>>>);
 
 impl Mapped {
     /// The region, with the methods of the processor, policy and environment ([`Methods::here`]).
@@ -50,7 +54,7 @@ impl Mapped {
     }
 
     /// The region, with methods of the caller's choice. Flushes are left out under eADR, and a file in the page
-    /// cache is written back by `msync` at each fence, whatever they are.
+    /// cache is written back at each fence, by the call that they name.
     ///
     /// # Panics
     /// If the processor lacks the instruction or the registers.
@@ -67,7 +71,7 @@ impl Mapped {
         let flush = (!region.durability().elides_flushes()).then_some(methods.flush);
         let strong_fences = methods.flush == Flush::Clflush && !isa::sfence_orders_clflush();
         let region = region.clone();
-        Self { region, base, len, methods, flush, strong_fences, writeback, not_sync: PhantomData }
+        Self { region, start: 0, base, len, methods, flush, strong_fences, writeback, not_sync: PhantomData }
     }
 
     /// Flushes by another instruction from here on.
@@ -78,11 +82,32 @@ impl Mapped {
         assert!(isa::supports(flush), "the processor has no {flush}");
         // What waits to be written back goes on waiting.
         let other = Self::view(&self.region, Methods { flush, ..self.methods });
-        *self = Self { writeback: self.writeback.take(), ..other };
+        let Self { start, base, len, .. } = *self;
+        *self = Self { writeback: self.writeback.take(), start, base, len, ..other };
     }
 
     pub(crate) fn share(&self) -> Self {
-        Self::view(&self.region, self.methods)
+        let Self { start, base, len, .. } = *self;
+        Self { start, base, len, ..Self::view(&self.region, self.methods) }
+    }
+
+    /// Parts of it, of so many bytes each, one behind the other from its start, each from address 0: memory of its own for
+    /// each of several threads. Where it is a file in the page cache they share its syncs: a fence of one covers
+    /// what others wait for at that time ([`region::group`](crate::region::group)), so that several threads sync less
+    /// often than each on a file of its own.
+    ///
+    /// # Panics
+    /// If a length is no multiple of 64, or all together are more than there is.
+    pub fn split(self, lens: &[usize]) -> Vec<Self> {
+        let mut from = 0;
+        let part = |len: &usize| {
+            assert!(len.is_multiple_of(LINE), "a part of {len} bytes is no multiple of {LINE}");
+            let part =
+                Self { base: self.at(from, *len), start: self.start + from, len: *len, ..self.share() };
+            from += len;
+            part
+        };
+        lens.iter().map(part).collect()
     }
 
     /// The region.
@@ -118,11 +143,10 @@ impl Mapped {
 
     fn note(&self, range: Range<usize>) {
         if let Some(writeback) = &self.writeback {
-            let mut ranges = writeback.0.borrow_mut();
-            match ranges.last_mut() {
-                Some(last) if last.end == range.start => last.end = range.end,
-                _ => ranges.push(range),
-            }
+            let range = self.start + range.start..self.start + range.end;
+            writeback
+                .0
+                .replace_with(|noted| Some(noted.take().map_or(range.clone(), |noted| hull(noted, range))));
         }
     }
 
@@ -134,13 +158,12 @@ impl Mapped {
         fence();
     }
 
+    // One call for all that was flushed since the last fence.
     #[cold]
     fn write_back(&self, writeback: &Writeback) {
-        for range in writeback.0.borrow_mut().drain(..) {
+        if let Some(range) = writeback.0.take() {
             // The region keeps the first failure, and `health` tells it.
-            if self.region.msync(range).is_err() {
-                break;
-            }
+            _ = self.region.sync(range, self.methods.sync);
         }
     }
 }

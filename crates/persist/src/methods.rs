@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Policy, PolicyError, Prices};
+use crate::policy::{FilePolicy, Policy, PolicyError, Prices, RegionSync};
 use crate::{Flush, Width, isa};
 
 /// How stores are made durable in one memory.
@@ -17,6 +17,8 @@ pub struct Methods {
     pub nt_threshold: usize,
     /// The registers that whole lines are copied with.
     pub width: Width,
+    /// The call that stands behind a fence where memory is a file in the page cache, and there alone.
+    pub sync: RegionSync,
 }
 
 /// Why a policy or an override is not followed.
@@ -69,7 +71,12 @@ impl Methods {
     /// from machine to machine: a policy knows.
     pub fn of_processor() -> Self {
         let flush = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
-        Self { flush: flush.unwrap_or(Flush::Clflush), nt_threshold: crate::LINE, width: Width::widest() }
+        Self {
+            flush: flush.unwrap_or(Flush::Clflush),
+            nt_threshold: crate::LINE,
+            width: Width::widest(),
+            sync: RegionSync::default(),
+        }
     }
 
     /// As a policy says.
@@ -79,7 +86,8 @@ impl Methods {
     pub fn of_policy(policy: &Policy) -> Result<Self, MethodsError> {
         of_here(policy)?;
         let nt_threshold = policy.nt_threshold.map_or(usize::MAX, |bytes| bytes as usize);
-        Self { nt_threshold, ..Self::of_processor() }.with_flush(policy.instruction)
+        let sync = policy.file.as_ref().map(FilePolicy::on_a_mapping).unwrap_or_default();
+        Self { nt_threshold, sync, ..Self::of_processor() }.with_flush(policy.instruction)
     }
 
     /// With this instruction.
@@ -177,7 +185,7 @@ fn of_here(policy: &Policy) -> Result<(), MethodsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Fingerprint;
+    use crate::policy::{FileLayout, FileSync, Fingerprint};
 
     fn of(pairs: &[(&'static str, &str)]) -> Result<Methods, MethodsError> {
         Methods::of_variables(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
@@ -210,9 +218,15 @@ mod tests {
             batch: 1,
             pace: None,
             prices: Prices { fence_ns: Some(4.5), ..Prices::default() },
+            file: None,
         };
         let methods = Methods::of_policy(&policy).unwrap();
         assert_eq!((methods.flush, methods.nt_threshold), (Flush::Clflush, usize::MAX));
+        assert_eq!(methods.sync, RegionSync::Msync);
+        let (sync, layout) = (FileSync::ODsync, FileLayout::Written);
+        let file = Some(FilePolicy { sync, layout, batch: 4, mapped: None });
+        let of_files = Policy { file, ..policy.clone() };
+        assert_eq!(Methods::of_policy(&of_files).unwrap().sync, RegionSync::Fdatasync);
         let read = |text: &str| {
             let path = std::env::temp_dir().join(format!("ringfence-prices-{}", std::process::id()));
             std::fs::write(&path, text).unwrap();

@@ -27,6 +27,7 @@ mod descriptor;
 mod devdax;
 mod durability;
 mod error;
+pub mod group;
 mod medium;
 mod open;
 mod probe;
@@ -43,7 +44,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 pub use durability::{Domain, Durability, Explanation};
 pub use error::RegionError;
@@ -53,6 +54,8 @@ pub use room::room_in_memory;
 use rustix::mm::Advice;
 
 use crate::kernel::Mapping;
+use crate::policy::RegionSync;
+use group::{Group, Meeting};
 use medium::{Facts, MapSync, judge};
 
 /// A range of mapped memory, unmapped when dropped. It can be sent to another thread; to share it, share
@@ -66,9 +69,9 @@ pub struct Region {
     explanation: Box<Explanation>,
     // Whether the file can become shorter.
     can_shrink: bool,
-    // The first failure to write back. The kernel reports it once per open file, to whoever asks first, and takes
-    // the pages for clean from then on: so it is kept, for all who share the region.
-    lost: Mutex<Option<Arc<RegionError>>>,
+    // The kernel reports a failure to write back once per open file, to whoever asks first, and takes the pages for
+    // clean from then on: so the first one is kept, for all who share the region.
+    syncs: Syncs,
 }
 
 impl Region {
@@ -142,6 +145,9 @@ impl Region {
     /// in bytes, is widened to whole pages. Of memory it does nothing, successfully. Under
     /// [`Durability::PageCache`] the stores to the range are durable on return.
     ///
+    /// One sync is under way at a time. Threads that come meanwhile are covered by the next one together
+    /// ([`group`]), over a range that holds all of theirs.
+    ///
     /// # Errors
     /// A range that is not inside the region, a file that was shrunk ([`RegionError::Shrunk`]), or what
     /// the kernel reports: a device-DAX device has no msync (EINVAL). After EIO the kernel takes the pages
@@ -150,6 +156,16 @@ impl Region {
     /// [`RegionError::Lost`].
     #[doc(alias = "pmem_msync")]
     pub fn msync(&self, range: Range<usize>) -> Result<(), RegionError> {
+        self.sync(range, RegionSync::Msync)
+    }
+
+    /// As [`msync`](Self::msync), by this call: `fdatasync` and `fsync` write back the whole file, which may take longer
+    /// and is never less. Of memory without a file there is nothing to call. Where threads that wait together want
+    /// different calls, it is the one of whoever makes it: each covers all of them.
+    ///
+    /// # Errors
+    /// As [`msync`](Self::msync).
+    pub fn sync(&self, range: Range<usize>, by: RegionSync) -> Result<(), RegionError> {
         let Range { start, end } = range;
         if start > end || end > self.len {
             return Err(RegionError::Request(format!(
@@ -157,33 +173,34 @@ impl Region {
                 self.len
             )));
         }
-        // Held over the call: whoever finds nothing lost afterwards knows that no error went to somebody else.
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lost) = &*lost {
-            return Err(RegionError::Lost(lost.clone()));
-        }
-        let result = self.intact().and_then(|()| {
-            self.mapping.msync(start, end).map_err(|error| {
-                let what = format!("msync of bytes {start}..{end} of {}", self.explanation.subject());
-                RegionError::kernel(what, error, "take what was stored since the last success for lost")
-            })
-        });
-        result.map_err(|error| {
-            let error = Arc::new(error);
-            *lost = Some(error.clone());
-            RegionError::Lost(error)
+        let sync = |range| self.sync_now(range, by).map_err(Arc::new);
+        group::commit(&self.syncs, start..end, sync).map_err(RegionError::Lost)
+    }
+
+    fn sync_now(&self, Range { start, end }: Range<usize>, by: RegionSync) -> Result<(), RegionError> {
+        self.intact()?;
+        let synced = match (by, &self.file) {
+            (RegionSync::Msync, _) | (_, None) => self.mapping.msync(start, end),
+            (RegionSync::Fdatasync, Some(file)) => file.sync_data(),
+            (RegionSync::Fsync, Some(file)) => file.sync_all(),
+        };
+        synced.map_err(|error| {
+            let what = format!("{by} of bytes {start}..{end} of {}", self.explanation.subject());
+            RegionError::kernel(what, error, "take what was stored since the last success for lost")
         })
     }
 
-    /// Whether every [`msync`](Self::msync) so far succeeded.
+    /// How many times it was synced since it was mapped, each for one thread or for several.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.lock().begun()
+    }
+
+    /// Whether every [`sync`](Self::sync) so far succeeded.
     ///
     /// # Errors
     /// The first failure.
     pub fn health(&self) -> Result<(), RegionError> {
-        match &*self.lost.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => Ok(()),
-            Some(lost) => Err(RegionError::Lost(lost.clone())),
-        }
+        self.syncs.lock().health().map_err(RegionError::Lost)
     }
 
     // Whoever calls it sees to it that nobody holds a reference into the region.
@@ -203,7 +220,7 @@ impl Region {
             path: None,
             explanation: Box::new(explanation),
             can_shrink: false,
-            lost: Mutex::default(),
+            syncs: Syncs::default(),
         };
         region.populated()
     }
@@ -220,7 +237,7 @@ impl Region {
             mapping,
             len,
             can_shrink: file.metadata().is_ok_and(|meta| meta.is_file()),
-            lost: Mutex::default(),
+            syncs: Syncs::default(),
             file: Some(file),
             path: Some(path.into()),
             explanation: Box::new(judge(path.display().to_string(), facts, map_sync)),
@@ -241,6 +258,36 @@ impl Region {
     fn at_least(self, least: Durability) -> Result<Region, RegionError> {
         at_least((*self.explanation).clone(), least)?;
         Ok(self)
+    }
+}
+
+// Whoever syncs, and whoever waits for that.
+#[derive(Debug, Default)]
+struct Syncs {
+    group: Mutex<Group<Arc<RegionError>>>,
+    changed: Condvar,
+}
+
+impl Syncs {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Group<Arc<RegionError>>> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Meeting<Arc<RegionError>> for Syncs {
+    fn until<T>(&self, mut look: impl FnMut(&mut Group<Arc<RegionError>>) -> Option<T>) -> T {
+        let mut group = self.lock();
+        loop {
+            if let Some(seen) = look(&mut group) {
+                return seen;
+            }
+            group = self.changed.wait(group).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Group<Arc<RegionError>>)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
     }
 }
 

@@ -21,7 +21,7 @@
 //! why one fence is enough in `docs/one-fence.md`.
 //!
 //! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page cache calls
-//! `msync` where others fence, and a ring in plain memory lives as long as the process.
+//! `msync`, or what its [`Methods`] name, where others fence, and a ring in plain memory lives as long as the process.
 
 mod backoff;
 mod consumer;

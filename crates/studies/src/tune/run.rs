@@ -165,6 +165,7 @@ impl Tuning<'_> {
             batch: choice.batch,
             pace: None,
             prices: Prices::default(),
+            file: None,
         };
         let mut met = true;
         if here.is_stopped() {

@@ -22,6 +22,20 @@
 //! fence_ns = 4.5
 //! ```
 //!
+//! Where the target is a folder, what concerns files follows in a table of its own ([`FilePolicy`]); the keys before
+//! it are then this processor's defaults:
+//!
+//! ```text
+//! [file]
+//! # fsync, fdatasync, o-dsync, rwf-dsync, msync or uring; append, keep-size, allocated or written
+//! sync = "fdatasync"
+//! layout = "written"
+//! # records that one sync is worth waiting for, where the application allows it
+//! batch = 16
+//! # msync, fdatasync or fsync, for stores to a mapping; absent: as follows from sync
+//! mapped = "msync"
+//! ```
+//!
 //! ```
 //! use ringfence_persist::{Flush, policy::{Fingerprint, Policy, Method}};
 //!
@@ -33,6 +47,7 @@
 //!     batch: 4,
 //!     pace: None,
 //!     prices: Default::default(),
+//!     file: None,
 //! };
 //! let read = Policy::parse(&policy.to_string()).unwrap();
 //! assert_eq!(read, policy);
@@ -40,9 +55,15 @@
 //! assert_eq!(read.method(4096), Method::NonTemporal);
 //! ```
 
+mod file;
+mod values;
+
 use std::fmt;
 
+pub use file::{FileLayout, FilePolicy, FileSync, ParseWordError, RegionSync};
+
 use crate::Flush;
+use values::{batch, nanoseconds, number, once, string, word};
 
 /// The version of the format.
 pub const SCHEMA: u32 = 1;
@@ -64,6 +85,8 @@ pub struct Policy {
     pub pace: Option<u64>,
     /// What single instructions cost.
     pub prices: Prices,
+    /// How commits to files are made durable, where the target is a folder.
+    pub file: Option<FilePolicy>,
 }
 
 /// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known. They were measured
@@ -138,7 +161,7 @@ impl Policy {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            fields.read(line).map_err(|problem| PolicyError::Line { line: number + 1, problem })?;
+            fields.line(line).map_err(|problem| PolicyError::Line { line: number + 1, problem })?;
         }
         match fields.schema.ok_or(PolicyError::Missing("schema"))? {
             version if version == u64::from(SCHEMA) => {}
@@ -152,6 +175,7 @@ impl Policy {
             batch: fields.batch.ok_or(PolicyError::Missing("batch"))?,
             pace: fields.pace,
             prices: fields.prices,
+            file: fields.file.map(file::Fields::done).transpose().map_err(PolicyError::Missing)?,
         })
     }
 }
@@ -166,25 +190,38 @@ struct Fields {
     batch: Option<u32>,
     pace: Option<u64>,
     prices: Prices,
+    // From its heading on, all keys are the table's.
+    file: Option<file::Fields>,
 }
 
 impl Fields {
-    fn read(&mut self, line: &str) -> Result<(), String> {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.starts_with('[') {
+            return match line {
+                "[file]" if self.file.is_none() => {
+                    self.file = Some(file::Fields::default());
+                    Ok(())
+                }
+                "[file]" => Err("[file] is there twice".into()),
+                other => Err(format!("'{other}' is not a table of schema {SCHEMA}")),
+            };
+        }
         let (key, value) = line.split_once('=').ok_or_else(|| format!("'{line}' is not key = value"))?;
         let (key, value) = (key.trim(), value.trim());
+        match &mut self.file {
+            Some(file) => file.read(key, value),
+            None => self.read(key, value),
+        }
+    }
+
+    fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "schema" => once(key, &mut self.schema, number(value)?),
             "processor" => once(key, &mut self.processor, string(value)?),
             "target" => once(key, &mut self.target, string(value)?),
-            "instruction" => {
-                let flush = string(value)?.parse::<Flush>().map_err(|error| error.to_string())?;
-                once(key, &mut self.instruction, flush)
-            }
+            "instruction" => once(key, &mut self.instruction, word(value)?),
             "nt_threshold" => once(key, &mut self.nt_threshold, number(value)?),
-            "batch" => match u32::try_from(number(value)?) {
-                Ok(batch @ 1..) => once(key, &mut self.batch, batch),
-                _ => Err(format!("batch = {value} must be at least 1")),
-            },
+            "batch" => once(key, &mut self.batch, batch(value)?),
             "pace" => match number(value)? {
                 0 => Err("pace = 0 would never write: leave it out for no limit".into()),
                 pace => once(key, &mut self.pace, pace),
@@ -197,41 +234,6 @@ impl Fields {
     }
 }
 
-fn once<T>(key: &str, field: &mut Option<T>, value: T) -> Result<(), String> {
-    if field.replace(value).is_some() { Err(format!("'{key}' is there twice")) } else { Ok(()) }
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a whole number"))
-}
-
-fn nanoseconds(key: &str, text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(ns) if ns.is_finite() && ns > 0.0 => Ok(ns),
-        Ok(_) => Err(format!("{key} = {text} is not a price: it must be finite and above 0, or left out")),
-        Err(_) => Err(format!("'{text}' is not a number")),
-    }
-}
-
-// A TOML basic string; the few escapes that the writer uses.
-fn string(text: &str) -> Result<String, String> {
-    let bad = || format!("{text} is not a text in quotes");
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).ok_or_else(bad)?;
-    let mut out = String::new();
-    let mut chars = inner.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => return Err(bad()),
-            '\\' => match chars.next() {
-                Some(escaped @ ('"' | '\\')) => out.push(escaped),
-                _ => return Err(bad()),
-            },
-            c => out.push(c),
-        }
-    }
-    Ok(out)
-}
-
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A line break would end the line; no target has one.
@@ -241,6 +243,12 @@ impl fmt::Display for Policy {
         writeln!(f, "schema = {SCHEMA}")?;
         writeln!(f, "processor = {}", quoted(&self.processor.0))?;
         writeln!(f, "target = {}", quoted(&self.target))?;
+        if self.file.is_some() {
+            writeln!(
+                f,
+                "# of stores to memory nothing was measured: the processor's defaults, up to [file]"
+            )?;
+        }
         writeln!(f, "# stores shorter than nt_threshold: this instruction on each line, then a fence")?;
         writeln!(f, "instruction = \"{}\"", self.instruction)?;
         if let Some(threshold) = self.nt_threshold {
@@ -265,7 +273,8 @@ impl fmt::Display for Policy {
                 writeln!(f, "# {what}, ns\n{key} = {price:?}")?;
             }
         }
-        Ok(())
+        // A table is the last: what follows its heading belongs to it.
+        self.file.map_or(Ok(()), |file| write!(f, "{file}"))
     }
 }
 
@@ -310,14 +319,23 @@ mod tests {
             batch: 1,
             pace: Some(1 << 30),
             prices: Prices { flush_ns: Some(31.5), clean_flush_ns: Some(12.0), fence_ns: Some(1e-7) },
+            file: None,
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let some = Prices { clean_flush_ns: None, ..policy().prices };
+        let file = FilePolicy {
+            sync: FileSync::RwfDsync,
+            layout: FileLayout::KeepSize,
+            batch: 64,
+            mapped: Some(RegionSync::Fdatasync),
+        };
         let all = [
             policy(),
+            Policy { file: Some(file), ..policy() },
+            Policy { file: Some(FilePolicy { mapped: None, ..file }), prices: Prices::default(), ..policy() },
             Policy { nt_threshold: Some(256), pace: None, prices: Prices::default(), ..policy() },
             Policy { prices: some, ..policy() },
         ];
@@ -354,7 +372,20 @@ mod tests {
             (text.replace("batch = 1", "colour = 1"), "not a key of schema 1"),
             (text.replace("target = \"", "target = "), "not a text in quotes"),
         ];
-        for (text, part) in cases {
+        let table = "[file]\nsync = \"fsync\"\nlayout = \"written\"\nbatch = 4\n";
+        let of_files = [
+            (table.replace("layout = \"written\"\n", ""), "'file.layout' is missing"),
+            (table.replace("\"fsync\"", "\"none\""), "'none' is none of fsync"),
+            (table.replace("\"written\"", "\"new\""), "'new' is none of append"),
+            (table.replace("batch = 4", "batch = 0"), "at least 1"),
+            (table.replace("batch = 4", "batch = 4\nsync = \"msync\""), "'sync' is there twice"),
+            (table.replace("batch = 4", "batch = 4\npace = 9"), "'pace' is not a key of [file]"),
+            (table.replace("batch = 4", "batch = 4\nmapped = \"uring\""), "'uring' is none of msync"),
+            (table.repeat(2), "[file] is there twice"),
+            (table.replace("[file]", "[files]"), "'[files]' is not a table"),
+        ];
+        let of_files = of_files.map(|(table, part)| (format!("{text}{table}"), part));
+        for (text, part) in cases.into_iter().chain(of_files) {
             let error = Policy::parse(&text).expect_err(part).to_string();
             assert!(error.contains(part), "{part}: {error}");
         }
