@@ -9,6 +9,7 @@
 
 pub mod choice;
 mod experiments;
+pub mod files;
 mod prices;
 mod run;
 
