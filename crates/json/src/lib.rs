@@ -16,7 +16,7 @@ mod survey;
 
 use serde::Serialize;
 
-pub use answers::{comparisons, pairs, proof, tuned, whatif};
+pub use answers::{comparisons, pairs, proof, tuned, tuned_files, whatif};
 pub use census::{census, census_diff, census_run, census_run_diff};
 pub use claims::claims;
 pub use described::{calibrated, machine_check, machine_sensitivity};

@@ -54,6 +54,7 @@ pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};
 pub use ringfence_text::histogram::histogram;
 pub use ringfence_text::sentence::sentence;
+pub use ringfence_tuned::tune_files;
 pub use sensitivity::sensitivity;
 pub use survey::{advice, headline, machine_line, survey};
 pub use tune::{policy, tune};

@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     (
         "ringfence",
         &[
@@ -69,6 +69,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
         "report",
         &[
             "inspect",
+            "tuned",
             "text",
             "reproduce",
             "studies",
@@ -84,6 +85,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
         ],
     ),
     ("inspect", &["text", "machine", "resctrl"]),
+    ("tuned", &["text", "studies", "analysis", "experiment"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),

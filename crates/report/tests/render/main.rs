@@ -20,3 +20,4 @@ mod reproduce;
 mod resctrl;
 mod sensitivity;
 mod survey;
+mod tune_files;
