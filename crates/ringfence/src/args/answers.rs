@@ -180,11 +180,14 @@ pub struct Prove {
 #[command(after_long_help = Exit::table_and("\
 Examples:
   ringfence tune dram
+  ringfence tune file:/var/lib/db
+  ringfence tune file:/var/lib/db --layout append
   ringfence tune dax:/mnt/pmem/file --victim mcf --budget 2%"))]
 pub struct Tune {
-    /// Memory to write to, such as tmpfs:/dev/shm
+    /// Memory such as dram, or a folder: file:DIR
     ///
-    /// One of dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y and node:N.
+    /// One of dram, tmpfs:/dir, dax:/path, devdax:/dev/daxX.Y and node:N, or file:DIR. Of a folder it finds the
+    /// cheapest durable way to commit records to files in it: call, layout, and records a sync.
     #[arg(value_name = "TARGET", default_value = "dram")]
     pub target: String,
     /// A task that the writer must not slow down
@@ -195,25 +198,30 @@ pub struct Tune {
     /// The slowdown that is allowed [default: 2%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
-    /// The size of the blocks that are written beside the victim [default: 4KiB]
+    /// Bytes of the blocks beside the victim; of file:DIR, of a record [default: 4KiB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub block: Option<String>,
     /// Where the writer runs relative to the victim
     #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
-    /// Bytes of the target that are written over and over [default: 256MiB]
+    /// Bytes that are written over and over [default: 256MiB, or of file:DIR 4MiB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub size: Option<String>,
-    /// Trials (starts of a task) for the costs, and for the confirmation
-    #[arg(
-        long,
-        alias = "lives",
-        value_name = "N",
-        default_value_t = 10,
-        help_heading = "Measuring",
-        hide_short_help = true
-    )]
-    pub trials: u32,
+    /// Of file:DIR: calls to choose from, beside fdatasync [default: all that are durable]
+    ///
+    /// A list of fdatasync, fsync, o-dsync, rwf-dsync, msync and uring: what your program can use.
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
+    pub sync: Option<String>,
+    /// Of file:DIR: layouts to choose from, beside append [default: all]
+    ///
+    /// A list of append, written, keep-size and allocated.
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
+    pub layout: Option<String>,
+    /// Trials (starts of a task) for the costs, and for the confirmation [default: 10]
+    ///
+    /// Of file:DIR 3 for the costs, and 8 for the confirmation.
+    #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub trials: Option<u32>,
     /// Seed for everything that is random
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
     pub seed: u64,

@@ -1,0 +1,110 @@
+//! `tune`: the policy file of a target.
+
+mod files;
+mod written;
+
+use std::time::Instant;
+
+use ringfence_experiment::task::{Target, text};
+use ringfence_experiment::units::Share;
+use ringfence_json as json;
+use ringfence_machine::units::Bytes;
+use ringfence_studies::tune::{self, Question, Tuned};
+use ringfence_study::Here;
+
+use crate::args::Tune;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress::Show;
+use crate::shared::flags::{set, set_budget};
+use crate::shared::{experiment, host};
+use written::Written;
+
+pub fn run(args: &Tune) -> Result<(), Failure> {
+    let target = args.target.parse().map_err(|error| Failure::Usage(format!("TARGET: {error}")))?;
+    match target {
+        Target::File(dir) => files::run(args, &dir),
+        memory => of_memory(args, memory),
+    }
+}
+
+fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
+    let question = question(args, target)?;
+    let machine = host::machine(&args.on)?;
+    if let (Some(simulated), Some(_)) = (&machine.simulated, &args.policy) {
+        return Err(Failure::Usage(format!(
+            "--policy: {} is simulated, and a policy follows from measurements: leave one of them out",
+            simulated.name
+        )));
+    }
+    // Looked at before it is measured for minutes; of what is simulated there is none.
+    let to = if machine.simulated.is_some() { Written::datasets_alone(args)? } else { Written::new(args)? };
+    tune::check(&question, &machine)?;
+    let stop = host::stop_on_signals()?;
+    let started = Instant::now();
+    let mut show = Show::new(args.output.quiet);
+    let tuned = tune::run(&question, &mut Here::new(&machine, &to.dir, &stop, &mut show));
+    show.end();
+    let tuned = tuned?;
+    to.write(tuned.policy.as_deref())?;
+    tell(args, &tuned, &to, &machine, started)?;
+    match (&tuned.ended_early, &tuned.policy) {
+        (Some(why), _) => Err(experiment::kept(why, &to.dir, &machine)),
+        (None, Some(_)) => Ok(()),
+        // A policy is held back where the victim's budget is not met, and where nothing was measured.
+        (None, None) => {
+            let verdict = tuned.proof.as_ref().map(|proof| Exit::of(proof.verdict));
+            let otherwise = if tuned.simulated { Exit::SimulatedOnly } else { Exit::Undecided };
+            Err(Failure::Verdict(verdict.filter(|exit| *exit != Exit::Done).unwrap_or(otherwise)))
+        }
+    }
+}
+
+fn tell(
+    args: &Tune,
+    tuned: &Tuned,
+    to: &Written,
+    machine: &ringfence_machine::Machine,
+    started: Instant,
+) -> Result<(), Failure> {
+    let written = tuned.policy.as_ref().map(|_| to.policy.as_path());
+    if args.output.json {
+        return output::print_json(&json::tuned(tuned, &to.dir, written));
+    }
+    let style = output::style();
+    let mut text = ringfence_report::machine_line(machine, &style) + "\n";
+    text += &ringfence_report::tune(tuned, &style);
+    let none = match tuned.simulated {
+        true => "no policy was written, since a policy follows from measurements",
+        false => "no policy was written",
+    };
+    text += &to.last_line(written, none, started);
+    output::print(&text)
+}
+
+fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
+    if let Some((flag, _)) =
+        [("sync", &args.sync), ("layout", &args.layout)].iter().find(|(_, given)| given.is_some())
+    {
+        return Err(Failure::Usage(format!("--{flag} is of files: name a folder as the target, file:DIR")));
+    }
+    let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
+    set(&mut size, "size", args.size.as_deref())?;
+    set(&mut block, "block", args.block.as_deref())?;
+    set_budget(&mut budget, args.budget.as_deref())?;
+    let victim = args.victim.as_deref().map(text::parse).transpose();
+    let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
+    if victim.is_none() && args.budget.is_some() {
+        return Err(Failure::Usage(
+            "--budget is the slowdown of a victim that is allowed: name the task with --victim".into(),
+        ));
+    }
+    if size < *tune::BLOCKS.last().expect("there are blocks") {
+        return Err(Failure::Usage(format!("--size: {size} is smaller than the largest block, 1MiB")));
+    }
+    let (placement, trials) = (args.placement.into(), args.trials.unwrap_or(TRIALS));
+    Ok(Question { target, size, victim, budget, block, placement, trials, seed: args.seed })
+}
+
+// Of the costs, and of the confirmation.
+const TRIALS: u32 = 10;
