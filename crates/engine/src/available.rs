@@ -1,5 +1,6 @@
 //! Whether a plan can be run on a machine: what a task wants besides CPUs, which is memory targets and programs.
 
+use std::io;
 use std::path::Path;
 
 use ringfence_experiment::nearest;
@@ -12,6 +13,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::targets::TargetKind;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::pseudo::{self, Support};
+use rustix::fs::Access;
 use toml::Table;
 
 use crate::disks::Disks;
@@ -177,6 +179,17 @@ pub fn can_be_started(program: &str) -> bool {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
+}
+
+/// Whether files can be made in a folder.
+///
+/// # Errors
+/// Why not: `ENOTDIR` where it is none, or what access(2) reports.
+pub fn folder_to_write(folder: &Path) -> io::Result<()> {
+    if !folder.metadata()?.is_dir() {
+        return Err(rustix::io::Errno::NOTDIR.into());
+    }
+    Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
 fn questions_that_make_no_sense_are_refused_in_a_sentence() {
     let _alone = alone();
     let folder = Folder::new();
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["--victim", "alu"], "--aggressor"),
         (&["--victim", "alu", "--aggressor", "alu", "--budget", "2"], "--budget: '2' is not a share"),
         (&["--victim", "alu", "--aggressor", "write block=64B,4KiB"], "one task"),
@@ -237,6 +237,14 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
         (&["--victim", "alu", "--victim-progress", "lines", "--aggressor", "alu"], "built-in"),
         (&["--victim", "alu", "--aggressor", "alu", "--aggressors", "4000"], "because"),
         (&["--victim", "alu", "--aggressor", "alu", "--trials", "1"], "at least 2"),
+        (
+            &["--victim", "alu", "--aggressor", "dirty", "--other-dir", "nowhere"],
+            "in 'nowhere': No such file",
+        ),
+        (
+            &["--victim", "alu", "--aggressor", "dirty", "--other-dir", "/dev/null"],
+            "in '/dev/null': Not a directory",
+        ),
         (&["--resume", "nothing-here"], "nothing-here"),
     ];
     for (args, part) in cases {

@@ -44,6 +44,7 @@ pub fn question(victim: &str, aggressor: &str) -> Question {
         seed: 1,
         levers: Vec::new(),
         try_env: Vec::new(),
+        other_dir: None,
         time: None,
     }
 }

@@ -50,7 +50,8 @@ A victim that is a program is first stopped for half of the time. If that does n
 after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
 
 Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
-PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cat \
+PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), other-dir \
+(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), cat \
 (cache ways for the victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
 
 Examples:
@@ -114,6 +115,9 @@ pub struct Prove {
     /// An environment variable to try on the aggressor; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Levers", hide_short_help = true)]
     pub try_env: Vec<String>,
+    /// Another folder to try for the files of a built-in aggressor
+    #[arg(long, value_name = "DIR", help_heading = "Levers", hide_short_help = true)]
+    pub other_dir: Option<PathBuf>,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
     /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
     #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]

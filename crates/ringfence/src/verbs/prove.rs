@@ -1,7 +1,7 @@
 //! `prove`: a budget for a victim, and the lever that meets it.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
@@ -167,6 +167,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         seed: args.seed,
         levers: args.levers.clone(),
         try_env: args.try_env.iter().map(pair).collect::<Result<_, _>>()?,
+        other_dir: args.other_dir.as_deref().map(other_dir).transpose()?,
         time,
     };
     Ok(as_tasks_need(question, args))
@@ -184,6 +185,17 @@ fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
         measure.rounds = 1;
     }
     question
+}
+
+// Resolved, so that a proof that goes on from elsewhere means the same one.
+fn other_dir(dir: &Path) -> Result<PathBuf, Failure> {
+    let usable = available::folder_to_write(dir).and_then(|()| std::fs::canonicalize(dir));
+    usable.map_err(|error| {
+        Failure::Usage(format!(
+            "--other-dir: files cannot be made in '{}': {error}; name a folder in which they can",
+            dir.display()
+        ))
+    })
 }
 
 // A file that is there but may not be executed is refused before anything is measured.

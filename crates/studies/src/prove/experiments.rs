@@ -133,6 +133,7 @@ pub mod tests {
             seed: 1,
             levers: Vec::new(),
             try_env: Vec::new(),
+            other_dir: None,
             time: None,
         }
     }

@@ -1,6 +1,7 @@
 //! What a lever is: something that can be done to the aggressor, or to where it runs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
@@ -52,6 +53,8 @@ pub struct LeverContext<'a> {
     pub disk_bytes_per_s: Option<f64>,
     /// Environment variables that the user wants tried.
     pub try_env: &'a [(String, String)],
+    /// Another folder for its files, which the user names.
+    pub other_dir: Option<&'a Path>,
     /// What resctrl shares out here, or why it does not.
     pub resctrl: &'a Result<Shared, String>,
 }

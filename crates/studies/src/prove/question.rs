@@ -47,6 +47,9 @@ pub struct Question {
     pub levers: Vec<String>,
     /// Environment variables that are tried besides those of PMDK.
     pub try_env: Vec<(String, String)>,
+    /// Another folder for a built-in aggressor's files, resolved and absolute; absent: that is not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_dir: Option<PathBuf>,
     /// Time for everything, shared by all stages: see [`super::time`].
     pub time: Option<Span>,
 }

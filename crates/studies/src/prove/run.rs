@@ -332,6 +332,7 @@ fn candidates(
         bytes_per_s: bytes_per_s(baseline, question.aggressors),
         disk_bytes_per_s: worked.and_then(|worked| worked.disk_bytes_per_s()),
         try_env: &question.try_env,
+        other_dir: question.other_dir.as_deref(),
         resctrl: &resctrl,
     };
     let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);

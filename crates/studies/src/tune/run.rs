@@ -214,6 +214,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
         seed: question.seed,
         levers: vec!["instruction".into(), "pace".into()],
         try_env: Vec::new(),
+        other_dir: None,
         time: None,
     })
 }

@@ -24,6 +24,7 @@ fn question(aggressor: &str) -> Question {
         seed: 1,
         levers: Vec::new(),
         try_env: Vec::new(),
+        other_dir: None,
         time: None,
     }
 }

@@ -150,6 +150,7 @@ fn question(seed: u64) -> Question {
         seed,
         levers: Vec::new(),
         try_env: Vec::new(),
+        other_dir: None,
         time: None,
     }
 }

@@ -64,6 +64,7 @@ fn candidates(
         bytes_per_s: None,
         disk_bytes_per_s: None,
         try_env: &[],
+        other_dir: None,
         resctrl: &shared,
     })
 }

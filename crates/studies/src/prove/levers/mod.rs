@@ -6,6 +6,7 @@ mod environment;
 mod form;
 mod instruction;
 mod io_limit;
+mod other_dir;
 mod pace;
 mod placement;
 mod quota;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
         Box::new(weight::Weight),
+        Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
