@@ -11,6 +11,7 @@ pub mod class;
 pub mod ended;
 mod experiment;
 pub mod histogram;
+pub mod io_priority;
 pub mod nearest;
 pub mod placement;
 pub mod plan;

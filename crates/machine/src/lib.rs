@@ -23,6 +23,7 @@
 //! - [`doctor`]: findings with cause, consequence and remedy
 //! - [`resctrl`]: which parts of caches and bandwidth can be isolated, and what they are set to
 //! - [`medium`]: from a file to its disk, and what a sync promises there
+//! - [`io_priority`]: in which order requests of threads go to a disk
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!
@@ -36,6 +37,7 @@ pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+pub mod io_priority;
 pub mod medium;
 pub mod probe;
 pub mod resctrl;
@@ -44,8 +46,10 @@ pub mod topology;
 pub mod units;
 
 mod machine;
+mod release;
 
 pub use machine::{Machine, Simulated};
+pub use release::kernel_release;
 pub use ringfence_sysfs::{cpulist, root, text};
 
 /// The example in the README runs as a test.

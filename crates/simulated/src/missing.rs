@@ -88,8 +88,10 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
         .or_else(|| {
-            let limited = !arm.disk_write.is_empty();
-            limited.then(|| "disk_write is not simulated, since files and disks are not".into())
+            let of_disks =
+                [("disk_write", arm.disk_write.is_empty()), ("io_priority", arm.io_priority.is_empty())];
+            let (key, _) = of_disks.into_iter().find(|(_, unset)| !unset)?;
+            Some(format!("{key} is not simulated, since files and disks are not"))
         })
         .or_else(|| isolation::missing(plan, arm, description))
 }

@@ -257,6 +257,7 @@ fn what_has_no_model_is_not_run() {
     for (table, why) in [
         ("cpu_weight = { other = 10 }", "scheduling is not"),
         ("disk_write = { other = '5MiB/s' }", "files and disks are not"),
+        ("io_priority = { other = 'idle' }", "io_priority is not simulated, since files and disks are not"),
     ] {
         let arm =
             format!("[[arm]]\nname = 'set'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{table}\n");

@@ -39,6 +39,8 @@ pub struct Disk {
     pub name: String,
     /// `MAJOR:MINOR`.
     pub number: String,
+    /// The scheduler in use; `none` is one.
+    pub scheduler: Option<String>,
 }
 
 /// How what a task writes can be limited here.
@@ -77,7 +79,7 @@ fn numbers(disks: &[Disk]) -> Vec<String> {
 }
 
 /// The disks below the folder that a task uses, or for a program below the current one.
-fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
+pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
     let folder = match task {
         Task::Command(_) => Path::new("."),
         task => task.works_in().ok_or_else(|| format!("{} uses no disk", task.name()))?,
@@ -91,7 +93,10 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
         .disks()
         .into_iter()
         .map(|disk| match disk.number(root) {
-            Some(number) => Ok(Disk { name: disk.name.clone(), number }),
+            Some(number) => {
+                let scheduler = disk.queue.as_ref().and_then(|queue| queue.scheduler.clone());
+                Ok(Disk { name: disk.name.clone(), number, scheduler })
+            }
             None => Err(format!("the kernel does not say which number the disk {} has", disk.name)),
         })
         .collect();
@@ -184,6 +189,7 @@ mod tests {
         let tree = FixtureTree::empty("write-limits");
         let disk = "/sys/devices/pci0000:00/virtio1/block/vda";
         tree.write(format!("{disk}/dev"), "254:0\n")
+            .write(format!("{disk}/queue/scheduler"), "none [bfq] kyber\n")
             .write(format!("{disk}/vda1/dev"), "254:1\n")
             .write(format!("{disk}/vda1/partition"), "1\n")
             .link("/sys/dev/block/254:1", format!("{disk}/vda1"))
@@ -203,7 +209,8 @@ mod tests {
             super::below(&root, home, &Medium::of(&root, home, 254 << 8 | 1))
         };
         let found = below();
-        assert_eq!(found, Ok(vec![Disk { name: "vda".into(), number: "254:0".into() }]));
+        let vda = Disk { name: "vda".into(), number: "254:0".into(), scheduler: Some("bfq".into()) };
+        assert_eq!(found, Ok(vec![vda]));
         tree.remove("/sys/class/block/vda");
         let why = below().unwrap_err();
         assert!(why.contains("which number the disk vda has"), "{why}");

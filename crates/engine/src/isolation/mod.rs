@@ -1,5 +1,5 @@
 //! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time and what
-//! is written to disks by control groups.
+//! is written to disks by control groups, and the order of requests to a disk by the threads' I/O priority.
 //!
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
@@ -7,6 +7,7 @@
 pub(crate) mod cgroup;
 pub mod disk;
 mod grouped;
+pub mod io_priority;
 mod kind;
 pub mod resctrl;
 mod settings;
@@ -27,7 +28,7 @@ pub use settings::Settings;
 use crate::EngineError;
 
 /// All of them.
-pub const KINDS: [Kind; 3] = [resctrl::KIND, weight::KIND, disk::KIND];
+pub const KINDS: [Kind; 4] = [resctrl::KIND, weight::KIND, disk::KIND, io_priority::KIND];
 
 /// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want nothing of it.
 ///

@@ -1,4 +1,4 @@
-//! What an arm may set apart: its tables `resctrl`, `cpu_weight` and `disk_write`.
+//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write` and `io_priority`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
@@ -8,7 +8,12 @@ use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    resctrl(arm).or_else(|| cpu_weight(arm)).or_else(|| disk_write(arm))
+    resctrl(arm).or_else(|| cpu_weight(arm)).or_else(|| disk_write(arm)).or_else(|| io_priority(arm))
+}
+
+fn io_priority(arm: &Arm) -> Option<String> {
+    let stranger = arm.io_priority.keys().find(|name| !arm.active.contains(name))?;
+    Some(format!("io_priority names '{stranger}', which it does not run"))
 }
 
 // The largest block of a built-in writer, 16 MiB, takes a minute then; whoever pauses is waited for that long.
@@ -81,6 +86,17 @@ mod tests {
         assert_eq!((with("victim", "256KiB/s"), with("victim", "5GiB/s")), (None, None));
         assert!(with("aggressor", "5MiB/s").unwrap().contains("does not run"));
         assert!(with("victim", "255KiB/s").unwrap().contains("give 256KiB/s at least"));
+    }
+
+    #[test]
+    fn io_priorities_are_of_roles_that_run() {
+        let with = |name: &str| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.io_priority.insert(name.into(), "idle".parse().unwrap());
+            problem(&arm)
+        };
+        assert_eq!(with("victim"), None);
+        assert!(with("aggressor").unwrap().contains("does not run"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ use toml::Table;
 pub use episode::Episode;
 pub use kind::Kind;
 
+use crate::io_priority::IoPriority;
 use crate::nearest;
 use crate::quantity::Quantity;
 use crate::units::{Rate, Share, Span};
@@ -274,6 +275,10 @@ pub struct Arm {
     /// they give to the disk themselves, directly or by a sync, and not for what the kernel writes back later.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_write: BTreeMap<String, Rate>,
+    /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds for requests that they
+    /// give to a disk themselves, where its scheduler heeds it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub io_priority: BTreeMap<String, IoPriority>,
 }
 
 /// A value, or a list of them.
@@ -342,6 +347,7 @@ impl Arm {
             resctrl: BTreeMap::new(),
             cpu_weight: BTreeMap::new(),
             disk_write: BTreeMap::new(),
+            io_priority: BTreeMap::new(),
         }
     }
 }

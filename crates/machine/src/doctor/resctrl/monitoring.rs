@@ -125,9 +125,7 @@ fn known(view: &View, seen: &Overview) -> Option<Trouble> {
 }
 
 fn corrected(view: &View) -> bool {
-    let release = view.root.read_opt("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut parts = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (5, 11)
+    crate::release::kernel_release(view.root) >= (5, 11)
 }
 
 // Whether counters stay with their groups (kernel documentation, resctrl, "mbm_assign_mode").

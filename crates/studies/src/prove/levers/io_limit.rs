@@ -6,11 +6,11 @@ use ringfence_engine::isolation::Version;
 use ringfence_engine::isolation::disk::{self, Here, WRITE_BPS};
 use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
-use ringfence_experiment::task::{Commit, DirtyIo, Io, Sync, Task};
+use ringfence_experiment::task::{DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
 
-use super::pace;
+use super::{disk_io, pace};
 use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
@@ -50,17 +50,10 @@ fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
 
 // Why what a task does to a disk is held by no limit of its group, whatever the version.
 fn cannot_be_limited(task: &Task) -> Option<String> {
-    const LATER: &str =
-        "what it writes stays in the page cache, and the kernel's own threads write it to the disk later";
-    let why = match task {
-        Task::Dirty(dirty) if dirty.io == DirtyIo::Buffered => LATER,
-        Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
-        Task::Churn(_) => "the file system's own threads write what making and removing files changes",
-        Task::Scan(_) => "the aggressor reads, and what is limited is writing",
-        Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
-        _ => "the aggressor uses no disk",
-    };
-    Some(why.into())
+    match task {
+        Task::Scan(_) => Some("the aggressor reads, and what is limited is writing".into()),
+        task => disk_io::of_others(task),
+    }
 }
 
 // Version 2 charges what is written back to the group in which its page was first cached (kernel documentation,
@@ -166,7 +159,11 @@ mod tests {
     }
 
     fn here(version: Version) -> Here {
-        let disk = |name: &str, number: &str| disk::Disk { name: name.into(), number: number.into() };
+        let disk = |name: &str, number: &str| disk::Disk {
+            name: name.into(),
+            number: number.into(),
+            scheduler: None,
+        };
         Here { disks: vec![disk("sda", "8:0"), disk("sdb", "8:16")], version, parent: "/cg/blkio".into() }
     }
 

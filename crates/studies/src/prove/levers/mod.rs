@@ -2,10 +2,12 @@
 
 mod bandwidth;
 mod both;
+mod disk_io;
 mod environment;
 mod form;
 mod instruction;
 mod io_limit;
+mod ionice;
 mod other_dir;
 mod pace;
 mod placement;
@@ -27,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(weight::Weight),
         Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
+        Box::new(ionice::IoNice),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
         Box::new(both::Both),

@@ -1,0 +1,18 @@
+//! Whose requests reach a disk when a task uses files: what is set for a task holds for its own.
+
+use ringfence_experiment::task::{Commit, DirtyIo, Io, Sync, Task};
+
+/// Why what a task does to a disk is done by others, such that nothing that is set for the task holds for it; `None`
+/// where it does some of it itself, and for programs, which may.
+pub fn of_others(task: &Task) -> Option<String> {
+    const LATER: &str =
+        "what it writes stays in the page cache, and the kernel's own threads write it to the disk later";
+    let why = match task {
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Buffered => LATER,
+        Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
+        Task::Churn(_) => "the file system's own threads write what making and removing files changes",
+        Task::Scan(_) | Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
+        _ => "the aggressor uses no disk",
+    };
+    Some(why.into())
+}

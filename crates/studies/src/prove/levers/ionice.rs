@@ -1,0 +1,113 @@
+//! A lower I/O priority for the aggressor, where the disk's scheduler heeds one.
+
+use std::collections::BTreeMap;
+
+use ringfence_engine::isolation::io_priority;
+use ringfence_experiment::Arm;
+use ringfence_experiment::io_priority::IoPriority;
+use ringfence_experiment::task::Task;
+
+use super::disk_io;
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct IoNice;
+
+const PRIORITIES: [IoPriority; 2] = [IoPriority::BestEffort(7), IoPriority::Idle];
+
+impl Lever for IoNice {
+    fn name(&self) -> &'static str {
+        "ionice"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
+        let offered = |priority: IoPriority| {
+            let disks = io_priority::heeded(context.aggressor, priority)?;
+            let aged = disks.iter().any(|disk| disk.scheduler.as_deref() == Some("mq-deadline"));
+            Ok(candidate(priority, aged, context.aggressor))
+        };
+        let (some, mut none): (Vec<_>, Vec<_>) = PRIORITIES.map(offered).into_iter().partition(Result::is_ok);
+        match (some.is_empty(), none.pop()) {
+            (true, Some(Err(why))) => Err(why),
+            _ => Ok(some.into_iter().flatten().collect()),
+        }
+    }
+}
+
+fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        io_priority: BTreeMap::from([(AGGRESSOR.into(), priority)]),
+        ..Arm::new(&format!("ionice {priority}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    let level;
+    let words: &[&str] = match priority {
+        IoPriority::Idle => &["ionice", "-c", "3"],
+        IoPriority::BestEffort(own) => {
+            level = own.to_string();
+            &["ionice", "-c", "2", "-n", &level]
+        }
+    };
+    let after = match aged {
+        true => "; mq-deadline lets through what has waited for prio_aging_expire, 10 s by default",
+        false => "",
+    };
+    Candidate {
+        lever: "ionice".into(),
+        arm,
+        role: None,
+        keep: "start the aggressor with that I/O priority".into(),
+        commands: vec![started(words, aggressor)],
+        caveat: Some(format!(
+            "it orders what waits in the disk's scheduler, and where a disk takes requests as fast as they come, nothing waits \
+             there; what the kernel's threads write back, as of plain buffered writes, and the file system's journal have the \
+             priority of these threads; what waits for its turn is still to be written when the aggressor stops{after}"
+        )),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_experiment::task::axes;
+
+    fn task(table: &str) -> Task {
+        axes::expand(&table.parse().unwrap()).unwrap().remove(0).task
+    }
+
+    #[test]
+    fn how_to_keep_it_is_a_command() {
+        let program = task("workload = 'command'\nrun = \"dd of='a b'\"");
+        let offered = PRIORITIES.map(|priority| candidate(priority, true, &program));
+        let commands: Vec<&str> = offered.iter().flat_map(|one| &one.commands).map(String::as_str).collect();
+        assert_eq!(commands, ["ionice -c 2 -n 7 dd 'of=a b'", "ionice -c 3 dd 'of=a b'"]);
+        let names = offered.each_ref().map(|one| one.arm.name.as_str());
+        assert_eq!(names, ["ionice best-effort 7", "ionice idle"]);
+        assert_eq!(
+            candidate(IoPriority::Idle, false, &task("workload = 'scan'")).commands,
+            ["ionice -c 3 COMMAND"]
+        );
+    }
+
+    #[test]
+    fn it_says_whose_requests_it_does_not_order() {
+        let caveat = |aged| candidate(IoPriority::Idle, aged, &task("workload = 'commit'")).caveat.unwrap();
+        assert!(caveat(false).contains("have the priority of these threads"), "{}", caveat(false));
+        assert!(caveat(true).contains("prio_aging_expire") && !caveat(false).contains("prio_aging_expire"));
+    }
+
+    #[test]
+    fn readers_and_programs_have_requests_of_their_own() {
+        for (table, offered) in [
+            ("workload = 'scan'", true),
+            ("workload = 'command'\nrun = 'true'", true),
+            ("workload = 'dirty'\nio = 'direct'", true),
+            ("workload = 'dirty'", false),
+            ("workload = 'churn'", false),
+            ("workload = 'alu'", false),
+        ] {
+            assert_eq!(disk_io::of_others(&task(table)).is_none(), offered, "{table}");
+        }
+    }
+}
