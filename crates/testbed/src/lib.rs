@@ -147,6 +147,18 @@ impl Testbed {
         self.with("--memmap", mib.to_string())
     }
 
+    /// Adds an empty virtio disk of so many MiB, `/dev/vda` and on; with the profile `disks`.
+    #[must_use]
+    pub fn disk(&self, mib: usize) -> Self {
+        self.with("--disk", mib.to_string())
+    }
+
+    /// Adds an empty NVMe disk of so many MiB, `/dev/nvme0n1` and on; with the profile `disks`.
+    #[must_use]
+    pub fn nvme(&self, mib: usize) -> Self {
+        self.with("--nvme", mib.to_string())
+    }
+
     /// Who the command runs as: `root` (without this) or `nobody`.
     #[must_use]
     pub fn user(&self, name: &str) -> Self {

@@ -73,3 +73,18 @@ fn control_groups_of_version_2_are_mounted() {
     );
     assert!(output.stdout.ends_with("50000 100000\n"), "{output}");
 }
+
+#[test]
+fn disks_have_schedulers_file_systems_and_loop_devices() {
+    let Some(testbed) = or_skip("disks_have_schedulers_file_systems_and_loop_devices") else { return };
+    let output = testbed.profile("disks").disk(16).disk(32).nvme(48).run(
+        "cat /sys/block/vda/size /sys/block/vdb/size /sys/block/nvme0n1/size
+         for name in none mq-deadline kyber bfq; do echo $name > /sys/block/vda/queue/scheduler || exit; done
+         /usr/bin/mke2fs -q -t ext4 /dev/nvme0n1 && mkdir /mnt/disk && mount -t ext4 /dev/nvme0n1 /mnt/disk || exit
+         truncate -s 4M /mnt/disk/file && losetup /dev/loop0 /mnt/disk/file && cat /sys/block/loop0/size",
+    );
+    assert_eq!(output.code, 0, "{output}");
+    // In units of 512 bytes.
+    let sizes = [16, 32, 48, 4].map(|mib: u32| format!("{}\n", mib << 11)).concat();
+    assert_eq!(output.stdout.replace('\r', ""), sizes, "{output}");
+}

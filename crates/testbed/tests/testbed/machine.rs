@@ -75,6 +75,8 @@ fn bad_flags_are_refused_in_one_sentence() {
         &["--pmem-file", "/no/such/file", "true"],
         &["--pmem-domain", "battery", "true"],
         &["--memmap", "64M", "true"],
+        &["--disk", "16", "true"],
+        &["--profile", "disks", "--nvme", "none", "true"],
         &["--user", "somebody", "true"],
         &["--copy", "/no/such/file", "true"],
         &["--copy", "/etc/passwd", "--copy", "/etc/passwd", "true"],
