@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use super::worker::Spec;
 use super::{before_exec, isolation, process};
-use crate::isolation::cgroup::{self, Group, Limit};
+use crate::isolation::cgroup::{self, Group};
+use crate::isolation::limit::Limit;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";

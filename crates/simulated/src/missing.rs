@@ -88,8 +88,12 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
         .or_else(|| {
-            let of_disks =
-                [("disk_write", arm.disk_write.is_empty()), ("io_priority", arm.io_priority.is_empty())];
+            let of_disks = [
+                ("disk_write", arm.disk_write.is_empty()),
+                ("disk_weight", arm.disk_weight.is_empty()),
+                ("memory_high", arm.memory_high.is_empty()),
+                ("io_priority", arm.io_priority.is_empty()),
+            ];
             let (key, _) = of_disks.into_iter().find(|(_, unset)| !unset)?;
             Some(format!("{key} is not simulated, since files and disks are not"))
         })

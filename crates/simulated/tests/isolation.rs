@@ -257,6 +257,8 @@ fn what_has_no_model_is_not_run() {
     for (table, why) in [
         ("cpu_weight = { other = 10 }", "scheduling is not"),
         ("disk_write = { other = '5MiB/s' }", "files and disks are not"),
+        ("disk_weight = { other = 10 }", "disk_weight is not simulated"),
+        ("memory_high = { other = '8MiB' }", "memory_high is not simulated"),
         ("io_priority = { other = 'idle' }", "io_priority is not simulated, since files and disks are not"),
     ] {
         let arm =

@@ -10,6 +10,7 @@ mod windows;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
 use ringfence_experiment::task::Task;
@@ -309,7 +310,7 @@ impl<'a> HostEngine<'a> {
     }
 
     fn patience(&self) -> Duration {
-        let limited = self.plan.experiment.arms.iter().any(|arm| !arm.disk_write.is_empty());
+        let limited = self.plan.experiment.arms.iter().any(Arm::holds_up_disks);
         match limited || self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
             true => DISK_LIMIT,
             false => SWITCH_LIMIT,

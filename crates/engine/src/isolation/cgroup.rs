@@ -1,7 +1,4 @@
-//! A control group of this program: a quota of CPU time (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1), a
-//! weight (`cpu.weight`, `cpu.shares`), or a limit of what is written to disks (`io.max`,
-//! `blkio.throttle.write_bps_device`; kernel documentation, admin-guide/cgroup-v2, scheduler/sched-bwc,
-//! scheduler/sched-design-CFS and admin-guide/cgroup-v1/blkio-controller).
+//! A control group of this program, made for one [`Limit`].
 //!
 //! Everything that is done to them is in the journal of changes ([`ringfence_changes`]) before it is done, and put back
 //! from there. They are named after the process that made them: those of earlier versions, which kept no journal, are
@@ -11,110 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringfence_changes::{Changes, Options};
-use ringfence_experiment::units::{Rate, Share};
 use ringfence_machine::root::FsRoot;
 use ringfence_sysfs::mounts;
 use serde::{Deserialize, Serialize};
 
-/// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a window.
-pub const PERIOD_US: u64 = 10_000;
+use super::limit::{Controller, Limit, Version};
 
 const PREFIX: &str = "ringfence-";
 
 /// The environment variable that, set to anything, keeps this program from making groups: quotas are
 /// then kept by stopping and continuing.
 pub const NO_GROUPS: &str = "RINGFENCE_NO_CGROUPS";
-
-/// The weight of a group that was given none.
-pub const DEFAULT_WEIGHT: u32 = 100;
-
-/// What a group is made for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Limit {
-    /// At most this share of one CPU's time.
-    Quota(Share),
-    /// This weight against what else wants the CPU, 1 to 10000; 100 is that of others.
-    Weight(u32),
-    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited where none is given.
-    Write {
-        /// The disks.
-        disks: Vec<String>,
-        /// The rate.
-        rate: Option<Rate>,
-    },
-}
-
-impl Limit {
-    fn controller(&self) -> Controller {
-        match self {
-            Limit::Quota(_) | Limit::Weight(_) => Controller::Cpu,
-            Limit::Write { .. } => Controller::Disk,
-        }
-    }
-
-    // The files that hold it, and what is written there, in this order.
-    fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
-        match (self, version) {
-            (Limit::Quota(quota), version) => {
-                let us = ((PERIOD_US as f64 * quota.0).round() as u64).max(1000);
-                match version {
-                    Version::Two => vec![("cpu.max", format!("{us} {PERIOD_US}"))],
-                    Version::One => vec![
-                        ("cpu.cfs_period_us", PERIOD_US.to_string()),
-                        ("cpu.cfs_quota_us", us.to_string()),
-                    ],
-                }
-            }
-            (Limit::Weight(weight), Version::Two) => vec![("cpu.weight", weight.to_string())],
-            // 1024 is the default there.
-            (Limit::Weight(weight), Version::One) => {
-                vec![("cpu.shares", (u64::from(*weight) * 1024 / 100).max(2).to_string())]
-            }
-            // The kernel takes one disk by a write.
-            (Limit::Write { disks, rate }, Version::Two) => {
-                let rate = rate.map_or("max".into(), |rate| rate.0.0.to_string());
-                disks.iter().map(|disk| ("io.max", format!("{disk} wbps={rate}"))).collect()
-            }
-            // 0 takes a limit away there.
-            (Limit::Write { disks, rate }, Version::One) => {
-                let rate = rate.map_or(0, |rate| rate.0.0);
-                disks.iter().map(|disk| (WRITE_BPS, format!("{disk} {rate}"))).collect()
-            }
-        }
-    }
-}
-
-/// The file of version 1 in which bytes written a second are limited, disk by disk.
-pub const WRITE_BPS: &str = "blkio.throttle.write_bps_device";
-
-/// What shares something out among groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Controller {
-    Cpu,
-    Disk,
-}
-
-impl Controller {
-    const fn name(self, version: Version) -> &'static str {
-        match (self, version) {
-            (Controller::Cpu, _) => "cpu",
-            (Controller::Disk, Version::One) => "blkio",
-            (Controller::Disk, Version::Two) => "io",
-        }
-    }
-
-    const fn not_there(self) -> &'static str {
-        match self {
-            Controller::Cpu => {
-                "no CPU controller of control groups is mounted, or none is handed down to a group"
-            }
-            Controller::Disk => {
-                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 handed down to a group, as \
-                 root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
-            }
-        }
-    }
-}
 
 /// A group that exists. Paths are as seen below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +39,7 @@ impl Group {
         }
         let controller = limit.controller();
         let mut why = controller.not_there().to_string();
-        for parent in parents(root, controller) {
+        for parent in parents(root, controller).into_iter().filter(|parent| limit.is_of(parent.version)) {
             let dir = parent.dir.join(format!("{PREFIX}{name}"));
             let group = Self { dir, version: parent.version, controller };
             let home = group.home(root).unwrap_or(parent.dir);
@@ -223,23 +127,14 @@ pub fn sweep(root: &FsRoot) {
     }
 }
 
-/// A version of control groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
-    /// A hierarchy for each controller.
-    One,
-    /// One hierarchy.
-    Two,
-}
-
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     dir: PathBuf,
     version: Version,
 }
 
-// Where a controller may be mounted.
-fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)> {
+/// Where a controller may be mounted.
+pub fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)> {
     let table = root.read_opt("/proc/self/mounts").unwrap_or_default();
     let of_mount = |mount: mounts::Mount| match mount.fs.as_str() {
         "cgroup2" => Some((mount.point, Version::Two)),
@@ -295,6 +190,7 @@ pub fn enter(procs: &std::ffi::CStr) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_experiment::units::Share;
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, FsRoot) {
         let dir = tempfile::tempdir().unwrap();
@@ -349,39 +245,6 @@ mod tests {
             let top = own.parent().unwrap().join("");
             assert_eq!(dirs, [(own, Version::One), (top, Version::One)]);
         }
-    }
-
-    #[test]
-    fn limits_are_written_as_each_version_wants_them() {
-        let quota = Limit::Quota(Share(0.25));
-        assert_eq!(quota.settings(Version::Two), [("cpu.max", "2500 10000".to_string())]);
-        assert_eq!(quota.settings(Version::One)[1], ("cpu.cfs_quota_us", "2500".to_string()));
-        let weights = [1, 10, 100, 10_000].map(Limit::Weight);
-        let written = |version| weights.each_ref().map(|weight| weight.settings(version)[0].1.clone());
-        assert_eq!(written(Version::Two), ["1", "10", "100", "10000"]);
-        assert_eq!(written(Version::One), ["10", "102", "1024", "102400"]);
-    }
-
-    #[test]
-    fn what_is_written_to_disks_is_limited_disk_by_disk_and_let_go_again() {
-        let limit = |rate: Option<&str>| Limit::Write {
-            disks: vec!["8:0".into(), "259:3".into()],
-            rate: rate.map(|rate| rate.parse().unwrap()),
-        };
-        let written = |rate, version| {
-            let settings = limit(rate).settings(version);
-            assert!(settings.iter().all(|(file, _)| *file == settings[0].0));
-            (settings[0].0, settings.into_iter().map(|(_, text)| text).collect::<Vec<_>>())
-        };
-        let text = |file: &'static str, lines: [&str; 2]| (file, lines.map(str::to_string).to_vec());
-        let one = "blkio.throttle.write_bps_device";
-        assert_eq!(written(Some("5MiB/s"), Version::One), text(one, ["8:0 5242880", "259:3 5242880"]));
-        assert_eq!(written(None, Version::One), text(one, ["8:0 0", "259:3 0"]));
-        assert_eq!(
-            written(Some("1KiB/s"), Version::Two),
-            text("io.max", ["8:0 wbps=1024", "259:3 wbps=1024"])
-        );
-        assert_eq!(written(None, Version::Two), text("io.max", ["8:0 wbps=max", "259:3 wbps=max"]));
     }
 
     #[test]

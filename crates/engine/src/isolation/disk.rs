@@ -6,7 +6,7 @@
 //! charged to the group in which a page was first cached, and a process that is moved takes no pages along (there,
 //! "Memory Ownership" and "Writeback").
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::Arm;
@@ -16,12 +16,13 @@ use ringfence_experiment::units::Rate;
 use ringfence_machine::medium::Medium;
 use ringfence_machine::root::FsRoot;
 
-use super::cgroup::{self, Limit, Version};
+use super::cgroup;
 use super::grouped::{self, Grouped};
 use super::kind::Kind;
+use super::limit::{Limit, Version};
 use crate::EngineError;
 
-pub use super::cgroup::WRITE_BPS;
+pub use super::limit::WRITE_BPS;
 
 /// Isolation by a limit of what is written.
 pub const KIND: Kind = Kind {
@@ -116,58 +117,32 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
         let name = &plan.experiment.roles[active.role].name;
         let rate = arm.disk_write.get(name)?;
         let variant = &plan.variants[active.role][active.variant];
-        let program = matches!(variant.task, Task::Command(_));
-        let otherwise = match (arm.cpu_weight.get(name), variant.quota) {
-            (Some(weight), _) => Some(("weight", Limit::Weight(*weight))),
-            (None, Some(quota)) if program => Some(("quota", Limit::Quota(quota))),
-            _ => None,
-        };
-        refused(&root, &variant.task, *rate, otherwise.as_ref())
+        refused(&root, &variant.task, *rate, &grouped::others(arm, name, variant, "disk_write"))
     })
 }
 
 // Why a task's writes cannot be limited, beside what else holds it.
-fn refused(root: &FsRoot, task: &Task, rate: Rate, otherwise: Option<&(&str, Limit)>) -> Option<String> {
-    let disks = match disks_of(root, task) {
-        Ok(disks) => numbers(&disks),
-        Err(why) => return Some(why),
-    };
-    let group = match cgroup::try_make(root, &Limit::Write { disks, rate: Some(rate) }) {
-        Ok(group) => group,
-        Err(why) => return Some(no_group(why)),
-    };
-    let (word, limit) = otherwise?;
-    let other = cgroup::try_make(root, limit).ok()?;
-    // Where they are of one hierarchy, so that a process can be in one of them only.
-    (other.home(root) == group.home(root)).then(|| {
-        format!(
-            "its {word} wants a control group as well, and in one hierarchy a process is in one group only"
-        )
-    })
+fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> Option<String> {
+    match disks_of(root, task) {
+        Ok(disks) => {
+            let limit = Limit::Write { disks: numbers(&disks), rate: Some(rate) };
+            grouped::refused(root, &limit, no_group, others)
+        }
+        Err(why) => Some(why),
+    }
 }
 
 fn begin(plan: &Plan) -> Result<Grouped, EngineError> {
     let root = FsRoot::host();
-    let cannot = |why: String| EngineError::Usage(no_group(why));
     // Of all that a role may run: what is not there is not run.
-    let mut disks: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    for (case, what) in plan.cases.iter().enumerate() {
-        let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
-        let limited = |active: &&Active| {
-            let name = &plan.experiment.roles[active.role].name;
-            arm.is_some_and(|arm| arm.disk_write.contains_key(name))
-        };
-        if plan.refusal(case).is_some() {
-            continue;
-        }
-        for active in what.active.iter().filter(limited) {
-            let found = disks_of(&root, &plan.variants[active.role][active.variant].task).map_err(|why| {
-                EngineError::Usage(format!("arm '{}' limits what is written to a disk, but {why}", what.arm))
-            })?;
-            disks.entry(active.role).or_default().extend(numbers(&found));
-        }
-    }
-    let of_role = |role: usize| disks.get(&role).into_iter().flatten().cloned().collect::<Vec<_>>();
+    let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
+    let disks = grouped::found(plan, wanted, |task| disks_of(&root, task))
+        .map_err(|why| EngineError::Usage(format!("what is written to a disk cannot be limited: {why}")))?;
+    let of_role = |role: usize| {
+        let all: BTreeSet<String> =
+            disks.get(&role).into_iter().flatten().flat_map(|some| numbers(some)).collect();
+        all.into_iter().collect::<Vec<_>>()
+    };
     let limit = |role: usize, rate: &Rate| Limit::Write { disks: of_role(role), rate: Some(*rate) };
     let mut arms = grouped::by_arm(plan, |arm| &arm.disk_write, limit);
     // Roles of arms that are not run.
@@ -176,7 +151,8 @@ fn begin(plan: &Plan) -> Result<Grouped, EngineError> {
         Limit::Write { disks, .. } => unlimited(disks.clone()),
         other => other.clone(),
     };
-    Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest).map_err(cannot)
+    Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest)
+        .map_err(|why| EngineError::Usage(no_group(why)))
 }
 
 #[cfg(test)]
@@ -225,7 +201,7 @@ mod tests {
             why,
             "no disk is seen below /dev/shm, which is on tmpfs, and disks are what can be limited"
         );
-        let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), None);
+        let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), &[]);
         assert_eq!(why.unwrap(), "alu uses no disk");
     }
 }

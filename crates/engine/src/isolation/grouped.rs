@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use ringfence_changes::Changes;
 use ringfence_experiment::Arm;
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::task::Task;
+use ringfence_experiment::task::axes::Variant;
 use ringfence_machine::root::FsRoot;
 
-use super::cgroup::{self, Group, Limit};
+use super::cgroup::{self, Group};
 use super::kind::{Isolation, Tasks};
+use super::limit::{DEFAULT_WEIGHT, Limit, Weigher};
 use crate::EngineError;
 
 /// The groups of an experiment that are made for one kind of limit.
@@ -46,6 +49,77 @@ pub fn by_arm<T>(
         given.map(|(role, value)| (role, limit(role, value))).collect()
     };
     plan.experiment.arms.iter().map(of_arm).collect()
+}
+
+/// What a role is given by a table of an arm in each case that is run: of all that it may run there, what is found of
+/// each task, by the role's number.
+///
+/// # Errors
+/// Why nothing is found of one, after the arm's name.
+pub fn found<T>(
+    plan: &Plan,
+    wanted: impl Fn(&Arm, &str) -> bool,
+    find: impl Fn(&Task) -> Result<T, String>,
+) -> Result<BTreeMap<usize, Vec<T>>, String> {
+    let mut all: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+    for (case, what) in plan.cases.iter().enumerate() {
+        let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
+        let is_wanted = |active: &&Active| {
+            let name = &plan.experiment.roles[active.role].name;
+            arm.is_some_and(|arm| wanted(arm, name))
+        };
+        if plan.refusal(case).is_some() {
+            continue;
+        }
+        for active in what.active.iter().filter(is_wanted) {
+            let one = find(&plan.variants[active.role][active.variant].task);
+            all.entry(active.role)
+                .or_default()
+                .push(one.map_err(|why| format!("of arm '{}': {why}", what.arm))?);
+        }
+    }
+    Ok(all)
+}
+
+/// What holds a role in a group in an arm, besides the table that is called `but`: its name, and a limit that is of the
+/// same controller.
+pub fn others(arm: &Arm, role: &str, variant: &Variant, but: &str) -> Vec<(&'static str, Limit)> {
+    let program = matches!(variant.task, Task::Command(_));
+    let write = || Limit::Write { disks: Vec::new(), rate: None };
+    let weight = || Limit::DiskWeight { by: Weigher::Bfq, weight: DEFAULT_WEIGHT };
+    let all = [
+        ("weight", arm.cpu_weight.get(role).map(|weight| Limit::Weight(*weight))),
+        ("quota", variant.quota.filter(|_| program).map(Limit::Quota)),
+        ("disk_write", arm.disk_write.get(role).map(|_| write())),
+        ("disk_weight", arm.disk_weight.get(role).map(|_| weight())),
+        ("memory_high", arm.memory_high.get(role).map(|_| Limit::MemoryHigh(None))),
+    ];
+    all.into_iter()
+        .filter(|(name, _)| *name != but)
+        .filter_map(|(name, limit)| Some((name, limit?)))
+        .collect()
+}
+
+/// Why a role cannot be in a group of this limit, beside what else holds it.
+pub fn refused(
+    root: &FsRoot,
+    limit: &Limit,
+    no_group: impl Fn(String) -> String,
+    others: &[(&str, Limit)],
+) -> Option<String> {
+    let group = match cgroup::try_make(root, limit) {
+        Ok(group) => group,
+        Err(why) => return Some(no_group(why)),
+    };
+    // Where they are of one hierarchy, so that a process can be in one of them only.
+    others.iter().find_map(|(word, other)| {
+        let other = cgroup::try_make(root, other).ok()?;
+        (other.home(root) == group.home(root)).then(|| {
+            format!(
+                "its {word} wants a control group as well, and in one hierarchy a process is in one group only"
+            )
+        })
+    })
 }
 
 impl Grouped {

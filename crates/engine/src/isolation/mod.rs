@@ -1,14 +1,17 @@
-//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time and what
-//! is written to disks by control groups, and the order of requests to a disk by the threads' I/O priority.
+//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time, disks
+//! and memory by control groups, and the order of requests to a disk by the threads' I/O priority.
 //!
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
 
 pub(crate) mod cgroup;
 pub mod disk;
+pub mod disk_weight;
 mod grouped;
 pub mod io_priority;
 mod kind;
+pub mod limit;
+pub mod memory;
 pub mod resctrl;
 mod settings;
 mod weight;
@@ -21,14 +24,15 @@ use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_machine::root::FsRoot;
 
-pub use cgroup::Version;
 pub use kind::{Isolation, Kind, Tasks};
+pub use limit::Version;
 pub use settings::Settings;
 
 use crate::EngineError;
 
 /// All of them.
-pub const KINDS: [Kind; 4] = [resctrl::KIND, weight::KIND, disk::KIND, io_priority::KIND];
+pub const KINDS: [Kind; 6] =
+    [resctrl::KIND, weight::KIND, disk::KIND, disk_weight::KIND, memory::KIND, io_priority::KIND];
 
 /// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want nothing of it.
 ///

@@ -6,9 +6,10 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
-use super::cgroup::{self, DEFAULT_WEIGHT, Limit};
+use super::cgroup;
 use super::grouped::{self, Grouped};
 use super::kind::Kind;
+use super::limit::{DEFAULT_WEIGHT, Limit};
 use crate::EngineError;
 
 /// Isolation by weight.

@@ -7,7 +7,7 @@ use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
-use crate::isolation::cgroup::PERIOD_US;
+use crate::isolation::limit::PERIOD_US;
 use crate::process;
 use rustix::process::Signal;
 

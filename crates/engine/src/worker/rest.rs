@@ -7,7 +7,7 @@ use ringfence_machine::clock::Clock;
 
 use super::counted::Counted;
 use super::tally::Tally;
-use crate::isolation::cgroup::PERIOD_US;
+use crate::isolation::limit::PERIOD_US;
 use crate::shm::Slot;
 
 /// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.

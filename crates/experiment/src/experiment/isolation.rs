@@ -1,4 +1,5 @@
-//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write` and `io_priority`.
+//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high` and
+//! `io_priority`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
@@ -8,7 +9,29 @@ use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    resctrl(arm).or_else(|| cpu_weight(arm)).or_else(|| disk_write(arm)).or_else(|| io_priority(arm))
+    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority];
+    all.iter().find_map(|problem| problem(arm))
+}
+
+fn disk_weight(arm: &Arm) -> Option<String> {
+    arm.disk_weight.iter().find_map(|(name, weight)| match weight {
+        _ if !arm.active.contains(name) => Some(format!("disk_weight names '{name}', which it does not run")),
+        1..=1000 => None,
+        _ => Some(format!("disk_weight: {weight} for '{name}' is not between 1 and 1000")),
+    })
+}
+
+// Less than a program needs to go on at all.
+const LEAST_MEMORY: Bytes = Bytes::mib(1);
+
+fn memory_high(arm: &Arm) -> Option<String> {
+    arm.memory_high.iter().find_map(|(name, bytes)| match bytes {
+        _ if !arm.active.contains(name) => Some(format!("memory_high names '{name}', which it does not run")),
+        bytes if *bytes < LEAST_MEMORY => {
+            Some(format!("memory_high: {bytes} for '{name}' is too little: give {LEAST_MEMORY} at least"))
+        }
+        _ => None,
+    })
 }
 
 fn io_priority(arm: &Arm) -> Option<String> {
@@ -86,6 +109,24 @@ mod tests {
         assert_eq!((with("victim", "256KiB/s"), with("victim", "5GiB/s")), (None, None));
         assert!(with("aggressor", "5MiB/s").unwrap().contains("does not run"));
         assert!(with("victim", "255KiB/s").unwrap().contains("give 256KiB/s at least"));
+    }
+
+    #[test]
+    fn weights_of_disks_and_memory_are_of_roles_that_run() {
+        let with = |name: &str, weight: u32, memory: &str| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.disk_weight.insert(name.into(), weight);
+            arm.memory_high.insert("victim".into(), memory.parse().unwrap());
+            problem(&arm)
+        };
+        assert_eq!((with("victim", 1, "1MiB"), with("victim", 1000, "1GiB")), (None, None));
+        assert!(with("aggressor", 10, "1MiB").unwrap().contains("does not run"));
+        assert!(with("victim", 0, "1MiB").unwrap().contains("between 1 and 1000"));
+        assert!(with("victim", 1001, "1MiB").unwrap().contains("between 1 and 1000"));
+        assert!(with("victim", 10, "1000KiB").unwrap().contains("give 1MiB at least"));
+        let mut stranger = Arm::new("a", &["victim"], None);
+        stranger.memory_high.insert("aggressor".into(), Bytes::mib(8));
+        assert!(problem(&stranger).unwrap().contains("memory_high names 'aggressor'"));
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod kind;
 use std::collections::BTreeMap;
 
 use ringfence_machine::cpulist::CpuSet;
+use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -275,6 +276,14 @@ pub struct Arm {
     /// they give to the disk themselves, directly or by a sync, and not for what the kernel writes back later.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_write: BTreeMap<String, Rate>,
+    /// The weight of roles' processes against whatever else wants their disks, 1 to 1000, as a control group's
+    /// `io.bfq.weight`, or `io.weight` where its model of costs is in use: 100 is that of all who have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disk_weight: BTreeMap<String, u32>,
+    /// Memory, cached pages among it, above which roles' processes, all together, are held up when they take more, 1MiB or
+    /// more, as a control group's `memory.high`. Pages count where they were first cached.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory_high: BTreeMap<String, Bytes>,
     /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds for requests that they
     /// give to a disk themselves, where its scheduler heeds it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -347,8 +356,21 @@ impl Arm {
             resctrl: BTreeMap::new(),
             cpu_weight: BTreeMap::new(),
             disk_write: BTreeMap::new(),
+            disk_weight: BTreeMap::new(),
+            memory_high: BTreeMap::new(),
             io_priority: BTreeMap::new(),
         }
+    }
+
+    /// Whether a task may wait long for a disk in it.
+    pub fn holds_up_disks(&self) -> bool {
+        let of_roles = [
+            self.disk_write.is_empty(),
+            self.disk_weight.is_empty(),
+            self.memory_high.is_empty(),
+            self.io_priority.is_empty(),
+        ];
+        of_roles.contains(&false)
     }
 }
 

@@ -51,7 +51,8 @@ after a fixed time, say), there is no verdict; nor is there one if the aggressor
 
 Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
 PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), other-dir \
-(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), cat \
+(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), io-weight (its \
+share of the disk), memory-high (what it may have cached and not written), cat \
 (cache ways for the victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
 
 Examples:

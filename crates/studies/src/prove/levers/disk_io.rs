@@ -16,3 +16,19 @@ pub fn of_others(task: &Task) -> Option<String> {
     };
     Some(why.into())
 }
+
+/// Why version 2 of control groups holds nothing of a task's against the group that it is moved into, if so: it charges what is
+/// written back to the group in which its page was first cached (kernel documentation, admin-guide/cgroup-v2, "Memory
+/// Ownership" and "Writeback"), and a built-in task's file is cached before its arm begins.
+pub fn charged_elsewhere(task: &Task) -> Option<String> {
+    let own = match task {
+        Task::Dirty(dirty) => dirty.io == DirtyIo::Direct,
+        Task::Commit(commit) => matches!(commit.io, Io::Direct | Io::Atomic),
+        _ => true,
+    };
+    (!own).then(|| {
+        "version 2 of control groups charges a page to the group that it was first cached in, and the aggressor's file is \
+         cached before it is moved into one: started there as a program, it can be limited"
+            .into()
+    })
+}

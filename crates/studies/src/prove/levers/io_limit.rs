@@ -19,7 +19,7 @@ pub struct IoLimit;
 const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
 
 // Who writes less than this is not to be limited further.
-const LEAST: f64 = (2 << 20) as f64;
+pub(super) const LEAST: f64 = (2 << 20) as f64;
 
 impl Lever for IoLimit {
     fn name(&self) -> &'static str {
@@ -32,7 +32,9 @@ impl Lever for IoLimit {
         let together = context.bytes_per_s.map(|rate| rate * instances as f64);
         let rates = rates(together.or(context.disk_bytes_per_s))?;
         let here = disk::here(context.aggressor)?;
-        not_held_by(here.version, context.aggressor).map_or(Ok(()), Err)?;
+        if here.version == Version::Two {
+            disk_io::charged_elsewhere(context.aggressor).map_or(Ok(()), Err)?;
+        }
         Ok(rates.into_iter().map(|rate| candidate(rate, &here, context.aggressor)).collect())
     }
 }
@@ -54,21 +56,6 @@ fn cannot_be_limited(task: &Task) -> Option<String> {
         Task::Scan(_) => Some("the aggressor reads, and what is limited is writing".into()),
         task => disk_io::of_others(task),
     }
-}
-
-// Version 2 charges what is written back to the group in which its page was first cached (kernel documentation,
-// admin-guide/cgroup-v2, "Memory Ownership" and "Writeback"), and a task's file is cached before its arm begins.
-fn not_held_by(version: Version, task: &Task) -> Option<String> {
-    let direct = match task {
-        Task::Dirty(dirty) => dirty.io == DirtyIo::Direct,
-        Task::Commit(commit) => matches!(commit.io, Io::Direct | Io::Atomic),
-        _ => true,
-    };
-    (version == Version::Two && !direct).then(|| {
-        "version 2 of control groups charges a page to the group that it was first cached in, and the aggressor's file is \
-         cached before it is moved into one: started there as a program, it can be limited"
-            .into()
-    })
 }
 
 // Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it stays in memory.
@@ -200,12 +187,12 @@ mod tests {
         ] {
             assert!(refused(table).is_some_and(|why| why.contains(part)), "{table}");
         }
-        let held = |version, table: &str| not_held_by(version, &task(table)).is_none();
+        let held_by_version_2 = |table: &str| disk_io::charged_elsewhere(&task(table)).is_none();
         for table in ["workload = 'dirty'\nio = 'direct'", "workload = 'command'\nrun = 'true'"] {
-            assert!(held(Version::One, table) && held(Version::Two, table), "{table}");
+            assert!(held_by_version_2(table), "{table}");
         }
         for table in ["workload = 'dirty'\nio = 'wait'", "workload = 'commit'"] {
-            assert!(held(Version::One, table) && !held(Version::Two, table), "{table}");
+            assert!(!held_by_version_2(table), "{table}");
         }
     }
 

@@ -7,7 +7,9 @@ mod environment;
 mod form;
 mod instruction;
 mod io_limit;
+mod io_weight;
 mod ionice;
+mod memory_high;
 mod other_dir;
 mod pace;
 mod placement;
@@ -30,6 +32,8 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
         Box::new(ionice::IoNice),
+        Box::new(io_weight::IoWeight),
+        Box::new(memory_high::MemoryHigh),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
         Box::new(both::Both),

@@ -1,0 +1,224 @@
+//! What a control group is made for, and the files of the kernel that hold it: a quota of CPU time (`cpu.max` of version
+//! 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`, `cpu.shares`), a limit of what is written to disks
+//! (`io.max`, `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`, `blkio.bfq.weight`), and
+//! the memory above which whoever takes more is held up (`memory.high`). Kernel documentation: admin-guide/cgroup-v2,
+//! scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
+
+use ringfence_experiment::units::{Rate, Share};
+use ringfence_machine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a window.
+pub const PERIOD_US: u64 = 10_000;
+
+/// The weight of a group that was given none.
+pub const DEFAULT_WEIGHT: u32 = 100;
+
+/// What a group is made for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limit {
+    /// At most this share of one CPU's time.
+    Quota(Share),
+    /// This weight against what else wants the CPU, 1 to 10000; 100 is that of others.
+    Weight(u32),
+    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited where none is given.
+    Write {
+        /// The disks.
+        disks: Vec<String>,
+        /// The rate.
+        rate: Option<Rate>,
+    },
+    /// This weight against what else wants a disk, 1 to 1000; 100 is that of others.
+    DiskWeight {
+        /// Who heeds it.
+        by: Weigher,
+        /// The weight.
+        weight: u32,
+    },
+    /// Who makes the group's memory more than this, cached pages among it, is held up until less is used; unlimited
+    /// where none is given.
+    MemoryHigh(Option<Bytes>),
+}
+
+/// Who shares out a disk by weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weigher {
+    /// The scheduler bfq.
+    Bfq,
+    /// The controller's model of what requests cost (io.cost), of version 2.
+    Cost,
+}
+
+impl Limit {
+    /// The controller that it is a setting of.
+    pub(super) fn controller(&self) -> Controller {
+        match self {
+            Limit::Quota(_) | Limit::Weight(_) => Controller::Cpu,
+            Limit::Write { .. } | Limit::DiskWeight { .. } => Controller::Disk,
+            Limit::MemoryHigh(_) => Controller::Memory,
+        }
+    }
+
+    /// Whether a version of control groups has it.
+    pub fn is_of(&self, version: Version) -> bool {
+        match self {
+            Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. } => version == Version::Two,
+            _ => true,
+        }
+    }
+
+    /// The files that hold it, and what is written there, in this order; none in a version that does not have it.
+    pub(super) fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
+        match (self, version) {
+            (Limit::Quota(quota), version) => {
+                let us = ((PERIOD_US as f64 * quota.0).round() as u64).max(1000);
+                match version {
+                    Version::Two => vec![("cpu.max", format!("{us} {PERIOD_US}"))],
+                    Version::One => vec![
+                        ("cpu.cfs_period_us", PERIOD_US.to_string()),
+                        ("cpu.cfs_quota_us", us.to_string()),
+                    ],
+                }
+            }
+            (Limit::Weight(weight), Version::Two) => vec![("cpu.weight", weight.to_string())],
+            // 1024 is the default there.
+            (Limit::Weight(weight), Version::One) => {
+                vec![("cpu.shares", (u64::from(*weight) * 1024 / 100).max(2).to_string())]
+            }
+            // The kernel takes one disk by a write.
+            (Limit::Write { disks, rate }, Version::Two) => {
+                let rate = rate.map_or("max".into(), |rate| rate.0.0.to_string());
+                disks.iter().map(|disk| ("io.max", format!("{disk} wbps={rate}"))).collect()
+            }
+            // 0 takes a limit away there.
+            (Limit::Write { disks, rate }, Version::One) => {
+                let rate = rate.map_or(0, |rate| rate.0.0);
+                disks.iter().map(|disk| (WRITE_BPS, format!("{disk} {rate}"))).collect()
+            }
+            (Limit::DiskWeight { by, weight }, Version::Two) => {
+                let file = if *by == Weigher::Bfq { "io.bfq.weight" } else { "io.weight" };
+                vec![(file, format!("default {weight}"))]
+            }
+            (Limit::DiskWeight { by: Weigher::Bfq, weight }, Version::One) => {
+                vec![(BFQ_WEIGHT, weight.to_string())]
+            }
+            (Limit::MemoryHigh(bytes), Version::Two) => {
+                vec![("memory.high", bytes.map_or("max".into(), |bytes| bytes.0.to_string()))]
+            }
+            (Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. }, Version::One) => Vec::new(),
+        }
+    }
+}
+
+/// The file of version 1 in which bytes written a second are limited, disk by disk.
+pub const WRITE_BPS: &str = "blkio.throttle.write_bps_device";
+
+/// The file of version 1 in which bfq's weight is.
+pub const BFQ_WEIGHT: &str = "blkio.bfq.weight";
+
+/// What shares something out among groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Controller {
+    /// The CPU's time.
+    Cpu,
+    /// What is given to disks.
+    Disk,
+    /// Memory, and what is cached in it.
+    Memory,
+}
+
+impl Controller {
+    /// What the kernel calls it.
+    pub const fn name(self, version: Version) -> &'static str {
+        match (self, version) {
+            (Controller::Cpu, _) => "cpu",
+            (Controller::Disk, Version::One) => "blkio",
+            (Controller::Disk, Version::Two) => "io",
+            (Controller::Memory, _) => "memory",
+        }
+    }
+
+    /// Why no group has it, where none does.
+    pub const fn not_there(self) -> &'static str {
+        match self {
+            Controller::Cpu => {
+                "no CPU controller of control groups is mounted, or none is handed down to a group"
+            }
+            Controller::Disk => {
+                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 handed down to a group, as \
+                 root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
+            }
+            Controller::Memory => {
+                "memory of version 2 of control groups is not handed down to a group, as root does by 'echo +memory > \
+                 /sys/fs/cgroup/cgroup.subtree_control', and version 1 has no memory.high"
+            }
+        }
+    }
+}
+
+/// A version of control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// A hierarchy for each controller.
+    One,
+    /// One hierarchy.
+    Two,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_written_as_each_version_wants_them() {
+        let quota = Limit::Quota(Share(0.25));
+        assert_eq!(quota.settings(Version::Two), [("cpu.max", "2500 10000".to_string())]);
+        assert_eq!(quota.settings(Version::One)[1], ("cpu.cfs_quota_us", "2500".to_string()));
+        let weights = [1, 10, 100, 10_000].map(Limit::Weight);
+        let written = |version| weights.each_ref().map(|weight| weight.settings(version)[0].1.clone());
+        assert_eq!(written(Version::Two), ["1", "10", "100", "10000"]);
+        assert_eq!(written(Version::One), ["10", "102", "1024", "102400"]);
+    }
+
+    #[test]
+    fn what_is_written_to_disks_is_limited_disk_by_disk_and_let_go_again() {
+        let limit = |rate: Option<&str>| Limit::Write {
+            disks: vec!["8:0".into(), "259:3".into()],
+            rate: rate.map(|rate| rate.parse().unwrap()),
+        };
+        let written = |rate, version| {
+            let settings = limit(rate).settings(version);
+            assert!(settings.iter().all(|(file, _)| *file == settings[0].0));
+            (settings[0].0, settings.into_iter().map(|(_, text)| text).collect::<Vec<_>>())
+        };
+        let text = |file: &'static str, lines: [&str; 2]| (file, lines.map(str::to_string).to_vec());
+        let one = "blkio.throttle.write_bps_device";
+        assert_eq!(written(Some("5MiB/s"), Version::One), text(one, ["8:0 5242880", "259:3 5242880"]));
+        assert_eq!(written(None, Version::One), text(one, ["8:0 0", "259:3 0"]));
+        assert_eq!(
+            written(Some("1KiB/s"), Version::Two),
+            text("io.max", ["8:0 wbps=1024", "259:3 wbps=1024"])
+        );
+        assert_eq!(written(None, Version::Two), text("io.max", ["8:0 wbps=max", "259:3 wbps=max"]));
+    }
+
+    #[test]
+    fn disks_are_shared_out_by_whoever_heeds_a_weight() {
+        let written = |by, version| Limit::DiskWeight { by, weight: 10 }.settings(version);
+        assert_eq!(written(Weigher::Bfq, Version::One), [("blkio.bfq.weight", "10".to_string())]);
+        assert_eq!(written(Weigher::Bfq, Version::Two), [("io.bfq.weight", "default 10".to_string())]);
+        assert_eq!(written(Weigher::Cost, Version::Two), [("io.weight", "default 10".to_string())]);
+    }
+
+    #[test]
+    fn what_version_1_does_not_have_is_not_made_there() {
+        let limits = [Limit::MemoryHigh(None), Limit::DiskWeight { by: Weigher::Cost, weight: 10 }];
+        for limit in limits {
+            assert!(!limit.is_of(Version::One) && limit.is_of(Version::Two));
+            assert!(limit.settings(Version::One).is_empty());
+        }
+        let high = |bytes| Limit::MemoryHigh(bytes).settings(Version::Two);
+        assert_eq!(high(Some(Bytes::mib(64))), [("memory.high", "67108864".to_string())]);
+        assert_eq!(high(None), [("memory.high", "max".to_string())]);
+    }
+}
