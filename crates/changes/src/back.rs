@@ -10,7 +10,7 @@ use crate::journal::{DAMAGED, Journal};
 use crate::kernel::{Identity, Kernel, PROCS};
 use crate::options::{Moment, Options};
 use crate::record::{Record, Thing};
-use crate::step::{enter, members, plain, set};
+use crate::step::{Write, enter, members, plain, set};
 use crate::thread::Thread;
 
 /// Until the last process of a group that was killed has left it.
@@ -39,7 +39,7 @@ impl Restored {
 /// A step of the way back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
-    Set { file: PathBuf, value: String },
+    Set { writes: Vec<Write> },
     Move { process: Thread, home: PathBuf },
     Remove { group: PathBuf, home: PathBuf, inside: usize },
 }
@@ -47,7 +47,10 @@ pub enum Undo {
 impl Undo {
     fn take(&self, kernel: &dyn Kernel) -> Result<(), Error> {
         match self {
-            Undo::Set { file, value } => set(kernel, file, value),
+            Undo::Set { writes } => writes.iter().try_for_each(|Write { file, value }| {
+                let there = kernel.read(file).is_ok_and(|text| plain(&text) == *value);
+                if there { Ok(()) } else { set(kernel, file, value) }
+            }),
             Undo::Move { process, home } => enter(kernel, *process, home),
             Undo::Remove { group, home, .. } => remove(kernel, group, home),
         }
@@ -55,7 +58,10 @@ impl Undo {
 
     fn words(&self) -> String {
         match self {
-            Undo::Set { file, value } => format!("set {} to {}", file.display(), printable(value)),
+            Undo::Set { writes } => {
+                let one = |write: &Write| format!("{} to {}", write.file.display(), printable(&write.value));
+                format!("set {}", writes.iter().map(one).collect::<Vec<_>>().join(" and "))
+            }
             Undo::Move { process, home } => format!("move process {} to {}", process.tid, home.display()),
             Undo::Remove { group, inside: 0, .. } => format!("remove control group {}", group.display()),
             Undo::Remove { group, home, inside } => {
@@ -123,8 +129,8 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
         match thing {
             // A group's settings go with it, and what is in one that is perhaps another is left alone.
             Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
-            Thing::File { file, was, ours } => {
-                if let Err(error) = value(kernel, file, was, ours, &mut way) {
+            Thing::File { file, was, ours, back } => {
+                if let Err(error) = value(kernel, file, (was, ours, back), &mut way) {
                     failed.get_or_insert(error);
                 }
             }
@@ -183,7 +189,12 @@ fn became(kernel: &dyn Kernel, group: &Path, identity: Option<Identity>) -> Resu
     })
 }
 
-fn value(kernel: &dyn Kernel, file: &Path, was: &str, ours: &[String], way: &mut Way) -> Result<(), Error> {
+fn value(
+    kernel: &dyn Kernel,
+    file: &Path,
+    (was, ours, back): (&str, &[String], &[Write]),
+    way: &mut Way,
+) -> Result<(), Error> {
     let now = match kernel.read(file) {
         Ok(text) => plain(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -192,18 +203,22 @@ fn value(kernel: &dyn Kernel, file: &Path, was: &str, ours: &[String], way: &mut
         }
         Err(error) => return Err(Error::refused(format!("reading {}", file.display()))(error)),
     };
+    let changed = |file: &Path, now: &str, was: &str| {
+        format!("{} is {} by now, was {} before", file.display(), printable(now), printable(was))
+    };
     if now == was {
-        return Ok(());
-    }
-    if ours.contains(&now) {
-        way.steps.push(Undo::Set { file: file.to_owned(), value: was.to_owned() });
+        // What goes with it is as it was, or somebody else's.
+        for Write { file, value } in back {
+            let now = kernel.read(file).map(|text| plain(&text)).unwrap_or_default();
+            if now != *value {
+                way.left.push(changed(file, &now, value));
+            }
+        }
+    } else if ours.contains(&now) {
+        let old = || vec![Write { file: file.to_owned(), value: was.to_owned() }];
+        way.steps.push(Undo::Set { writes: if back.is_empty() { old() } else { back.to_vec() } });
     } else {
-        way.left.push(format!(
-            "{} is {} by now, was {} before",
-            file.display(),
-            printable(&now),
-            printable(was)
-        ));
+        way.left.push(changed(file, &now, was));
     }
     Ok(())
 }

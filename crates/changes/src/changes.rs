@@ -12,7 +12,7 @@ use crate::journal::{Head, Journal, Record as _};
 use crate::kernel::{Host, Kernel};
 use crate::options::{Moment, Options};
 use crate::record::{Note, Record, SCHEMA};
-use crate::step::{Step, members, plain};
+use crate::step::{Step, Write, members, plain};
 use crate::thread::Thread;
 
 /// Changes that are put back at their end.
@@ -68,18 +68,33 @@ impl Changes {
     /// # Errors
     /// Where it cannot be read, noted or written.
     pub fn set(&mut self, file: impl Into<PathBuf>, value: &str) -> Result<(), Error> {
+        self.set_undone_by(file, value, Vec::new())
+    }
+
+    /// As [`Self::set`], but on the way back these are written, in this order, where they are not there already: for a
+    /// file that the kernel changes together with others, or that does not take back what it held. Without any, it is the
+    /// old value.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_undone_by(
+        &mut self,
+        file: impl Into<PathBuf>,
+        value: &str,
+        back: Vec<Write>,
+    ) -> Result<(), Error> {
         let file = file.into();
         let read = |kernel: &dyn Kernel| {
             let text = kernel.read(&file).map_err(Error::refused(format!("reading {}", file.display())))?;
             Ok::<_, Error>(plain(&text))
         };
         let (was, ours) = (read(&*self.kernel)?, plain(value));
-        self.take(Step::Set { file: file.clone(), was, ours: ours.clone() })?;
+        self.take(Step::Set { file: file.clone(), was, ours: ours.clone(), back: back.clone() })?;
         let took = read(&*self.kernel)?;
         if took == ours {
             return Ok(());
         }
-        let step = Step::Set { file: file.clone(), was: ours, ours: took.clone() };
+        let step = Step::Set { file: file.clone(), was: ours, ours: took.clone(), back };
         if self.record.knows(&step) { Ok(()) } else { self.note(Note::Took { file, value: took }) }
     }
 

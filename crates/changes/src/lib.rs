@@ -31,6 +31,8 @@
 
 mod back;
 mod changes;
+#[cfg(test)]
+mod coupled;
 pub mod error;
 pub mod folders;
 pub mod journal;
@@ -52,6 +54,7 @@ pub use changes::Changes;
 pub use error::Error;
 pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};
+pub use step::Write;
 pub use thread::Thread;
 
 #[cfg(doctest)]

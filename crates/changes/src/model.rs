@@ -95,8 +95,26 @@ impl Kernel for Model {
             state.groups.get_mut(file.parent().unwrap()).unwrap().1.insert(pid);
             return Ok(());
         }
+        let name = file.file_name().unwrap_or_default().to_str().unwrap_or_default();
+        // One of the two is 0, and the bytes cannot be set to that (Linux, mm/page-writeback.c).
+        let coupled = match (name, text) {
+            ("dirty_background_bytes", "0") => return Err(errno(libc::EINVAL)),
+            ("dirty_background_bytes", _) => Some(("dirty_background_ratio", "0")),
+            ("dirty_background_ratio", _) => Some(("dirty_background_bytes", "0")),
+            // A scheduler begins with as many requests as it likes (block/elevator.c).
+            ("scheduler", _) => Some(("nr_requests", "256")),
+            _ => None,
+        };
+        if let Some((other, value)) = coupled {
+            state.files.insert(file.with_file_name(other), value.into());
+        }
         let value = state.files.get_mut(file).ok_or_else(|| errno(libc::ENOENT))?;
         match text {
+            chosen if name == "scheduler" => {
+                let words = value.split(' ').map(|word| word.trim_matches(['[', ']']));
+                let word = |word| if word == chosen { format!("[{word}]") } else { String::from(word) };
+                *value = words.map(word).collect::<Vec<_>>().join(" ");
+            }
             "bad" => return Err(errno(libc::EINVAL)),
             // Rounded up to tens, where the name says so.
             number if file.ends_with("rounding") => {

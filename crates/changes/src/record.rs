@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::{self, Head};
 use crate::kernel::Identity;
-use crate::step::Step;
+use crate::step::{Step, Write};
 use crate::thread::Thread;
 
 /// The version of the format.
@@ -29,8 +29,8 @@ pub enum Note {
 /// Something that was changed, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thing {
-    /// A file, what it held, and all that it was given.
-    File { file: PathBuf, was: String, ours: Vec<String> },
+    /// A file, what it held, all that it was given, and what is written on the way back, if not what it held.
+    File { file: PathBuf, was: String, ours: Vec<String>, back: Vec<Write> },
     /// A control group that was made, and what it is known by; where nothing is said, it may not have been made.
     Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
     /// A process, the group that it came from, and all that it was moved to.
@@ -71,7 +71,7 @@ impl Key {
 impl Thing {
     fn of(step: Step) -> Self {
         match step {
-            Step::Set { file, was, ours } => Thing::File { file, was, ours: vec![ours] },
+            Step::Set { file, was, ours, back } => Thing::File { file, was, ours: vec![ours], back },
             Step::Make { group, home } => Thing::Group { group, home, identity: None },
             Step::Move { process, from, to } => Thing::Process { process, home: from, to: vec![to] },
         }
@@ -79,10 +79,11 @@ impl Thing {
 
     fn again(&mut self, step: Step) {
         match (self, step) {
-            (Thing::File { was, ours, .. }, Step::Set { was: had, ours: value, .. }) => {
+            (Thing::File { was, ours, back, .. }, Step::Set { was: had, ours: value, back: new, .. }) => {
                 // Somebody else had set it in between: that is what is put back.
                 if had != *was && !ours.contains(&had) {
                     *was = had;
+                    *back = new;
                     ours.clear();
                 }
                 ours.push(value);

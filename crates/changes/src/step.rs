@@ -14,11 +14,27 @@ use crate::thread::Thread;
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Step {
     /// A file of the kernel gets another value: a sysctl, or a setting of a control group.
-    Set { file: PathBuf, was: String, ours: String },
+    Set {
+        file: PathBuf,
+        was: String,
+        ours: String,
+        /// What is written on the way back, in this order, where that is not the old value alone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        back: Vec<Write>,
+    },
     /// A control group is made. Who is found in it later and is not known goes to `home`.
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
     Move { process: Thread, from: PathBuf, to: PathBuf },
+}
+
+/// A value for a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The file, as seen below the root.
+    pub file: PathBuf,
+    /// What it is given.
+    pub value: String,
 }
 
 impl Step {
@@ -58,7 +74,13 @@ pub fn members(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<u32>> {
     Ok(procs.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 0).collect())
 }
 
-/// A value as it is compared: files end in newlines, and some have columns.
+/// A value as it is compared: files end in newlines, and some have columns. Where a file lists what it could be, the value is
+/// what stands in brackets, as in `none [bfq]`.
 pub fn plain(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut chosen = words.iter().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match (chosen.next(), chosen.next()) {
+        (Some(chosen), None) => chosen.to_owned(),
+        _ => words.join(" "),
+    }
 }

@@ -21,6 +21,7 @@ pub mod scale;
 pub mod shell;
 pub mod start;
 pub mod stretch;
+pub mod system;
 pub mod task;
 pub mod units;
 

@@ -4,9 +4,10 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use ringfence_machine::fixtures::FixtureTree;
-use support::{Folder, Output, Running, cpus, kill, marked, ringfence, skip, wait_for};
+use support::{Folder, Output, Running, cpus, joined, kill, marked, ringfence, ringfence_in, skip, wait_for};
 
 const JOURNAL: &str = "/run/ringfence/changes-4711-9-1.journal";
 const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";
@@ -104,7 +105,7 @@ fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
          [[arm]]\nname = 'both'\nactive = ['victim', 'other']\n{arm}\n"
     );
     fs::write(folder.join("x.toml"), text).unwrap();
-    let args = ["run", "x.toml", "--quiet", "--out", "data"];
+    let args = ["run", "x.toml", "--quiet", "--out", "data", "--system"];
     let run = Running::start(folder, &args);
     let begun = |run: &Running| {
         let journal = fs::read(folder.join("data/samples.journal")).unwrap_or_default();
@@ -164,6 +165,70 @@ fn what_nobody_could_put_back_is_put_back_later() {
     run.wait();
     ringfence(&["restore"]).ok();
     assert_eq!((groups(pid), journals(pid)), (vec![], vec![]));
+}
+
+// A disk of a file that is this test's own, so that nobody misses its queue.
+struct Loop(String);
+
+impl Loop {
+    fn new(folder: &Path) -> Option<Self> {
+        let file = folder.join("disk");
+        fs::File::create(&file).and_then(|made| made.set_len(1 << 20)).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        let device = String::from_utf8(output.stdout).unwrap();
+        Some(Self(device.trim().trim_start_matches("/dev/").to_owned()))
+    }
+
+    fn requests(&self) -> PathBuf {
+        Path::new("/sys/block").join(&self.0).join("queue/nr_requests")
+    }
+
+    fn now(&self) -> String {
+        fs::read_to_string(self.requests()).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &format!("/dev/{}", self.0)]).status();
+    }
+}
+
+#[test]
+fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allowed() {
+    let folder = Folder::new();
+    let Some(disk) = Loop::new(folder.path()) else { return skip("no loop device can be made here") };
+    let before = disk.now();
+    if fs::write(disk.requests(), &before).is_err() {
+        return skip("nr_requests of a loop device cannot be written here");
+    }
+    let arm = format!("system = {{ '{}/nr_requests' = '32' }}", disk.0);
+    assert_ne!(before, "32");
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let Some(run) = under_way(folder.path(), "", &arm) else { return };
+        let pid = run.child.id() as i32;
+        wait_for("the setting", || (disk.now() == "32").then_some(()));
+        assert_eq!(journals(pid).len(), 1);
+        run.signal(signal);
+        wait_for("what was there", || (disk.now() == before).then_some(()));
+        wait_for("the journal to go", || is_put_back(pid));
+        run.wait();
+        fs::remove_dir_all(folder.path().join("data")).unwrap();
+    }
+    // What somebody else has set meanwhile stays, and is told.
+    let file = folder.path().join("x.toml");
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("looks = [50]", "looks = [2]")).unwrap();
+    let run = Running::start(folder.path(), &["run", "x.toml", "--quiet", "--out", "data", "--system"]);
+    wait_for("the setting", || (disk.now() == "32").then_some(()));
+    fs::write(disk.requests(), "48").unwrap();
+    let said = run.wait().said();
+    assert_eq!(disk.now(), "48");
+    assert!(joined(&said).contains(&format!("nr_requests is 48 by now, was {before} before")), "{said}");
+    // Without the flag.
+    let output = ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "refused"]);
+    assert_eq!((output.code(), disk.now().as_str()), (Some(2), "48"), "{}", output.said());
+    assert!(output.stderr.contains("it changes the whole system; --system allows it"), "{}", output.stderr);
 }
 
 #[test]

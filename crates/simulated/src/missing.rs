@@ -93,6 +93,7 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
                 ("disk_weight", arm.disk_weight.is_empty()),
                 ("memory_high", arm.memory_high.is_empty()),
                 ("io_priority", arm.io_priority.is_empty()),
+                ("system", arm.system.is_empty()),
             ];
             let (key, _) = of_disks.into_iter().find(|(_, unset)| !unset)?;
             Some(format!("{key} is not simulated, since files and disks are not"))

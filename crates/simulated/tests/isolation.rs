@@ -259,6 +259,7 @@ fn what_has_no_model_is_not_run() {
         ("disk_write = { other = '5MiB/s' }", "files and disks are not"),
         ("disk_weight = { other = 10 }", "disk_weight is not simulated"),
         ("memory_high = { other = '8MiB' }", "memory_high is not simulated"),
+        ("system = { 'vda/scheduler' = 'none' }", "system is not simulated"),
         ("io_priority = { other = 'idle' }", "io_priority is not simulated, since files and disks are not"),
     ] {
         let arm =

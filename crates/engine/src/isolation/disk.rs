@@ -79,6 +79,14 @@ fn numbers(disks: &[Disk]) -> Vec<String> {
     disks.iter().map(|disk| disk.number.clone()).collect()
 }
 
+/// The disks of this machine below the folder that a task uses, or for a program below the current one.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn of(task: &Task) -> Result<Vec<Disk>, String> {
+    disks_of(&FsRoot::host(), task)
+}
+
 /// The disks below the folder that a task uses, or for a program below the current one.
 pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
     let folder = match task {

@@ -1,5 +1,6 @@
 //! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time, disks
-//! and memory by control groups, and the order of requests to a disk by the threads' I/O priority.
+//! and memory by control groups, the order of requests to a disk by the threads' I/O priority, and, where that is
+//! allowed, settings of the whole system.
 //!
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
@@ -14,6 +15,7 @@ pub mod limit;
 pub mod memory;
 pub mod resctrl;
 mod settings;
+pub mod system;
 mod weight;
 
 use std::path::PathBuf;
@@ -31,8 +33,15 @@ pub use settings::Settings;
 use crate::EngineError;
 
 /// All of them.
-pub const KINDS: [Kind; 6] =
-    [resctrl::KIND, weight::KIND, disk::KIND, disk_weight::KIND, memory::KIND, io_priority::KIND];
+pub const KINDS: [Kind; 7] = [
+    resctrl::KIND,
+    weight::KIND,
+    disk::KIND,
+    disk_weight::KIND,
+    memory::KIND,
+    io_priority::KIND,
+    system::KIND,
+];
 
 /// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want nothing of it.
 ///

@@ -1,15 +1,16 @@
-//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high` and
-//! `io_priority`.
+//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high`,
+//! `io_priority` and `system`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
 
 use super::Arm;
+use crate::system::SystemSetting;
 use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority];
+    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, system];
     all.iter().find_map(|problem| problem(arm))
 }
 
@@ -32,6 +33,13 @@ fn memory_high(arm: &Arm) -> Option<String> {
         }
         _ => None,
     })
+}
+
+fn system(arm: &Arm) -> Option<String> {
+    let problem = |(setting, value): (&SystemSetting, &String)| {
+        setting.problem(value).map(|why| format!("system: {setting}: {why}"))
+    };
+    arm.system.iter().find_map(problem)
 }
 
 fn io_priority(arm: &Arm) -> Option<String> {

@@ -55,6 +55,7 @@ pub use kind::Kind;
 use crate::io_priority::IoPriority;
 use crate::nearest;
 use crate::quantity::Quantity;
+use crate::system::SystemSetting;
 use crate::units::{Rate, Share, Span};
 
 /// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls some keys
@@ -288,6 +289,10 @@ pub struct Arm {
     /// give to a disk themselves, where its scheduler heeds it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub io_priority: BTreeMap<String, IoPriority>,
+    /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
+    /// `vm.dirty_background_bytes`. They are changed only where `--system` allows it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub system: BTreeMap<SystemSetting, String>,
 }
 
 /// A value, or a list of them.
@@ -359,6 +364,7 @@ impl Arm {
             disk_weight: BTreeMap::new(),
             memory_high: BTreeMap::new(),
             io_priority: BTreeMap::new(),
+            system: BTreeMap::new(),
         }
     }
 
@@ -369,6 +375,7 @@ impl Arm {
             self.disk_weight.is_empty(),
             self.memory_high.is_empty(),
             self.io_priority.is_empty(),
+            self.system.is_empty(),
         ];
         of_roles.contains(&false)
     }

@@ -45,6 +45,7 @@ pub fn question(victim: &str, aggressor: &str) -> Question {
         levers: Vec::new(),
         try_env: Vec::new(),
         other_dir: None,
+        system: false,
         time: None,
     }
 }

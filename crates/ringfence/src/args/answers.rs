@@ -119,6 +119,9 @@ pub struct Prove {
     /// Another folder to try for the files of a built-in aggressor
     #[arg(long, value_name = "DIR", help_heading = "Levers", hide_short_help = true)]
     pub other_dir: Option<PathBuf>,
+    /// Let levers change settings of the whole system, and put them back
+    #[arg(long, help_heading = "Levers", hide_short_help = true)]
+    pub system: bool,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
     /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
     #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]

@@ -218,6 +218,9 @@ pub struct Run {
     /// Continue this dataset where it was cut short
     #[arg(long, value_name = "DATASET")]
     pub resume: Option<PathBuf>,
+    /// Let arms change settings of the whole system, and put them back
+    #[arg(long, hide_short_help = true)]
+    pub system: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub on: On,

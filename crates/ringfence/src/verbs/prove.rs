@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
-use ringfence_engine::available;
+use ringfence_engine::{available, isolation};
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::{Task, text};
 use ringfence_experiment::units::Span;
@@ -35,6 +35,9 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
             (question(args)?, dir)
         }
     };
+    if args.system || question.system {
+        isolation::system::allow();
+    }
     let plan = prove::plan_of_baseline(&question, &machine)?;
     if args.resume.is_none() {
         prove::check_time(&question, &plan)?;
@@ -50,6 +53,8 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
 fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
     let why = if args.keep {
         "--keep sets what was confirmed on this machine, and --machine measures nothing on it: leave one of them out"
+    } else if args.system {
+        "--system changes settings of this machine, and --machine measures nothing on it: leave one of them out"
     } else if args.resume.is_some() {
         "--machine cannot be combined with --resume: what is simulated comes out the same when it is begun again"
     } else {
@@ -167,6 +172,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         seed: args.seed,
         levers: args.levers.clone(),
         try_env: args.try_env.iter().map(pair).collect::<Result<_, _>>()?,
+        system: args.system,
         other_dir: args.other_dir.as_deref().map(other_dir).transpose()?,
         time,
     };

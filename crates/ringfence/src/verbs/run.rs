@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ringfence_dataset::text_file;
+use ringfence_engine::isolation;
 use ringfence_experiment::Experiment;
 
 use super::resume;
@@ -15,6 +16,9 @@ use crate::shared::{experiment, folder};
 const LONGEST_FILE: u64 = 1 << 20;
 
 pub fn run(args: &Run) -> Result<(), Failure> {
+    if args.system {
+        isolation::system::allow();
+    }
     let file = match (&args.file, &args.resume) {
         (Some(file), None) => file,
         (None, Some(_)) if args.on.machine.is_some() => return Err(resume::refused("machine")),

@@ -134,6 +134,7 @@ pub mod tests {
             levers: Vec::new(),
             try_env: Vec::new(),
             other_dir: None,
+            system: false,
             time: None,
         }
     }

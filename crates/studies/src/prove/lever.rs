@@ -55,6 +55,8 @@ pub struct LeverContext<'a> {
     pub try_env: &'a [(String, String)],
     /// Another folder for its files, which the user names.
     pub other_dir: Option<&'a Path>,
+    /// Whether settings of the whole system may be changed.
+    pub system: bool,
     /// What resctrl shares out here, or why it does not.
     pub resctrl: &'a Result<Shared, String>,
 }

@@ -50,6 +50,9 @@ pub struct Question {
     /// Another folder for a built-in aggressor's files, resolved and absolute; absent: that is not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
+    /// Whether settings of the whole system may be changed; absent: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub system: bool,
     /// Time for everything, shared by all stages: see [`super::time`].
     pub time: Option<Span>,
 }

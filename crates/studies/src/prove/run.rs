@@ -333,6 +333,7 @@ fn candidates(
         disk_bytes_per_s: worked.and_then(|worked| worked.disk_bytes_per_s()),
         try_env: &question.try_env,
         other_dir: question.other_dir.as_deref(),
+        system: question.system,
         resctrl: &resctrl,
     };
     let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);

@@ -215,6 +215,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
         levers: vec!["instruction".into(), "pace".into()],
         try_env: Vec::new(),
         other_dir: None,
+        system: false,
         time: None,
     })
 }

@@ -25,6 +25,7 @@ fn question(aggressor: &str) -> Question {
         levers: Vec::new(),
         try_env: Vec::new(),
         other_dir: None,
+        system: false,
         time: None,
     }
 }

@@ -151,6 +151,7 @@ fn question(seed: u64) -> Question {
         levers: Vec::new(),
         try_env: Vec::new(),
         other_dir: None,
+        system: false,
         time: None,
     }
 }

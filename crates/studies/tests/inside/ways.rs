@@ -65,6 +65,7 @@ fn candidates(
         disk_bytes_per_s: None,
         try_env: &[],
         other_dir: None,
+        system: false,
         resctrl: &shared,
     })
 }

@@ -14,6 +14,7 @@ mod other_dir;
 mod pace;
 mod placement;
 mod quota;
+mod system;
 mod ways;
 mod weight;
 
@@ -34,6 +35,9 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(ionice::IoNice),
         Box::new(io_weight::IoWeight),
         Box::new(memory_high::MemoryHigh),
+        Box::new(system::Scheduler),
+        Box::new(system::QueueRequests),
+        Box::new(system::DirtyBackground),
         Box::new(ways::Ways),
         Box::new(bandwidth::Bandwidth),
         Box::new(both::Both),
