@@ -197,7 +197,7 @@ echo "== end"
     all("killed", after());
     for part in ["system", "killed"] {
         let part = said.part(part);
-        let after = part.split("after: ").find(|line| line.contains("vda/queue/scheduler")).unwrap();
+        let after = part.split("after: ").skip(1).find(|line| line.contains("vda/queue/scheduler")).unwrap();
         assert!(after.contains("[mq-deadline]"), "{after}");
     }
 }
