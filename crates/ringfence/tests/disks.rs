@@ -141,6 +141,16 @@ fn a_limit_of_what_is_written_to_no_disk_is_not_run() {
     let alu = "schema = 2\nname = 'x'\nmetric = 'v'\n[measure]\nrounds = 1\nprobe = '0ms'\n[[role]]\nname = 'v'\ntask = { workload = 'alu' }\n\
                [[arm]]\nname = 'free'\nactive = ['v']\n\
                [[arm]]\nname = 'limited'\nactive = ['v']\nbaseline = 'free'\ndisk_write = { v = '5MiB/s' }\n";
+    let first = alu.replace("disk_write = { v = '5MiB/s' }", "io_priority = { v = 'idle' }");
+    let only =
+        first.replace("[[arm]]\nname = 'free'\nactive = ['v']\n", "").replace("baseline = 'free'\n", "");
+    for (text, part) in
+        [(first, "alu uses no disk"), (only, "arm 'limited' cannot be run, because alu uses no disk")]
+    {
+        let refused = run(text);
+        assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
     let other = "[[arm]]\nname = 'as free'\nactive = ['v']\nbaseline = 'free'\n";
     let said = run(format!("{alu}{other}")).said();
     assert!(said.contains("because alu uses no disk"), "{said}");

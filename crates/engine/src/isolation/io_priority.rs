@@ -24,7 +24,10 @@ use crate::EngineError;
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.io_priority.is_empty(),
     missing,
-    begin: |plan| Ok(Some(Box::new(Priorities::of(plan)))),
+    begin: |plan| {
+        KIND.refuse_missing(plan)?;
+        Ok(Some(Box::new(Priorities::of(plan))))
+    },
     recover: || Ok(Vec::new()),
 };
 

@@ -57,3 +57,24 @@ pub struct Kind {
     /// ([`ringfence_changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
     pub recover: fn() -> Result<Vec<String>, EngineError>,
 }
+
+impl Kind {
+    /// For kinds whose beginning tries nothing out: an experiment of which nothing could be run is not planned without what
+    /// is missing, so that whoever asked for just that is told so.
+    ///
+    /// # Errors
+    /// What is missing for an arm that would be run.
+    pub fn refuse_missing(&self, plan: &Plan) -> Result<(), EngineError> {
+        let run =
+            (0..plan.cases.len()).filter(|case| plan.refusal(*case).is_none()).map(|case| &plan.cases[case]);
+        for case in run {
+            let arm = plan.experiment.arms.iter().find(|arm| arm.name == case.arm);
+            let missing =
+                arm.filter(|arm| (self.wanted)(arm)).and_then(|arm| (self.missing)(plan, arm, &case.active));
+            if let Some(why) = missing {
+                return Err(EngineError::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -29,7 +29,10 @@ use crate::EngineError;
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.system.is_empty(),
     missing: |_, arm, _: &[Active]| not_allowed().or_else(|| missing(&FsRoot::host(), arm)),
-    begin: |plan| Ok(Some(Box::new(System::of(plan, FsRoot::host(), Options::default())))),
+    begin: |plan| {
+        KIND.refuse_missing(plan)?;
+        Ok(Some(Box::new(System::of(plan, FsRoot::host(), Options::default()))))
+    },
     // The journal of changes has it.
     recover: || Ok(Vec::new()),
 };
