@@ -52,8 +52,9 @@ after a fixed time, say), there is no verdict; nor is there one if the aggressor
 Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
 PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), other-dir \
 (built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), io-weight (its \
-share of the disk), memory-high (what it may have cached and not written), cat \
-(cache ways for the victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
+share of the disk), memory-high (what it may have cached and not written), with \
+--system scheduler, queue-requests and dirty-background (settings that everybody shares), cat (cache ways for the \
+victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
 
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
