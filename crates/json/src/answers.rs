@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_studies::compare::{Comparison, Side};
+use ringfence_compare::{Comparison, Side};
 use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::prove::{self, Kept};
 use ringfence_studies::tune;

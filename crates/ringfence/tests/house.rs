@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     (
         "ringfence",
         &[
@@ -31,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
             "reproduce",
             "studies",
             "whatif",
+            "compare",
             "study",
             "engine",
             "analysis",
@@ -54,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
             "reproduce",
             "studies",
             "whatif",
+            "compare",
             "analysis",
             "dataset",
             "experiment",
@@ -74,6 +76,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
             "reproduce",
             "studies",
             "whatif",
+            "compare",
             "study",
             "analysis",
             "experiment",
@@ -88,7 +91,8 @@ const ARROWS: [(&str, &[&str]); 28] = [
     ("tuned", &["text", "studies", "analysis", "experiment"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
-    ("whatif", &["studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
+    ("whatif", &["compare", "studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
+    ("compare", &["analysis", "dataset", "experiment", "machine"]),
     (
         "studies",
         &[

@@ -1,6 +1,5 @@
 //! Questions that take several experiments, or one and a conclusion of its own.
 
-pub mod compare;
 pub mod digest;
 pub mod findings;
 #[cfg(any(test, feature = "fixtures"))]

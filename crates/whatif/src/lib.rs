@@ -11,7 +11,7 @@ use ringfence_dataset::{Dataset, text_file};
 use ringfence_simulated::Change;
 use serde::{Deserialize, Serialize};
 
-use ringfence_studies::compare::{CompareError, Comparison, Difference, Trials, compare_as};
+use ringfence_compare::{CompareError, Comparison, Difference, Trials, compare_as};
 use ringfence_study::{Kept, StudyError};
 
 pub use elided::Elided;

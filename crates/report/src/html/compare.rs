@@ -2,7 +2,7 @@
 
 use maud::html;
 use ringfence_analysis::estimate::Verdict;
-use ringfence_studies::compare::{Cell, Comparison};
+use ringfence_compare::{Cell, Comparison};
 use ringfence_whatif::WhatIf;
 
 use super::figure::{RangeRow, Ranges, Tip};

@@ -2,7 +2,7 @@
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_experiment::quantity::Quantity;
-use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
+use ringfence_compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 
 use crate::golden::check;
 

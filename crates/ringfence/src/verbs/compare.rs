@@ -3,7 +3,7 @@
 use ringfence_dataset::Dataset;
 use ringfence_json as json;
 use ringfence_report::html::{self, Compared};
-use ringfence_studies::compare::{self, Side};
+use ringfence_compare::{self as compare, Side};
 
 use crate::args::Compare;
 use crate::failure::Failure;

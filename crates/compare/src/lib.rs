@@ -172,5 +172,5 @@ pub fn match_folders(
 }
 
 #[cfg(test)]
-#[path = "../../tests/inside/compare.rs"]
+#[path = "../tests/inside/compare.rs"]
 mod tests;
