@@ -17,6 +17,10 @@ pub struct Parts {
     /// After they had stopped.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub tail: Estimate,
+    /// The longest unit of work after they had stopped, over the longest in the same part without aggressors: a few long
+    /// stalls hardly show in the mean of a hundred thousand commits.
+    #[serde(serialize_with = "estimate::serialize_estimate")]
+    pub longest: Estimate,
     /// How long they ran, s: the mean over episodes and aggressors. Less than they were given where they reached their limits.
     pub ran_s: f64,
 }
@@ -25,6 +29,8 @@ pub struct Parts {
 pub(crate) struct Parted {
     beside: Windows,
     tail: Windows,
+    // The longest unit in the tail as the only one.
+    longest: Windows,
     // By case: how long aggressors ran, s.
     ran_s: Vec<f64>,
 }
@@ -43,6 +49,9 @@ impl Parted {
             let busy_ns = sample.busy_ns.saturating_sub(sample.tail_busy_ns?);
             Some(Sample { units, busy_ns, ..whole(sample) })
         });
+        let longest = own().filter_map(|sample| {
+            Some(Sample { units: 1, busy_ns: longest_in_tail(sample)?, ..whole(sample) })
+        });
         let windows = |samples: Vec<Sample>| Windows::about(Quantity::Mean, plan, &samples, lost);
         let ran_s = |case: usize| {
             let others = samples.iter().filter(|s| s.case as usize == case && *s.role != *metric);
@@ -53,6 +62,7 @@ impl Parted {
         Self {
             beside: windows(beside.collect()),
             tail: windows(tail.collect()),
+            longest: windows(longest.collect()),
             ran_s: (0..plan.cases.len()).map(ran_s).collect(),
         }
     }
@@ -61,9 +71,19 @@ impl Parted {
         Parts {
             beside: self.beside.slowdown(case, level),
             tail: self.tail.slowdown(case, level),
+            longest: self.longest.slowdown(case, level),
             ran_s: self.ran_s[case],
         }
     }
+}
+
+// Of the stretches that lie in the tail for the most part.
+fn longest_in_tail(sample: &Sample) -> Option<u64> {
+    let stretches = sample.stretches.as_ref()?;
+    let last = stretches.last()?;
+    let begins = (last.start_ns + last.length_ns).saturating_sub(sample.tail_busy_ns?);
+    let within = stretches.iter().filter(|one| one.start_ns + one.length_ns / 2 >= begins);
+    within.filter_map(|one| one.longest_ns).max()
 }
 
 #[cfg(test)]
@@ -73,6 +93,7 @@ mod tests {
     use ringfence_experiment::Experiment;
     use ringfence_experiment::placement::Placed;
     use ringfence_experiment::plan::{Active, Case};
+    use ringfence_experiment::stretch::Stretch;
 
     use super::*;
     use crate::results;
@@ -114,6 +135,18 @@ mod tests {
                 units,
                 tail_units,
                 tail_busy_ns: tail_units.map(|_| 10 * S),
+                // Before the tail and in it; the first is the longer one, and of no account.
+                stretches: tail_units.map(|tail| {
+                    let longest = S / tail + u64::from(trial);
+                    let one = |start_ns, length_ns, longest_ns| Stretch {
+                        start_ns,
+                        length_ns,
+                        longest_ns: Some(longest_ns),
+                        ..Stretch::default()
+                    };
+                    Arc::new([one(0, 40 * S, S), one(40 * S, 5 * S, longest), one(45 * S, 5 * S, 7)])
+                        as Arc<[Stretch]>
+                }),
                 ..Sample::default()
             };
             // Trials differ a little, or there would be no interval.
@@ -136,6 +169,7 @@ mod tests {
         };
         near(parts.beside, 2.0);
         near(parts.tail, 10.0);
+        near(parts.longest, 10.0);
         // What both came to.
         near(effect.by_class.all.slowdown, 50.0 / 21.0);
         assert!((parts.ran_s - 40.0).abs() < 1e-9);

@@ -5,14 +5,14 @@ mod support;
 
 use std::path::Path;
 
+use ringfence_compare as compare;
 use ringfence_json as json;
 use ringfence_machine::fixtures;
 use ringfence_report::html::{Compared, Digest};
+use ringfence_studies::findings;
 use ringfence_studies::fixtures::survey_in;
 use ringfence_studies::lock::Misses;
 use ringfence_studies::survey::Survey;
-use ringfence_compare as compare;
-use ringfence_studies::findings;
 use serde::Serialize;
 use serde_json::{Value, json};
 use support::schema::{check, problems, schema};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::Estimate;
+use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
@@ -27,6 +27,15 @@ pub(crate) fn sentences(plan: &Plan, results: &[CaseResult]) -> Vec<String> {
             figure(&parts.tail),
             episode.tail,
         );
+        if let Ok(longest) = &parts.longest {
+            text += &format!(
+                " The longest {} after that took {} as the longest of the same {} without {}.",
+                one(result.unit),
+                as_long(longest),
+                episode.tail,
+                if it == "it" { "it" } else { "them" },
+            );
+        }
         // It is looked at now and then whether it has reached its limit.
         if parts.ran_s < 0.95 * episode.beside.0.as_secs_f64() {
             let ran = duration(Duration::from_secs_f64(parts.ran_s));
@@ -37,10 +46,23 @@ pub(crate) fn sentences(plan: &Plan, results: &[CaseResult]) -> Vec<String> {
     results.iter().filter_map(said).collect()
 }
 
+// As a ratio throughout: `9.1x [2.0, 41] as long`.
+fn as_long(longest: &Interval) -> String {
+    let (value, low, high) = (ratio(longest.value), ratio(longest.low), ratio(longest.high));
+    format!("{value}x [{low}, {high}] as long")
+}
+
+fn ratio(times: f64) -> String {
+    if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
+}
+
 fn figure(estimate: &Estimate) -> String {
     match estimate {
         Ok(slowdown) => slowdown_figure(slowdown).to_string(),
-        Err(why) => format!("not known ({why})"),
+        Err(why) => {
+            let why = why.to_string();
+            format!("not known ({})", why.strip_prefix("not known: ").unwrap_or(&why))
+        }
     }
 }
 

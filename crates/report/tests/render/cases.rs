@@ -137,9 +137,14 @@ fn episodes() {
     plan.experiment.measure.episode = Some(Episode::default());
     let few = Err(NotEstimable::TooFewTrials { trials: 3 });
     let parts = [
-        Parts { beside: around(3.1, 0.1), tail: around(12.2, 0.3), ran_s: 39.8 },
-        Parts { beside: around(4.4, 0.1), tail: around(1.004, 0.02), ran_s: 3.25 },
-        Parts { beside: few, tail: few, ran_s: 40.0 },
+        Parts { beside: around(3.1, 0.1), tail: around(12.2, 0.3), longest: around(9.1, 0.3), ran_s: 39.8 },
+        Parts {
+            beside: around(4.4, 0.1),
+            tail: around(1.004, 0.02),
+            longest: around(37.0, 0.2),
+            ran_s: 3.25,
+        },
+        Parts { beside: few, tail: few, longest: few, ran_s: 40.0 },
     ];
     let results: Vec<CaseResult> = (1..4)
         .zip(parts)
