@@ -4,12 +4,13 @@
     nightly/commits_against_others.py DIR [ROUNDS]
 
 Wants a release build, fio, pg_test_fsync (Debian's postgresql), and pyarrow (target/parquet-reader has it). What is not
-there is not run. Traps: fio's completion latency leaves the sync out, so that its time is the run's, divided by the
+there is not run. Both run on the last CPU. Traps: fio's completion latency leaves the sync out, so that its time is the run's, divided by the
 writes; without --overwrite=1 it grows its file first; its io_uring does not link the sync to the write, but submits it once
 the write is done. pg_test_fsync writes 8 KiB over and over at the start of its file, which it has filled before, and with
 O_DIRECT where the file is opened with O_SYNC or O_DSYNC.
 """
 import json
+import os
 import re
 import shutil
 import statistics
@@ -24,6 +25,9 @@ import pyarrow.parquet
 RINGFENCE = Path(__file__).parent.parent / "target/release/ringfence"
 PLACES = ["pg_test_fsync", *sorted(glob("/usr/lib/postgresql/*/bin/pg_test_fsync"))]
 PG_TEST_FSYNC = next((path for path in map(shutil.which, PLACES) if path), None)
+
+# Where Ringfence puts a single task: CPU 0 serves the kernel, and commits take half as long again there.
+LAST_CPU = max(os.sched_getaffinity(0))
 
 WRITTEN = ["--layout", "written"]
 # Way, fio's flags, Ringfence's.
@@ -54,7 +58,7 @@ def by_fio(folder, flags):
     # One file for those that write in place, and a new one for each that grows.
     size = "16m" if "--overwrite=1" in flags else "512m"
     job = ["--name=commits", f"--filename={folder}/fio-{size}", f"--size={size}", "--bs=4k", "--rw=write",
-           "--ioengine=psync", "--time_based", "--runtime=1", "--output-format=json"]
+           "--ioengine=psync", "--time_based", "--runtime=1", f"--cpus_allowed={LAST_CPU}", "--output-format=json"]
     text = output("fio", *job, *flags)
     write = json.loads(text[text.index("{"):])["jobs"][0]["write"]
     return 1e6 * write["runtime"] / write["total_ios"]
@@ -63,7 +67,7 @@ def by_fio(folder, flags):
 def by_pg_test_fsync(folder):
     """Ns for a commit by each method: its first table, one second for each."""
     file = Path(folder, "pg_test_fsync")
-    command = ["stdbuf", "-oL", PG_TEST_FSYNC, "-s", "1", "-f", file]
+    command = ["taskset", "-c", str(LAST_CPU), "stdbuf", "-oL", PG_TEST_FSYNC, "-s", "1", "-f", file]
     found = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         for line in run.stdout:
