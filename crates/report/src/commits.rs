@@ -194,9 +194,10 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
         (Verdict::Met, Some(confirmed)) => {
             let tried = &confirmed.tried;
             let costs = match &tried.price {
-                Price::Slowdown(Ok(price)) => {
+                Price::Slowdown(Ok(price)) if price.low > 1.0 => {
                     format!("costs the writer {} time per unit of its work", slowdown(price))
                 }
+                Price::Slowdown(Ok(_)) => "no cost to the writer was seen".into(),
                 Price::Slowdown(Err(_)) => "what it costs the writer is not known".into(),
                 Price::Unseen(_) => "what it costs the writer cannot be seen".into(),
             };
