@@ -91,7 +91,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ("tuned", &["text", "studies", "analysis", "experiment"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
-    ("whatif", &["compare", "studies", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
+    ("whatif", &["compare", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     ("compare", &["analysis", "dataset", "experiment", "machine"]),
     (
         "studies",
