@@ -170,6 +170,10 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
     assert!(text(&medium).contains("data are cached twice"), "{}", text(&medium));
     // Of the disk at the bottom alone the load matters.
     assert_eq!(medium.disks().len(), 1);
+    // What a task asks is the loop device, and what writes in the end is the disk.
+    let names = |all: Vec<&Device>| all.iter().map(|device| device.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(medium.asked()), ["loop0"]);
+    assert_eq!(names(medium.disks()), ["vda"]);
     // A loop device that takes no flush leaves its file's pages dirty.
     let loop0 = "/sys/devices/virtual/block/loop0";
     tree.write(format!("{loop0}/queue/write_cache"), "write through\n");

@@ -47,7 +47,7 @@ pub struct Disk {
 /// How what a task writes can be limited here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
-    /// The disks below its folder, each of which has the limit.
+    /// The disks below its folder, each of which has the limit; a loop device is one.
     pub disks: Vec<Disk>,
     /// The version of control groups that does it.
     pub version: Version,
@@ -99,7 +99,7 @@ pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> 
 
 fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, String> {
     let disks: Result<Vec<Disk>, String> = medium
-        .disks()
+        .asked()
         .into_iter()
         .map(|disk| match disk.number(root) {
             Some(number) => {

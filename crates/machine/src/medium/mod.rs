@@ -90,6 +90,19 @@ impl Medium {
         }
     }
 
+    /// The devices that are given a task's own requests, each once: the disks, and loop devices in place of what their
+    /// files lie on, which is asked by a thread of the kernel's that belongs to nobody.
+    pub fn asked(&self) -> Vec<&Device> {
+        let mut asked: Vec<&Device> = Vec::new();
+        self.file_system.devices_down_to(DeviceKind::Loop, &mut |device| {
+            let last = device.below.is_empty() || device.kind == DeviceKind::Loop;
+            if last && !asked.iter().any(|known| known.name == device.name) {
+                asked.push(device);
+            }
+        });
+        asked
+    }
+
     /// The devices at the bottom, each once: disks, and nothing that is made of other devices or of files.
     pub fn disks(&self) -> Vec<&Device> {
         let mut disks: Vec<&Device> = Vec::new();

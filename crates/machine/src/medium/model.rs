@@ -165,6 +165,11 @@ impl FileSystem {
         self.below.iter().for_each(|below| devices(below, each));
     }
 
+    /// Every device below, from the top; of those of a kind not what they are made of.
+    pub(super) fn devices_down_to<'a>(&'a self, kind: DeviceKind, each: &mut impl FnMut(&'a Device)) {
+        self.below.iter().for_each(|below| devices_down_to(below, kind, each));
+    }
+
     /// This and every file system below.
     pub(super) fn file_systems<'a>(&'a self, each: &mut dyn FnMut(&'a FileSystem)) {
         each(self);
@@ -179,6 +184,19 @@ fn devices<'a>(below: &'a Below, each: &mut impl FnMut(&'a Device)) {
             device.below.iter().for_each(|below| devices(below, each));
         }
         Below::File { file_system, .. } => file_system.below.iter().for_each(|below| devices(below, each)),
+        Below::Unseen(_) => {}
+    }
+}
+
+fn devices_down_to<'a>(below: &'a Below, kind: DeviceKind, each: &mut impl FnMut(&'a Device)) {
+    match below {
+        Below::Device(device) => {
+            each(device);
+            if device.kind != kind {
+                device.below.iter().for_each(|below| devices_down_to(below, kind, each));
+            }
+        }
+        Below::File { file_system, .. } => file_system.devices_down_to(kind, each),
         Below::Unseen(_) => {}
     }
 }
