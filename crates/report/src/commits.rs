@@ -59,7 +59,19 @@ impl<'a> Ways<'a> {
 
 /// What there is to say below the costs, a paragraph each.
 pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
-    advice(found).into_iter().chain(unreached(found))
+    advice(found).or_else(|| nothing_durable(found)).into_iter().chain(unreached(found))
+}
+
+// Where no advice says so.
+fn nothing_durable(found: &Findings) -> Option<String> {
+    let mut without = Ways::of(found)?.without;
+    without.dedup();
+    (!without.is_empty()).then(|| {
+        format!(
+            "sync={} makes nothing durable: there is no durable commit in such a figure.",
+            without.join(", ")
+        )
+    })
 }
 
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different

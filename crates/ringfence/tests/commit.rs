@@ -56,6 +56,20 @@ fn ways_are_measured_and_one_is_advised() {
 }
 
 #[test]
+fn what_makes_nothing_durable_says_so() {
+    let Some(data) = on_disk("nothing") else { return };
+    let folder = Folder::new();
+    let ways = ["--sync", "none", "--io", "buffered", "--layout", "append", "--size", "1MiB"];
+    let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT].concat();
+    let said = ringfence_in(folder.path(), &args).said();
+    assert!(said.contains("sync=none makes nothing durable: there is no durable commit"), "{said}");
+    let torn = ["--sync", "fsync", "--io", "direct", "--layout", "append", "--record", "100"];
+    let out = ringfence_in(folder.path(), &[&["commit", data.to_str().unwrap()][..], &torn].concat());
+    assert_eq!(out.code(), Some(2), "{}", out.stderr);
+    assert!(support::joined(&out.stderr).contains("multiples of the device's block"), "{}", out.stderr);
+}
+
+#[test]
 fn a_victim_and_an_aggressor_can_commit() {
     let Some(data) = on_disk("pair") else { return };
     let folder = Folder::new();

@@ -211,6 +211,9 @@ impl Layout {
 
 serde_as_word!(Sync, Io, Layout);
 
+// The least that a block device of Linux has for a block.
+const SECTOR: u64 = 512;
+
 impl Commit {
     /// The least time of a window: a commit takes from some microseconds to some tens of milliseconds, and is stalled for longer.
     pub const LEAST_WINDOW: Span = Span::ms(400);
@@ -230,6 +233,12 @@ impl Commit {
                 return Some(format!("stores to a mapping are no calls that {sync} could apply to"));
             }
             _ => {}
+        }
+        if matches!(io, Io::Direct | Io::Atomic) && !self.bytes().is_multiple_of(SECTOR) {
+            return Some(format!(
+                "io={io} takes multiples of the device's block, {SECTOR} bytes or more, and record times batch is {}",
+                Bytes(self.bytes())
+            ));
         }
         if mapped && self.layout.grows() {
             return Some(format!("stores to a mapping make no file grow, as layout={} asks", self.layout));
@@ -303,6 +312,11 @@ mod tests {
         assert!(!possible(Sync::Msync, Io::Mmap, Layout::Append));
         assert!(!possible(Sync::Msync, Io::Buffered, Layout::Written));
         assert!(!possible(Sync::ODsync, Io::Mmap, Layout::Written));
+        let direct = |record, batch| {
+            Commit { io: Io::Direct, record: Bytes(record), batch, ..Commit::default() }.impossible()
+        };
+        assert!(direct(100, 1).is_some_and(|why| why.contains("and record times batch is 100B")));
+        assert_eq!((direct(128, 4), direct(4096, 1)), (None, None));
         let all = Sync::ALL.iter().flat_map(|sync| Io::ALL.iter().map(move |io| (*sync, *io)));
         let ways = all.filter(|(sync, io)| possible(*sync, *io, Layout::Written)).count();
         assert_eq!(ways, 9 * 4 + 6);

@@ -110,7 +110,7 @@ fn what_cannot_be_had_says_why_in_a_sentence() {
         (Commit { dir: dir.path().join("none"), ..ordinary.clone() }, "No such file or directory"),
         (Commit { dir: "/proc".into(), ..ordinary.clone() }, "/proc"),
         (Commit { sync: Sync::Msync, ..ordinary.clone() }, "io=mmap"),
-        (Commit { record: Bytes(100), io: Io::Direct, ..ordinary.clone() }, "Invalid argument"),
+        (Commit { record: Bytes(100), io: Io::Direct, ..ordinary.clone() }, "record times batch is 100B"),
     ];
     for (task, part) in cases {
         let error = try_out(&task).expect_err(part);
