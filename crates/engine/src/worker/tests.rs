@@ -84,8 +84,9 @@ fn served(limit: u64, during: impl FnOnce(&Slot, &dyn Fn() -> u64)) {
             serve(slot, vec![Some(Runner::Steady(Box::new(workload), None))], seat)
         });
         during(slot, &|| noted.syncs.load(Ordering::Acquire));
-        noted.over.store(true, Ordering::Release);
+        // While it stands still: in the middle of its work it would end before it has paused.
         order_to(slot, order::PAUSE, state::PAUSED);
+        noted.over.store(true, Ordering::Release);
         slot.give(order::RUN);
         assert_eq!(serving.join().unwrap().text, "over");
     });
