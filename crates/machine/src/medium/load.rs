@@ -49,10 +49,15 @@ pub struct Load {
 }
 
 impl Reading {
-    /// The counts of some disks now, such as those of [`Medium::disks`](super::Medium::disks); those that have none are
-    /// left out.
+    /// The counts of some disks now, such as those of [`Medium::disks`](super::Medium::disks); those that have none, or
+    /// do not go on counting (`queue/iostats` is 0; ABI/stable/sysfs-block in Linux), are left out.
     pub fn of(root: &FsRoot, disks: &[&Device]) -> Self {
-        let counts = |name: &str| parse(&root.read_opt(format!("/sys/class/block/{name}/stat"))?);
+        let counts = |name: &str| {
+            let dir = format!("/sys/class/block/{name}");
+            let counting =
+                root.read_opt(format!("{dir}/queue/iostats")).is_none_or(|text| text.trim() != "0");
+            parse(&root.read_opt(format!("{dir}/stat"))?).filter(|_| counting)
+        };
         Self(disks.iter().filter_map(|disk| Some((disk.name.clone(), counts(&disk.name)?))).collect())
     }
 
