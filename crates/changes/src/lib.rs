@@ -54,7 +54,7 @@ pub use changes::Changes;
 pub use error::Error;
 pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};
-pub use step::Write;
+pub use step::{Write, plain};
 pub use thread::Thread;
 
 #[cfg(doctest)]

@@ -34,7 +34,7 @@ pub struct Worker {
 /// The workers that a plan needs.
 pub fn workers(plan: &Plan) -> Vec<Worker> {
     let mut workers: Vec<Worker> = Vec::new();
-    let run: Vec<usize> = plan.run().collect();
+    let run: Vec<usize> = plan.run_cases().collect();
     for (role, cpus) in plan.placed.cpus.iter().enumerate() {
         // Only variants of cases that are run: the others may name memory that is not there.
         let needed = |variant: usize| {

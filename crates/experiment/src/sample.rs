@@ -31,13 +31,13 @@ pub struct Sample {
     pub trial: u32,
     /// Which round of the trial, from 0.
     pub round: u32,
-    /// Which step of the round, from 0: a pair of windows, or a single one.
+    /// Which step of the round, from 0: a pair of windows, with what runs between them, or a single one.
     pub step: u32,
-    /// 0 for the first window of the step, 1 for the second.
+    /// The window's place in the step, from 0.
     pub position: u32,
     /// The case that the step measures.
     pub step_case: u32,
-    /// The case that ran in this window: `step_case`, or its baseline.
+    /// The case that ran in this window: `step_case`, its baseline, or what runs between both.
     pub case: u32,
     /// The task's role; the samples of a dataset share the text.
     pub role: Arc<str>,

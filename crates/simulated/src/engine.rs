@@ -57,7 +57,7 @@ pub struct SimulatedEngine<'a> {
 impl<'a> SimulatedEngine<'a> {
     /// Prepares an engine for a plan of [`crate::plan`]. Setting `stop` ends it within a moment.
     pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool) -> Self {
-        let active: Vec<Active> = plan.run().flat_map(|case| plan.cases[case].active.clone()).collect();
+        let active: Vec<Active> = plan.run_cases().flat_map(|case| plan.cases[case].active.clone()).collect();
         let mut cpus: Vec<CpuId> = active
             .iter()
             .flat_map(|active| {
@@ -181,7 +181,7 @@ impl<'a> SimulatedEngine<'a> {
     fn runs(&self, role: usize, instance: u32, variant: usize) -> bool {
         let is_it =
             |active: &Active| (active.role, active.variant) == (role, variant) && instance < active.count;
-        self.plan.run().any(|case| self.plan.cases[case].active.iter().any(is_it))
+        self.plan.run_cases().any(|case| self.plan.cases[case].active.iter().any(is_it))
     }
 }
 

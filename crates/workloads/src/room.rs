@@ -29,7 +29,7 @@ pub fn needed(task: &Task) -> Option<u64> {
 /// # Errors
 /// One sentence about the first for which there is not.
 pub fn for_tasks(plan: &Plan) -> Result<(), String> {
-    for case in plan.run() {
+    for case in plan.run_cases() {
         let mut together = 0u64;
         for active in &plan.cases[case].active {
             let (role, task) =

@@ -49,7 +49,7 @@ pub const KINDS: [Kind; 7] = [
 /// Where one of them is not there, is in use by somebody else, or refuses.
 pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, EngineError> {
     let wanted = |kind: &&Kind| {
-        plan.run().any(|case| {
+        plan.run_cases().any(|case| {
             let name = &plan.cases[case].arm;
             plan.experiment.arms.iter().any(|arm| arm.name == *name && (kind.wanted)(arm))
         })

@@ -105,9 +105,7 @@ fn back(root: &FsRoot, setting: &SystemSetting) -> Vec<Write> {
     match setting {
         SystemSetting::Scheduler(disk) => {
             let text = root.read_opt(queue(disk, "scheduler")).unwrap_or_default();
-            let in_brackets = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            let chosen = in_brackets.map_or(text.clone(), |(name, _)| name.to_owned());
-            let first = Write { file: queue(disk, "scheduler"), value: chosen };
+            let first = Write { file: queue(disk, "scheduler"), value: ringfence_changes::plain(&text) };
             let along = ["nr_requests", "wbt_lat_usec"].map(|file| as_now(queue(disk, file)));
             std::iter::once(first).chain(along.into_iter().flatten()).collect()
         }

@@ -58,7 +58,7 @@ fn first_steps(plan: &Plan, samples: &[Sample]) -> Result<u64, String> {
     if rest.is_empty() { Ok(steps) } else { Err(format!("it has more than the plan's {most_trials} trials")) }
 }
 
-// Both windows of the step, in each the tasks of its case.
+// All windows of the step, in each the tasks of its case.
 fn is_whole(plan: &Plan, step: &Step, samples: &[Sample]) -> bool {
     let mut wanted = Vec::new();
     for (position, case) in step.windows.iter().enumerate() {

@@ -139,7 +139,7 @@ impl Plan {
     }
 
     /// The cases that run: those that are measured, and those that they need.
-    pub fn run(&self) -> impl Iterator<Item = usize> {
+    pub fn run_cases(&self) -> impl Iterator<Item = usize> {
         self.measured().into_iter().flat_map(|case| std::iter::once(case).chain(self.cases[case].others()))
     }
 

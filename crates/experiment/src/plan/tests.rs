@@ -132,7 +132,7 @@ active = ["victim", "visitor"]
 fn what_runs_between_two_windows_lies_between_them_and_is_measured_for_them_alone() {
     let plan = plan(BETWEEN, &fixtures::vm_2cpu());
     assert_eq!(plan.measured(), [1]);
-    assert_eq!(plan.run().collect::<Vec<_>>(), [1, 0, 2]);
+    assert_eq!(plan.run_cases().collect::<Vec<_>>(), [1, 0, 2]);
     let windows: Vec<Vec<usize>> =
         (0..40).flat_map(|number| trial(&plan, number).rounds).flatten().map(|step| step.windows).collect();
     for order in [[0, 2, 1], [1, 2, 0]] {

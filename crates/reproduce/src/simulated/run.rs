@@ -165,7 +165,7 @@ impl Job {
         let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };
         let running =
             |case: usize| plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum::<u64>();
-        plan.run().map(running).sum()
+        plan.run_cases().map(running).sum()
     }
 
     fn simulate(&self, setting: &Setting, dir: &Path, stop: &AtomicBool) -> Result<Simulated, StudyError> {

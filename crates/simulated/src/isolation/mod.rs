@@ -122,7 +122,7 @@ fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Opt
 /// What is to be known of masks for code and data, where a case that is run has such: a sentence for each level.
 pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
     let options = mounted(&plan.experiment);
-    let run: Vec<usize> = plan.run().collect();
+    let run: Vec<usize> = plan.run_cases().collect();
     let arms = || run.iter().map(|case| plan.cases[*case].arm.as_str()).collect::<BTreeSet<_>>();
     let set = plan.experiment.arms.iter().filter(|arm| arms().contains(arm.name.as_str()));
     let set: Vec<&Resource> = set
@@ -235,7 +235,7 @@ impl Partitions {
             plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
         let own = with_arms(&plan.experiment, |arm| measured.contains(arm.name.as_str()));
         let settings = Settings::of(&own, &before(&offered)).ok()?;
-        let locks = locks(plan, description, &plan.run().collect::<Vec<_>>()).ok()?;
+        let locks = locks(plan, description, &plan.run_cases().collect::<Vec<_>>()).ok()?;
         let classes = Classes::of(plan, description, settings.as_ref(), &offered);
         let wanted = settings.is_some() || !locks.is_empty();
         (wanted && classes.all.len() + locks.len() <= CLASSES).then_some(Self {

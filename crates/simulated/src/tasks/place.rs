@@ -57,7 +57,7 @@ impl Regions {
     /// None yet, for the tasks of a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut devices: Vec<(PathBuf, Bytes)> = Vec::new();
-        let run: Vec<usize> = plan.run().collect();
+        let run: Vec<usize> = plan.run_cases().collect();
         for (device, bytes, _) in isolation::locked(plan, &run) {
             match devices.iter_mut().find(|known| known.0 == *device) {
                 Some(known) => known.1 = known.1.max(bytes),

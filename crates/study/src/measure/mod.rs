@@ -192,7 +192,7 @@ fn too_short_for_a_trial(plan: &Plan) -> StudyError {
 
 // The CPU of the first role that times loads in a case that is measured.
 fn times_loads_on(plan: &Plan) -> Option<CpuId> {
-    let mut active = plan.run().flat_map(|case| &plan.cases[case].active);
+    let mut active = plan.run_cases().flat_map(|case| &plan.cases[case].active);
     let counts = active.find(|a| plan.variants[a.role][a.variant].task.times_loads())?;
     plan.placed.cpus[counts.role].first().copied()
 }
@@ -227,7 +227,7 @@ pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
 }
 
 fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
-    for active in plan.run().flat_map(|case| &plan.cases[case].active) {
+    for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
         if let Task::Trace(trace) = &plan.variants[active.role][active.variant].task {
             return Err(StudyError::Usage(available::only_simulated(trace)));
         }
@@ -237,7 +237,7 @@ fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
 
 // Said before anything is said of what a program shows: a name that is misspelt shows nothing.
 fn programs_are_there(plan: &Plan) -> Result<(), StudyError> {
-    for active in plan.run().flat_map(|case| &plan.cases[case].active) {
+    for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
         let Task::Command(command) = &plan.variants[active.role][active.variant].task else { continue };
         // With a path of its own it is found on that alone.
         let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
