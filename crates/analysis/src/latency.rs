@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(found.len(), 4);
         let median = found[0].ns.unwrap();
         assert!((median.value - 27.0).abs() < 1e-9 && median.trials == 6, "{median:?}");
-        let few: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &[(24, 900)])).collect();
+        let few: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &[(24, 150)])).collect();
         let found = cases(&plan(), &few, None, 0.95);
         let told: Vec<bool> = found[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
         assert_eq!(told, [true, true, false, false]);

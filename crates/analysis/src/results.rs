@@ -141,8 +141,12 @@ pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
     let needed = quantile.and_then(|quantile| {
         let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
         let (trials, counted) = windows.counted(case);
-        let needed = estimate::fewest_latencies(quantile) as f64 * 1.1;
-        (counted > 0).then(|| (needed * f64::from(trials) / counted as f64).ceil())
+        // Where they come in bursts, it is known what that takes.
+        let needed = match windows.slowdown(case, 0.95) {
+            Err(NotEstimable::TooFewLatencies { needed, .. }) => needed,
+            _ => estimate::fewest_latencies(quantile),
+        };
+        (counted > 0).then(|| (needed as f64 * 1.1 * f64::from(trials) / counted as f64).ceil())
     });
     needed.map_or(0, |needed| needed as u32).clamp(estimate::FEWEST_TRIALS, estimate::MOST_TRIALS)
 }

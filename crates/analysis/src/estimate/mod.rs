@@ -36,6 +36,7 @@ mod aa;
 mod between;
 mod by_class;
 
+mod counts;
 mod diagnostics;
 mod difference;
 mod interval;
@@ -59,7 +60,7 @@ pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unkn
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
 pub use pooled::{
-    BEYOND_PER_GROUP, LatencyPair, Logs, MOST_GROUPS, fewest_latencies, quantile_between, quantile_logs,
+    FEWEST_BEYOND, LatencyPair, Logs, MOST_GROUPS, fewest_latencies, quantile_between, quantile_logs,
     quantile_of, quantile_ratio, quantile_ratio_logs,
 };
 pub use rate::{rate, rate_logs, rate_ratio};

@@ -183,6 +183,11 @@ fn tally(seed: u64, trials: u32, planted: Planted, of: Quantile) -> [(u32, u32);
     tally
 }
 
+// Of the experiments, how many a figure was told in.
+fn told((told, _): (u32, u32)) -> f64 {
+    f64::from(told) / f64::from(EXPERIMENTS)
+}
+
 fn share((told, held): (u32, u32)) -> f64 {
     f64::from(held) / f64::from(told)
 }
@@ -192,7 +197,7 @@ fn share((told, held): (u32, u32)) -> f64 {
 fn nothing_is_found_where_there_is_nothing() {
     for of in [Quantile::P50, Quantile::P90, Quantile::P99] {
         let [own, ..] = tally(1, TRIALS, NONE, of);
-        assert!(own.0 == EXPERIMENTS && share(own) >= 0.91, "{of}: {own:?}");
+        assert!(told(own) >= 0.8 && share(own) >= 0.91, "{of}: {own:?}");
     }
 }
 
@@ -200,7 +205,7 @@ fn nothing_is_found_where_there_is_nothing() {
 fn intervals_hold_the_ratio_where_delays_are_planted() {
     for seed in [2, 3] {
         let [own, _, commits] = tally(seed, TRIALS, SPREAD_OUT, Quantile::P99);
-        assert!(own.0 == EXPERIMENTS && share(own) >= 0.89, "{own:?}");
+        assert!(told(own) >= 0.8 && share(own) >= 0.91, "{own:?}");
         // The control: the same data fail a method that is wrong.
         assert!(share(commits) < 0.85, "{commits:?}");
     }
@@ -210,7 +215,7 @@ fn intervals_hold_the_ratio_where_delays_are_planted() {
 #[test]
 fn intervals_hold_the_ratio_where_delays_come_in_bursts() {
     let [own, windows, commits] = tally(4, TRIALS, IN_BURSTS, Quantile::P99);
-    assert!(own.0 >= EXPERIMENTS * 8 / 10 && share(own) >= 0.89, "{own:?}");
+    assert!(told(own) >= 0.8 && share(own) >= 0.91, "{own:?}");
     assert!(share(windows) < 0.05 && share(commits) < 0.87, "{windows:?} {commits:?}");
     let [own, windows, commits] = tally(5, 48, IN_BURSTS, Quantile::P90);
     assert!(
@@ -224,8 +229,9 @@ fn intervals_hold_the_ratio_where_delays_come_in_bursts() {
 fn as_few_latencies_as_are_allowed() {
     let [own, ..] = tally(6, 18, NONE, Quantile::P99);
     assert!(own.0 > EXPERIMENTS / 2 && share(own) >= 0.89, "{own:?}");
+    // With four trials, whose groups vary by chance, it is often too many that are asked for.
     let [own, ..] = tally(7, 4, SPREAD_OUT, Quantile::P90);
-    assert!(own.0 == EXPERIMENTS && share(own) >= 0.89, "{own:?}");
+    assert!(told(own) > 0.25 && share(own) >= 0.89, "{own:?}");
 }
 
 /// One side by itself has no neighbour to share the level's wandering with, and its windows follow each other closely here.
@@ -243,5 +249,59 @@ fn the_quantile_of_one_side() {
         let held = (0..EXPERIMENTS).filter(holds).count();
         println!("{of} of one side: {held} of {EXPERIMENTS}");
         assert!(held as f64 >= least * f64::from(EXPERIMENTS), "{of}: {held}");
+    }
+}
+
+/// A service that is asked at a fixed rate: a stall keeps all that come meanwhile waiting, so that their times come in
+/// ramps. Beside a neighbour it stalls twice as often.
+struct Service(Xoshiro256PlusPlus);
+
+impl Service {
+    const QUESTIONS: usize = 80;
+
+    fn window(&mut self, stalls: f64) -> Vec<f64> {
+        let uniform = |rng: &mut Xoshiro256PlusPlus| -> f64 { StandardUniform.sample(rng) };
+        let mut normal = || -> f64 { StandardNormal.sample(&mut self.0) };
+        let level = 0.05 * normal();
+        let mut all: Vec<f64> =
+            (0..Self::QUESTIONS).map(|_| 100e3 * (level + 0.3 * normal()).exp()).collect();
+        if uniform(&mut self.0) < stalls {
+            let from = (uniform(&mut self.0) * Self::QUESTIONS as f64) as usize;
+            let length = 1 + (uniform(&mut self.0) * 11.0) as usize;
+            for (passed, one) in all[from..].iter_mut().take(length).enumerate() {
+                *one += (length - passed) as f64 * 1e6;
+            }
+        }
+        all
+    }
+
+    fn run(&mut self, pairs: u32, alone: f64, beside: f64) -> Vec<[Vec<f64>; 2]> {
+        (0..pairs).map(|_| [self.window(alone), self.window(beside)]).collect()
+    }
+}
+
+/// The slowest hundredth are stalls, and between them and all others there is nothing: a quantile that jumps.
+#[test]
+fn intervals_hold_where_the_slowest_hundredth_are_stalls() {
+    let mut service = Service(Xoshiro256PlusPlus::seed_from_u64(9));
+    let pooled = |run: &[[Vec<f64>; 2]], side: usize| {
+        let mut all: Vec<f64> = run.iter().flat_map(|pair| pair[side].iter().copied()).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        quantile(&all, Quantile::P99.share())
+    };
+    let long = service.run(20_000, 0.15, 0.3);
+    let ratio = pooled(&long, 1) / pooled(&long, 0);
+    assert!(ratio > 2.0, "{ratio}");
+    let cases =
+        [(40, 0.25, ratio, (0.15, 0.3)), (160, 0.9, ratio, (0.15, 0.3)), (80, 0.9, 1.0, (0.03, 0.03))];
+    for (pairs, least_told, truth, (alone, beside)) in cases {
+        let runs = (0..EXPERIMENTS).map(|_| service.run(pairs, alone, beside));
+        let (mut found, mut held) = (0, 0);
+        for interval in runs.filter_map(|run| ours(&run, Quantile::P99).ok()) {
+            (found, held) = (found + 1, held + u32::from(interval.contains(truth)));
+        }
+        println!("p99 of stalls, {pairs} pairs, {truth:.2}: {held} of {found}");
+        assert!(told((found, held)) >= least_told, "{found}");
+        assert!(share((found, held)) >= 0.9, "{held} of {found}");
     }
 }

@@ -1,0 +1,92 @@
+//! Latencies counted in buckets, and what a share of them is at most.
+
+use ringfence_experiment::histogram::{BUCKETS, Histogram, bucket_floor, bucket_of};
+use ringfence_experiment::quantity::Quantile;
+
+use super::NotEstimable;
+
+/// The counts of all buckets, so that what is left out can be taken away.
+#[derive(Debug, Clone)]
+pub struct Counts {
+    buckets: Box<[u64]>,
+    pub total: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { buckets: vec![0; BUCKETS].into(), total: 0 }
+    }
+}
+
+impl Counts {
+    pub fn add(&mut self, histogram: &Histogram) {
+        for (floor, count) in histogram.buckets() {
+            // A damaged file can say anything.
+            let fits = (*count).min(u64::from(u32::MAX));
+            self.buckets[bucket_of(*floor)] += fits;
+            self.total += fits;
+        }
+    }
+
+    pub fn join(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, other)| *own += other);
+        self.total += other.total;
+    }
+
+    pub fn remove(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, other)| *own -= other);
+        self.total -= other.total;
+    }
+
+    /// In ns, and how far it may be off on the log scale.
+    ///
+    /// # Errors
+    /// Where nothing was counted, and where it lies in the last bucket, which has no end.
+    pub fn quantile(&self, quantile: Quantile) -> Result<(f64, f64), NotEstimable> {
+        let (ns, bucket) = self.at(quantile.share()).ok_or(match self.total {
+            0 => NotEstimable::NothingMeasured,
+            _ => NotEstimable::TooLongToTell { quantile },
+        })?;
+        let [low, high] = [bucket, bucket + 1].map(|bucket| bucket_floor(bucket) as f64);
+        let stands_out = self.stands_out(bucket);
+        let farthest = (high / ns).max(ns / low.max(1.0)).ln().max(0.0);
+        Ok((ns, stands_out * stands_out * farthest))
+    }
+
+    /// What this share of them is at most, in ns, and the bucket that this lies in, as if what the bucket holds were spread
+    /// evenly in it. `None` where there is nothing, and for the last bucket, which has no end.
+    pub fn at(&self, share: f64) -> Option<(f64, usize)> {
+        let wanted = share * self.total as f64;
+        let mut before = 0u64;
+        let reached = self.buckets.iter().position(|count| {
+            let here = *count > 0 && (before + count) as f64 >= wanted;
+            before += if here { 0 } else { *count };
+            here
+        });
+        let bucket = reached.filter(|bucket| bucket + 1 < BUCKETS)?;
+        let [low, high] = [bucket, bucket + 1].map(|bucket| bucket_floor(bucket) as f64);
+        let along = (wanted - before as f64) / self.buckets[bucket] as f64;
+        // Below 1 ns there is nothing to tell apart.
+        Some(((low + (high - low) * along.clamp(0.0, 1.0)).max(1.0), bucket))
+    }
+
+    /// How many are longer than what lies in a bucket at this height, spread as by [`Counts::at`].
+    pub fn beyond(&self, (ns, bucket): (f64, usize)) -> f64 {
+        let [low, high] = [bucket, bucket + 1].map(|bucket| bucket_floor(bucket) as f64);
+        let along = ((ns - low) / (high - low)).clamp(0.0, 1.0);
+        let above: u64 = self.buckets[bucket + 1..].iter().sum();
+        above as f64 + self.buckets[bucket] as f64 * (1.0 - along)
+    }
+
+    // How much denser a bucket is than its neighbours on average: 0 for not at all, 1 where they are empty. An even slope
+    // is not: interpolation bears it.
+    fn stands_out(&self, bucket: usize) -> f64 {
+        let density = |bucket: usize| {
+            let width = bucket_floor(bucket + 1) - bucket_floor(bucket);
+            self.buckets[bucket] as f64 / width as f64
+        };
+        let beside = [bucket.checked_sub(1), Some(bucket + 1).filter(|above| above + 1 < BUCKETS)];
+        let beside: f64 = beside.into_iter().map(|beside| beside.map_or(0.0, density)).sum::<f64>() / 2.0;
+        (1.0 - beside / density(bucket)).clamp(0.0, 1.0)
+    }
+}
