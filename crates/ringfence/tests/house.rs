@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 29] = [
+const ARROWS: [(&str, &[&str]); 30] = [
     (
         "ringfence",
         &[
@@ -137,6 +137,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ("crashcheck", &["persist"]),
     ("persist", &["sysfs"]),
     ("sysfs", &[]),
+    ("probe", &[]),
     ("testbed", &[]),
 ];
 

@@ -1,0 +1,78 @@
+//! Why a service cannot be asked.
+
+use std::io;
+use std::time::Duration;
+
+use crate::answer::Failure;
+
+/// Why a service cannot be asked. Once a probe is open, what goes wrong with single questions is an
+/// [`Outcome`](crate::Outcome) and no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The question makes no sense; the sentence says what to write.
+    #[error("{0}")]
+    Question(String),
+    /// The host has no address.
+    #[error("cannot find an address of '{host}': {source}; check the name")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Connecting failed.
+    #[error("cannot connect to {target}: {source}; is the service running, and does it listen there?")]
+    Connect {
+        /// What was to be asked.
+        target: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The program did not start.
+    #[error("cannot start '{program}': {source}; check that it is installed and may be run")]
+    Start {
+        /// The first word of the command.
+        program: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Nothing came.
+    #[error(
+        "{target} did not answer the first question within {limit:?} ({got} bytes came): check what is sent, and where an answer ends"
+    )]
+    Silent {
+        /// What was asked.
+        target: String,
+        /// For how long.
+        limit: Duration,
+        /// What came until then.
+        got: usize,
+    },
+    /// What came first is no answer.
+    #[error("asking {target} for the first time failed: {failure}; what came begins with \"{came}\"")]
+    First {
+        /// What was asked.
+        target: String,
+        /// Why.
+        failure: Failure,
+        /// The first bytes, escaped.
+        came: String,
+    },
+    /// Where an answer ends could not be learned.
+    #[error("cannot tell where an answer of {target} ends: {what}")]
+    End {
+        /// What was asked.
+        target: String,
+        /// Why, and what to do.
+        what: String,
+    },
+    /// The kernel refused what is needed for waiting.
+    #[error("cannot {what}: {source}")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
