@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use ringfence_probe::{Answer, Ends, Loop, Outcome, Probe, Question, now, unescape};
 
-const USAGE: &str = "usage: ask TARGET SEND RATE SECONDSs [closed] [answer=END]
+const USAGE: &str = "usage: ask TARGET SEND RATE SECONDSs [closed] [answer=END] [spin=US]
   TARGET  tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH or exec:COMMAND
   SEND    what to ask, with \\r, \\n, \\xHH; '' for http://
-  END     learned (the default), 'N bytes' or 'until TEXT'";
+  END     learned (the default), 'N bytes' or 'until TEXT'
+  US      microseconds that the processor is kept busy before a question is due (60)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -37,10 +38,14 @@ fn question(args: &[String]) -> Result<(Question, Duration), String> {
     let time = seconds.ok_or_else(|| format!("'{time}' is no time: write it like 5s"))?;
     let mut question = Question::new(target.parse()?, unescape(send)?, rate);
     for word in more {
-        match word.strip_prefix("answer=") {
-            Some(ends) => question.ends = ends.parse::<Ends>()?,
+        match word.split_once('=') {
+            Some(("answer", ends)) => question.ends = ends.parse::<Ends>()?,
+            Some(("spin", us)) => {
+                let us = us.parse().map_err(|_| format!("'{us}' is no number of microseconds"))?;
+                question.spin = Duration::from_micros(us);
+            }
             None if word == "closed" => question.mode = Loop::Closed,
-            None => return Err(format!("'{word}' is unknown")),
+            _ => return Err(format!("'{word}' is unknown")),
         }
     }
     Ok((question, time))
@@ -75,8 +80,8 @@ fn ask(question: &Question, time: Duration) -> Result<(), ringfence_probe::Probe
         end.last_failure.map(|failure| format!(" (the last one: {failure})")).unwrap_or_default()
     );
     println!(
-        "connections: {} at most, {} reopened; {} questions found none free",
-        end.most_connections, end.reopened, end.waited
+        "connections: {} at most, {} closed, {} reopened; {} questions found none free",
+        end.most_connections, end.closed, end.reopened, end.waited
     );
     println!("processor: {:.1} % of one", spent.cpu.as_nanos() as f64 / wall as f64 * 100.0);
     Ok(())

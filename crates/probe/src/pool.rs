@@ -22,6 +22,7 @@ const RESTART: u64 = 100_000_000;
 pub struct Counts {
     pub open: usize,
     pub most: usize,
+    pub closed: u64,
     pub reopened: u64,
     pub surplus: u64,
 }
@@ -42,6 +43,7 @@ pub struct Pool {
     opening: usize,
     /// No connection is opened before this time.
     not_before: u64,
+    /// Connections that were closed and not replaced yet.
     lost: u64,
     pub counts: Counts,
     pub happened: VecDeque<Happened>,
@@ -286,6 +288,7 @@ impl Pool {
         self.free.push(slot);
         self.counts.open -= 1;
         self.lost += u64::from(connection.open);
+        self.counts.closed += u64::from(connection.open);
         if !connection.link.is_socket() {
             self.not_before = now + RESTART;
         }

@@ -101,6 +101,7 @@ impl Probe {
     pub fn spent(&self) -> Spent {
         let counts = self.pool.counts;
         Spent {
+            closed: counts.closed,
             reopened: counts.reopened,
             surplus: counts.surplus,
             connections: counts.open,

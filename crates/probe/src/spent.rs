@@ -28,7 +28,10 @@ pub struct Spent {
     pub waited: u64,
     /// Questions that were sent again, as the service had closed the connection before it sent a byte.
     pub again: u64,
-    /// Connections or programs that took the place of one that was closed or given up.
+    /// Connections that the service closed, programs that ended, and connections that were given up with the question
+    /// on them.
+    pub closed: u64,
+    /// Connections or programs that took the place of one of these. None does while others are free.
     pub reopened: u64,
     /// Times at which more came than was asked for, whereupon the connection was closed.
     pub surplus: u64,
