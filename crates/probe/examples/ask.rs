@@ -32,16 +32,16 @@ fn main() -> ExitCode {
 
 fn question(args: &[String]) -> Result<(Question, Duration), String> {
     let [target, send, rate, time, more @ ..] = args else { return Err("four arguments are needed".into()) };
-    let rate = rate.parse().map_err(|_| format!("'{rate}' is no rate"))?;
+    let rate = rate.parse().map_err(|_| format!("'{rate}' is not a rate"))?;
     let seconds = time.strip_suffix('s').unwrap_or(time).parse().ok();
     let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time = seconds.ok_or_else(|| format!("'{time}' is no time: write it like 5s"))?;
+    let time = seconds.ok_or_else(|| format!("'{time}' is not a time: write it like 5s"))?;
     let mut question = Question::new(target.parse()?, unescape(send)?, rate);
     for word in more {
         match word.split_once('=') {
             Some(("answer", ends)) => question.ends = ends.parse::<Ends>()?,
             Some(("spin", us)) => {
-                let us = us.parse().map_err(|_| format!("'{us}' is no number of microseconds"))?;
+                let us = us.parse().map_err(|_| format!("'{us}' is not a number of microseconds"))?;
                 question.spin = Duration::from_micros(us);
             }
             None if word == "closed" => question.mode = Loop::Closed,

@@ -43,7 +43,7 @@ pub enum Failure {
     TooLong,
     /// The answer does not begin as the first ones did: an error message, say.
     Unlike,
-    /// What came is no HTTP/1; the text says what is wrong with it.
+    /// What came is not HTTP/1; the text says what is wrong with it.
     Unreadable(&'static str),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Failure {
                 "more bytes came than an answer has: if its length changes, say with which bytes it ends",
             ),
             Self::Unlike => f.write_str("the answer does not begin as the first ones did"),
-            Self::Unreadable(what) => write!(f, "the answer is no HTTP/1: {what}"),
+            Self::Unreadable(what) => write!(f, "the answer is not HTTP/1: {what}"),
         }
     }
 }

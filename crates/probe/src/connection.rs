@@ -86,8 +86,29 @@ impl Connection {
         Ok(())
     }
 
+    /// Does what an event says can be done.
+    pub fn serve(
+        &mut self,
+        flags: EventFlags,
+        buffer: &mut [u8],
+        ahead: i64,
+        happened: &mut VecDeque<Happened>,
+    ) -> Told {
+        // An answer that came counts even if nothing more can be sent.
+        let flushed = if flags.contains(EventFlags::OUT) { self.flush() } else { Ok(()) };
+        let told = if flags == EventFlags::OUT { Told::Open } else { self.read(buffer, ahead, happened) };
+        match (told, flushed) {
+            (Told::Open, Err(errno)) => Told::Closed(Outcome::Failed(Failure::Io(errno))),
+            // A program that reads no more: the kernel would tell it again and again.
+            (Told::Open, _) if flags.contains(EventFlags::ERR) => {
+                Told::Closed(Outcome::Failed(Failure::Closed))
+            }
+            (told, _) => told,
+        }
+    }
+
     /// Sends what did not fit before.
-    pub fn flush(&mut self) -> Result<(), Errno> {
+    fn flush(&mut self) -> Result<(), Errno> {
         if !self.unsent.is_empty() {
             let written = or_nothing(self.link.write(&self.unsent))?;
             self.unsent.drain(..written);
@@ -96,7 +117,7 @@ impl Connection {
     }
 
     /// Reads what is there. `ahead` is what the real-time clock is ahead of the monotonic one by.
-    pub fn read(&mut self, buffer: &mut [u8], ahead: i64, happened: &mut VecDeque<Happened>) -> Told {
+    fn read(&mut self, buffer: &mut [u8], ahead: i64, happened: &mut VecDeque<Happened>) -> Told {
         let (length, stamp) = match self.link.read(buffer) {
             Ok((0, _)) => return self.ended(happened),
             Ok(read) => read,

@@ -41,7 +41,7 @@ fn hexadecimal(after: &str) -> Option<u8> {
 
 fn unknown(after: &str) -> String {
     let shown: String = after.chars().take(if after.starts_with('x') { 3 } else { 1 }).collect();
-    format!(r"'\{shown}' is no escape: write \r, \n, \t, \0, \\ or \xHH with two hexadecimal digits")
+    format!(r"'\{shown}' is not an escape: write \r, \n, \t, \0, \\ or \xHH with two hexadecimal digits")
 }
 
 /// The text that stands for bytes; [`unescape`] gives them back.

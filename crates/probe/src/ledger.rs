@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 
 use crate::answer::{Answer, Outcome};
 
+/// How often a question is sent again. A service that closes all connections at once, or each after an answer, can
+/// close several under the same question.
+const MOST_AGAIN: u8 = 8;
+
 /// The number of a question, from 0 on.
 pub type Id = u64;
 
@@ -11,8 +15,8 @@ pub type Id = u64;
 struct Entry {
     due: u64,
     taken: u64,
-    /// Whether it was sent again, as its first connection was closed.
-    again: bool,
+    /// How often it was sent again, as its connection was closed.
+    again: u8,
 }
 
 /// The questions without an answer, in the order in which they were due, and those of them that wait for a connection.
@@ -27,7 +31,7 @@ impl Ledger {
     /// A question that was due is taken up, and waits for a connection.
     pub fn ask(&mut self, due: u64, now: u64) -> Id {
         let id = self.first + self.entries.len() as u64;
-        self.entries.push_back(Some(Entry { due, taken: now, again: false }));
+        self.entries.push_back(Some(Entry { due, taken: now, again: 0 }));
         self.waiting.push_back(id);
         id
     }
@@ -52,22 +56,17 @@ impl Ledger {
         self.waiting.len()
     }
 
-    /// A question waits again, as its connection was closed before a byte of the answer came. Once for each question:
-    /// the second time the answer is no.
+    /// A question waits again, as its connection was closed before a byte of the answer came. `false` if that has
+    /// happened to it too often.
     pub fn again(&mut self, id: Id) -> bool {
         let Some(entry) = self.entry_mut(id) else { return true };
-        if entry.again {
+        if entry.again == MOST_AGAIN {
             return false;
         }
-        entry.again = true;
-        self.back(id);
-        true
-    }
-
-    /// A question waits again that was never sent.
-    pub fn back(&mut self, id: Id) {
+        entry.again += 1;
         let at = self.waiting.partition_point(|other| *other < id);
         self.waiting.insert(at, id);
+        true
     }
 
     /// A question is done; `None` if it was before.
@@ -137,8 +136,12 @@ mod tests {
         assert_eq!(ledger.waiting(), 1);
         assert!(ledger.again(ids[0]));
         assert_eq!(ledger.next_waiting(), Some(ids[0]));
-        assert!(!ledger.again(ids[0]), "a question is sent twice at most");
-        ledger.back(ids[1]);
+        for _ in 1..MOST_AGAIN {
+            assert!(ledger.again(ids[0]));
+            assert_eq!(ledger.next_waiting(), Some(ids[0]));
+        }
+        assert!(!ledger.again(ids[0]), "a question is not sent for ever");
+        assert!(ledger.again(ids[1]));
         assert_eq!(ledger.next_waiting(), Some(ids[1]));
         assert_eq!(ledger.next_waiting(), Some(ids[3]));
         assert_eq!(ledger.next_waiting(), None);

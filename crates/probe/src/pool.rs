@@ -248,22 +248,7 @@ impl Pool {
             return self.settle_interest(slot, clock::now());
         }
         let was_full = connection.flight.len() >= self.depth;
-        let told = if flags == epoll::EventFlags::OUT {
-            connection
-                .flush()
-                .map_or_else(|errno| Told::Closed(Outcome::Failed(Failure::Io(errno))), |()| Told::Open)
-        } else {
-            let flushed = if flags.contains(epoll::EventFlags::OUT) { connection.flush() } else { Ok(()) };
-            match connection.read(&mut self.buffer, ahead, &mut self.happened) {
-                // A program that reads no more: the kernel would tell it again and again.
-                Told::Open if flags.contains(epoll::EventFlags::ERR) => {
-                    Told::Closed(Outcome::Failed(Failure::Closed))
-                }
-                Told::Open => flushed
-                    .map_or_else(|errno| Told::Closed(Outcome::Failed(Failure::Io(errno))), |()| Told::Open),
-                told => told,
-            }
-        };
+        let told = connection.serve(flags, &mut self.buffer, ahead, &mut self.happened);
         match told {
             Told::Open => {
                 if was_full && connection.flight.len() < self.depth {

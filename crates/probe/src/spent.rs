@@ -26,7 +26,8 @@ pub struct Spent {
     pub stamped: u64,
     /// Questions for which no connection was free when they were due.
     pub waited: u64,
-    /// Questions that were sent again, as the service had closed the connection before it sent a byte.
+    /// Times at which a question was sent again, as the service closed a connection that had answered before, and sent
+    /// no byte.
     pub again: u64,
     /// Connections that the service closed, programs that ended, and connections that were given up with the question
     /// on them.

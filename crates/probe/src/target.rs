@@ -91,7 +91,7 @@ impl FromStr for Target {
             ));
         }
         Err(format!(
-            "'{text}' is nothing that can be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH or exec:COMMAND"
+            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH or exec:COMMAND"
         ))
     }
 }
@@ -121,7 +121,7 @@ fn authority(text: &str, part: &str) -> Result<(String, Option<u16>), String> {
     let read = |port: &str| {
         let number =
             port.parse().ok().filter(|number| *number > 0 && port.bytes().all(|b| b.is_ascii_digit()));
-        number.ok_or_else(|| format!("'{port}' in '{text}' is no port: write a number from 1 to 65535"))
+        number.ok_or_else(|| format!("'{port}' in '{text}' is not a port: write a number from 1 to 65535"))
     };
     Ok((host.into(), port.map(read).transpose()?))
 }
@@ -165,17 +165,17 @@ mod tests {
     #[test]
     fn bad_text_is_one_clear_sentence() {
         for (text, part) in [
-            ("", "nothing that can be asked"),
+            ("", "cannot be asked"),
             ("tcp://localhost", "names no port"),
-            ("tcp://localhost:", "is no port"),
-            ("tcp://localhost:+1", "is no port"),
-            ("tcp://localhost:0", "is no port"),
-            ("tcp://localhost:65536", "is no port"),
+            ("tcp://localhost:", "is not a port"),
+            ("tcp://localhost:+1", "is not a port"),
+            ("tcp://localhost:0", "is not a port"),
+            ("tcp://localhost:65536", "is not a port"),
             ("tcp://:1", "names no host"),
             ("tcp://::1:1", "without brackets"),
             ("tcp://[::1:1", "unclosed bracket"),
             ("tcp://[::1]x", "no port after the bracket"),
-            ("tcp://h:1/x", "is no port"),
+            ("tcp://h:1/x", "is not a port"),
             ("http://user@h/", "names no host"),
             ("http://h/a b", "%HH"),
             ("http://h/a\r\nX: y", "%HH"),

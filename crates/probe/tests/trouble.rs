@@ -113,7 +113,7 @@ fn connections_that_the_service_closes_are_reopened() {
 }
 
 #[test]
-fn a_service_that_closes_without_an_answer_is_asked_twice_at_most() {
+fn a_fresh_connection_that_is_closed_without_an_answer_is_a_failure() {
     let silent = Arc::new(AtomicBool::new(false));
     let (switch, asked) = (silent.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = asked.clone();

@@ -134,14 +134,14 @@ impl Http {
             204 | 304 => return Ok(true),
             _ => {}
         }
-        if let Some(last) = values("transfer-encoding").last() {
+        if let Some(last) = values("transfer-encoding").next_back() {
             self.state = if last.eq_ignore_ascii_case(b"chunked") { State::Size } else { State::ToClose };
         } else {
             let mut lengths = values("content-length").map(number);
             self.state = match lengths.next() {
                 None => State::ToClose,
                 Some(length) if lengths.any(|other| other != length) => return Err("it has two lengths"),
-                Some(length) => State::Sized(length.ok_or("its Content-Length is no number")?),
+                Some(length) => State::Sized(length.ok_or("its Content-Length is not a number")?),
             };
         }
         self.closes |= self.state == State::ToClose;
@@ -168,7 +168,7 @@ impl Http {
             _ => match httparse::parse_chunk_size(&line) {
                 Ok(Status::Complete((_, 0))) => State::Trailer,
                 Ok(Status::Complete((_, size))) => State::Chunk(size),
-                _ => return Err("the length of a chunk is no number"),
+                _ => return Err("the length of a chunk is not a number"),
             },
         };
         Ok((used, false))

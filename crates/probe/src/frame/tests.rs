@@ -118,7 +118,7 @@ fn what_is_no_http_is_said() {
     for (stream, part) in [
         ("+PONG\r\n", "malformed"),
         ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "no number"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "not a number"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "two lengths"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "length of a chunk"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "longer than it says"),
