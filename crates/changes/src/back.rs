@@ -42,6 +42,7 @@ pub enum Undo {
     Set { writes: Vec<Write> },
     Move { process: Thread, home: PathBuf },
     Remove { group: PathBuf, home: PathBuf, inside: usize },
+    Resume { processes: Vec<Thread> },
 }
 
 impl Undo {
@@ -53,6 +54,7 @@ impl Undo {
             }),
             Undo::Move { process, home } => enter(kernel, *process, home),
             Undo::Remove { group, home, .. } => remove(kernel, group, home),
+            Undo::Resume { processes } => resume(kernel, processes),
         }
     }
 
@@ -68,6 +70,10 @@ impl Undo {
                 let processes = if *inside == 1 { "1 process".into() } else { format!("{inside} processes") };
                 format!("move {processes} to {} and remove control group {}", home.display(), group.display())
             }
+            Undo::Resume { processes } => match &processes[..] {
+                [process] => format!("let process {} go on", process.tid),
+                all => format!("let {} processes go on", all.len()),
+            },
         }
     }
 }
@@ -92,6 +98,22 @@ fn remove(kernel: &dyn Kernel, group: &Path, home: &Path) -> Result<(), Error> {
             }
         }
     }
+}
+
+/// Lets processes go on. What fails keeps nobody else from it.
+pub fn resume(kernel: &dyn Kernel, processes: &[Thread]) -> Result<(), Error> {
+    let mut result = Ok(());
+    for process in processes {
+        match kernel.resume(*process) {
+            // Whoever may not be signalled was not stopped either.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
+            other => {
+                let tried = format!("letting process {} go on", process.tid);
+                result = result.and(other.map_err(Error::refused(tried)));
+            }
+        }
+    }
+    result
 }
 
 /// The way back from what is there now.
@@ -129,6 +151,7 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
         match thing {
             // A group's settings go with it, and what is in one that is perhaps another is left alone.
             Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
+            Thing::File { ours, .. } if ours.is_empty() => {}
             Thing::File { file, was, ours, back } => {
                 if let Err(error) = value(kernel, file, (was, ours, back), &mut way) {
                     failed.get_or_insert(error);
@@ -153,6 +176,13 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
             Thing::Process { process, home, to } => {
                 let to = to.iter().filter(|to| !matches!(is(to), Some(Is::Another | Is::Unknown)));
                 self::process(kernel, *process, home, to, &mut way);
+            }
+            Thing::Stopped { now, .. } => {
+                let processes: Vec<Thread> =
+                    now.iter().copied().filter(|process| kernel.lives(*process)).collect();
+                if !processes.is_empty() {
+                    way.steps.push(Undo::Resume { processes });
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::journal::{Head, Journal, Record as _};
 use crate::kernel::{Host, Kernel};
 use crate::options::{Moment, Options};
 use crate::record::{Note, Record, SCHEMA};
-use crate::step::{Step, Write, members, plain};
+use crate::step::{Step, Write, members, plain, set};
 use crate::thread::Thread;
 
 /// Changes that are put back at their end.
@@ -36,7 +36,7 @@ impl Changes {
     /// # Errors
     /// Where nothing can be written down: then nothing may be changed.
     pub fn begin(root: &FsRoot, purpose: &str, options: &Options) -> Result<Self, Error> {
-        Self::begin_on(Arc::new(Host(root.clone())), std::process::id(), purpose, options)
+        Self::begin_on(Arc::new(Host::new(root)), std::process::id(), purpose, options)
     }
 
     pub(crate) fn begin_on(
@@ -131,6 +131,56 @@ impl Changes {
             }
         }
         Ok(())
+    }
+
+    /// Gives a file back at once what it held before [`Self::set`], if it still holds what it was given there.
+    ///
+    /// # Errors
+    /// Where it cannot be read, written or noted. A file that is gone is not an error.
+    pub fn set_back(&mut self, file: &Path) -> Result<(), Error> {
+        let Some((was, ours)) = self.record.file(file) else { return Ok(()) };
+        match self.kernel.read(file) {
+            Ok(text) if ours.contains(&plain(&text)) => set(&*self.kernel, file, was)?,
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::refused(format!("reading {}", file.display()))(error));
+            }
+            _ => {}
+        }
+        self.options.at(Moment::Taken(self.record.steps()));
+        self.note(Note::Settled { file: file.to_owned() })
+    }
+
+    /// Stops processes (`SIGSTOP`), until [`Self::resume`]. Those that have ended are left out. What is stopped already is
+    /// not to be named: it would be let go on in the end.
+    ///
+    /// # Errors
+    /// Where that cannot be noted, or for the first that may not be stopped; the others are then stopped all the same.
+    pub fn stop(&mut self, processes: &[Thread]) -> Result<(), Error> {
+        let number = self.record.steps();
+        if let Some(step) = self.record.stop(processes, |process| self.kernel.lives(process)) {
+            self.take(step)?;
+        }
+        let mut result = Ok(());
+        for process in processes {
+            let tried = || format!("stopping process {}", process.tid);
+            result = result.and(self.kernel.stop(*process).map_err(|error| Error::refused(tried())(error)));
+            self.options.at(Moment::Taken(number));
+        }
+        result
+    }
+
+    /// Lets all go on that [`Self::stop`] has stopped.
+    ///
+    /// # Errors
+    /// The first that cannot be signalled; the others go on all the same, and whoever comes next tries again.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        let stopped = self.record.stopped();
+        if stopped.is_empty() {
+            return Ok(());
+        }
+        back::resume(&*self.kernel, &stopped)?;
+        self.options.at(Moment::Taken(self.record.steps()));
+        self.note(Note::Resumed)
     }
 
     // Notes a step, unless that says nothing new, and takes it.

@@ -1,11 +1,16 @@
 //! What is asked of the kernel, as a trait: the real one, and for tests a model in memory.
 
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use ringfence_sysfs::root::FsRoot;
+use rustix::io::Errno;
+use rustix::process::{Resource, Signal, getrlimit, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::thread::{self, Thread};
@@ -38,15 +43,47 @@ pub trait Kernel: Send + Sync {
     fn started(&self, pid: u32) -> Option<u64>;
     /// Whether it runs, or could.
     fn lives(&self, process: Thread) -> bool;
+    /// Stops a process, or lets it go on. One that has ended is not an error, and another one of its number is not hit.
+    fn stop(&self, process: Thread) -> io::Result<()>;
+    fn resume(&self, process: Thread) -> io::Result<()>;
     fn boot_id(&self) -> String;
 }
 
 /// Files below a root.
-pub struct Host(pub FsRoot);
+pub struct Host {
+    root: FsRoot,
+    // Processes that were signalled: signalling them again takes one system call.
+    held: Mutex<HashMap<Thread, OwnedFd>>,
+    most: usize,
+}
 
 impl Host {
+    pub fn new(root: &FsRoot) -> Self {
+        // The rest is for whatever else this program does.
+        let most = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize) / 4;
+        Self { root: root.clone(), held: Mutex::default(), most }
+    }
+
+    fn signal(&self, process: Thread, signal: Signal) -> io::Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if !held.contains_key(&process) {
+            let Some(pidfd) = thread::hold(&self.root, process)? else { return Ok(()) };
+            if held.len() >= self.most {
+                held.clear();
+            }
+            held.insert(process, pidfd);
+        }
+        match pidfd_send_signal(&held[&process], signal) {
+            Err(Errno::SRCH) => {
+                held.remove(&process);
+                Ok(())
+            }
+            sent => Ok(sent?),
+        }
+    }
+
     fn path(&self, path: &Path) -> PathBuf {
-        self.0.path(path)
+        self.root.path(path)
     }
 }
 
@@ -87,14 +124,22 @@ impl Kernel for Host {
     }
 
     fn started(&self, pid: u32) -> Option<u64> {
-        thread::started(&self.0, pid)
+        thread::started(&self.root, pid)
     }
 
     fn lives(&self, process: Thread) -> bool {
-        thread::lives(&self.0, process)
+        thread::lives(&self.root, process)
+    }
+
+    fn stop(&self, process: Thread) -> io::Result<()> {
+        self.signal(process, Signal::STOP)
+    }
+
+    fn resume(&self, process: Thread) -> io::Result<()> {
+        self.signal(process, Signal::CONT)
     }
 
     fn boot_id(&self) -> String {
-        self.0.read_opt("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+        self.root.read_opt("/proc/sys/kernel/random/boot_id").unwrap_or_default()
     }
 }

@@ -62,7 +62,7 @@ const LOOKED_AT: Duration = Duration::from_millis(100);
 /// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by default below this
 /// root, of every user. Nothing is made or changed.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
-    left_on(&Host(root.clone()), root, folder)
+    left_on(&Host::new(root), root, folder)
 }
 
 pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
@@ -128,7 +128,7 @@ pub struct PutBack {
 /// Puts back what programs have left behind, the latest first, as far as it is this user's: what belongs to others, and
 /// what cannot be read, is passed over ([`left`] names it).
 pub fn put_back_left(root: &FsRoot, whose: Whose, options: &Options) -> Vec<PutBack> {
-    put_back_on(&(Arc::new(Host(root.clone())) as Arc<dyn Kernel>), root, whose, options)
+    put_back_on(&(Arc::new(Host::new(root)) as Arc<dyn Kernel>), root, whose, options)
 }
 
 pub(crate) fn put_back_on(
@@ -196,7 +196,7 @@ fn put_back_one(
 /// # Errors
 /// Where the journal or what is there now cannot be read.
 pub fn preview(root: &FsRoot, left: &Left) -> Result<Option<Restored>, Error> {
-    let kernel = Host(root.clone());
+    let kernel = Host::new(root);
     let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };
     let (way, failed) = back::way_back(&kernel, &record);
     if let Some(error) = failed {

@@ -1,7 +1,7 @@
 //! Changes to the system that are put back, whatever happens to the program that made them.
 //!
 //! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before each change: a file of
-//! the kernel that gets another value, a control group that is made, a process that is moved into it.
+//! the kernel that gets another value, a control group that is made, a process that is moved into it, processes that are stopped.
 //! [`Changes::put_back`] goes back; so does dropping it; and when the program is killed, whoever comes next does
 //! ([`put_back_left`]): a guardian, the next program, or a person with `ringfence restore`.
 //!

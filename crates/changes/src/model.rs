@@ -17,15 +17,18 @@ pub struct State {
     pub groups: BTreeMap<PathBuf, (u64, BTreeSet<u32>)>,
     /// Processes that live, and when they were started.
     pub living: BTreeMap<u32, u64>,
+    /// Those of them that are stopped.
+    pub stopped: BTreeSet<u32>,
     next: u64,
 }
 
 impl State {
     /// Without the numbers that groups are known by, and blanks between columns.
-    pub fn shape(&self) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<u32>>) {
+    #[allow(clippy::type_complexity)]
+    pub fn shape(&self) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<u32>>, BTreeSet<u32>) {
         let groups = self.groups.iter().map(|(path, (_, inside))| (path.clone(), inside.clone()));
         let files = self.files.iter().map(|(path, text)| (path.clone(), plain(text)));
-        (files.collect(), groups.collect())
+        (files.collect(), groups.collect(), self.stopped.clone())
     }
 }
 
@@ -53,6 +56,7 @@ impl Model {
     pub fn end(&self, pid: u32) {
         let mut state = self.0.lock().unwrap();
         state.living.remove(&pid);
+        state.stopped.remove(&pid);
         state.groups.values_mut().for_each(|(_, inside)| {
             inside.remove(&pid);
         });
@@ -115,6 +119,8 @@ impl Kernel for Model {
                 let word = |word| if word == chosen { format!("[{word}]") } else { String::from(word) };
                 *value = words.map(word).collect::<Vec<_>>().join(" ");
             }
+            // The kernel says so until the last task stands (kernel/cgroup/legacy_freezer.c).
+            "FROZEN" => *value = "FREEZING".into(),
             "bad" => return Err(errno(libc::EINVAL)),
             // Rounded up to tens, where the name says so.
             number if file.ends_with("rounding") => {
@@ -179,6 +185,20 @@ impl Kernel for Model {
 
     fn lives(&self, process: Thread) -> bool {
         self.started(process.tid) == Some(process.start)
+    }
+
+    fn stop(&self, process: Thread) -> io::Result<()> {
+        if self.lives(process) {
+            self.0.lock().unwrap().stopped.insert(process.tid);
+        }
+        Ok(())
+    }
+
+    fn resume(&self, process: Thread) -> io::Result<()> {
+        if self.lives(process) {
+            self.0.lock().unwrap().stopped.remove(&process.tid);
+        }
+        Ok(())
     }
 
     fn boot_id(&self) -> String {

@@ -1,8 +1,8 @@
 //! What a journal says, thing by thing.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,10 @@ pub enum Note {
     Made { group: PathBuf, identity: Identity },
     /// The kernel has made something else of a value than was asked for.
     Took { file: PathBuf, value: String },
+    /// A file has back what it held.
+    Settled { file: PathBuf },
+    /// All that were stopped go on.
+    Resumed,
     /// The kernel has refused the last step: it was not taken.
     Refused,
 }
@@ -29,12 +33,15 @@ pub enum Note {
 /// Something that was changed, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thing {
-    /// A file, what it held, all that it was given, and what is written on the way back, if not what it held.
+    /// A file, what it held, all that it was given, and what is written on the way back, if not what it held. Where it was
+    /// given nothing, it has back what it held.
     File { file: PathBuf, was: String, ours: Vec<String>, back: Vec<Write> },
     /// A control group that was made, and what it is known by; where nothing is said, it may not have been made.
     Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
     /// A process, the group that it came from, and all that it was moved to.
     Process { process: Thread, home: PathBuf, to: Vec<PathBuf> },
+    /// Processes that were stopped at any time, and those of them that are now.
+    Stopped { known: BTreeSet<Thread>, now: BTreeSet<Thread> },
 }
 
 /// A journal as read.
@@ -56,6 +63,7 @@ enum Key {
     File(PathBuf),
     Group(PathBuf),
     Process(Thread),
+    Stopped,
 }
 
 impl Key {
@@ -64,6 +72,7 @@ impl Key {
             Step::Set { file, .. } => Key::File(file.clone()),
             Step::Make { group, .. } => Key::Group(group.clone()),
             Step::Move { process, .. } => Key::Process(*process),
+            Step::Stop { .. } => Key::Stopped,
         }
     }
 }
@@ -74,6 +83,10 @@ impl Thing {
             Step::Set { file, was, ours, back } => Thing::File { file, was, ours: vec![ours], back },
             Step::Make { group, home } => Thing::Group { group, home, identity: None },
             Step::Move { process, from, to } => Thing::Process { process, home: from, to: vec![to] },
+            Step::Stop { processes, .. } => {
+                let known: BTreeSet<Thread> = processes.into_iter().collect();
+                Thing::Stopped { now: known.clone(), known }
+            }
         }
     }
 
@@ -89,6 +102,13 @@ impl Thing {
                 ours.push(value);
             }
             (Thing::Process { to, .. }, Step::Move { to: group, .. }) => to.push(group),
+            (Thing::Stopped { known, now }, Step::Stop { processes, but }) => {
+                if now.is_empty() {
+                    *now = known.iter().filter(|process| !but.contains(process)).copied().collect();
+                }
+                known.extend(&processes);
+                now.extend(processes);
+            }
             _ => {}
         }
     }
@@ -140,8 +160,60 @@ impl Record {
                     ours.push(value);
                 }
             }
+            Note::Settled { file } => {
+                if let Some(place) = self.places.get(&Key::File(file))
+                    && let Thing::File { ours, .. } = &mut self.things[*place]
+                {
+                    ours.clear();
+                }
+            }
+            Note::Resumed => {
+                if let Some(place) = self.places.get(&Key::Stopped)
+                    && let Thing::Stopped { now, .. } = &mut self.things[*place]
+                {
+                    now.clear();
+                }
+            }
             Note::Refused => self.refused(),
         }
+    }
+
+    /// What a file held, and what it was given since, if it was.
+    pub fn file(&self, file: &Path) -> Option<(&str, &[String])> {
+        match &self.things[*self.places.get(&Key::File(file.to_owned()))?] {
+            Thing::File { was, ours, .. } if !ours.is_empty() => Some((was, ours)),
+            _ => None,
+        }
+    }
+
+    /// The processes that are stopped.
+    pub fn stopped(&self) -> Vec<Thread> {
+        match self.places.get(&Key::Stopped).map(|place| &self.things[*place]) {
+            Some(Thing::Stopped { now, .. }) => now.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The step that says that these are stopped, as short as it may be; none where that is known. Dead processes may
+    /// be named.
+    pub fn stop(&self, processes: &[Thread], lives: impl Fn(Thread) -> bool) -> Option<Step> {
+        let none = BTreeSet::new();
+        let (known, now) = match self.places.get(&Key::Stopped).map(|place| &self.things[*place]) {
+            Some(Thing::Stopped { known, now }) => (known, now),
+            _ => (&none, &none),
+        };
+        let wanted: BTreeSet<Thread> = processes.iter().copied().collect();
+        if wanted.is_subset(now) {
+            return None;
+        }
+        if !now.is_empty() {
+            return Some(Step::Stop {
+                processes: wanted.difference(now).copied().collect(),
+                but: Vec::new(),
+            });
+        }
+        let but = known.difference(&wanted).copied().filter(|process| lives(*process));
+        Some(Step::Stop { processes: wanted.difference(known).copied().collect(), but: but.collect() })
     }
 
     // As if the last step had never been noted.

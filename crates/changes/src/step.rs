@@ -26,6 +26,13 @@ pub enum Step {
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
     Move { process: Thread, from: PathBuf, to: PathBuf },
+    /// Processes are stopped: these, and, where none is stopped by now, all that were before, `but` some.
+    Stop {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        processes: Vec<Thread>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        but: Vec<Thread>,
+    },
 }
 
 /// A value for a file.
@@ -45,6 +52,8 @@ impl Step {
                 .make_dir(group)
                 .map_err(Error::refused(format!("making the control group {}", group.display()))),
             Step::Move { process, to, .. } => enter(kernel, *process, to),
+            // By whoever notes it, who knows all of them.
+            Step::Stop { .. } => Ok(()),
         }
     }
 }
@@ -75,12 +84,13 @@ pub fn members(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<u32>> {
 }
 
 /// A value as it is compared: files end in newlines, and some have columns. Where a file lists what it could be, the value is
-/// what stands in brackets, as in `none [bfq]`.
+/// what stands in brackets, as in `none [bfq]`. A group that is `FREEZING` has been told to be `FROZEN`.
 pub fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut chosen = words.iter().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     match (chosen.next(), chosen.next()) {
         (Some(chosen), None) => chosen.to_owned(),
+        _ if words == ["FREEZING"] => "FROZEN".into(),
         _ => words.join(" "),
     }
 }

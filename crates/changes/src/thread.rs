@@ -1,6 +1,11 @@
 //! Threads and processes that are known again.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
 use ringfence_sysfs::root::FsRoot;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 /// A thread that is known again: its number alone may be somebody else's later. A process goes by its first one.
@@ -21,6 +26,24 @@ pub fn started(root: &FsRoot, tid: u32) -> Option<u64> {
 pub fn lives(root: &FsRoot, process: Thread) -> bool {
     stat(root, process.tid)
         .is_some_and(|(state, start)| start == process.start && !matches!(state, 'Z' | 'X'))
+}
+
+/// Holds a process (`pidfd_open(2)`), and no later one of its number: it is looked at while it is held. `None` where it
+/// has ended.
+///
+/// # Errors
+/// The errno: `ENOSYS` below any root but the machine's own, and before Linux 5.3; `EPERM` for process 1, which is never
+/// meant.
+pub fn hold(root: &FsRoot, process: Thread) -> io::Result<Option<OwnedFd>> {
+    if !root.is_host() {
+        return Err(Errno::NOSYS.into());
+    }
+    let pid = i32::try_from(process.tid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    let held = match pidfd_open(pid.ok_or(Errno::PERM)?, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(None),
+        held => held?,
+    };
+    Ok((started(root, process.tid) == Some(process.start)).then_some(held))
 }
 
 // The name in parentheses may hold anything; the state, which is the third field, follows the last one.

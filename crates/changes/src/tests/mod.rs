@@ -1,5 +1,7 @@
 //! Killed at every moment, changed by others meanwhile, and journals that are torn, foreign or too new.
 
+mod stopped;
+
 use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,6 +22,7 @@ use crate::options::Options;
 
 const OWNER: u32 = 7;
 const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";
+const FREEZER: &str = "/freezer/freezer.state";
 const GROUP: &str = "/cg/ringfence-7-0";
 
 struct World {
@@ -29,8 +32,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let files =
-            [(SYSCTL, "20"), ("/proc/sys/columns", "4096  131072\t6291456"), ("/proc/sys/rounding", "40")];
+        let files = [
+            (SYSCTL, "20"),
+            ("/proc/sys/columns", "4096  131072\t6291456"),
+            ("/proc/sys/rounding", "40"),
+            (FREEZER, "THAWED"),
+        ];
         let model = Arc::new(Model::new(&[OWNER, 11, 12, 13], &files));
         // Every line is synced: memory is much faster than some disks.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -135,7 +142,8 @@ fn deeds(changes: &mut Changes) -> Result<(), Error> {
     changes.set(SYSCTL, "6")?;
     changes.set(SYSCTL, "5")?;
     changes.set("/proc/sys/columns", "1 2 3")?;
-    changes.set(group.join("cpu.weight"), "8")
+    changes.set(group.join("cpu.weight"), "8")?;
+    stopped::deeds(changes)
 }
 
 // Whether it was killed; the journal is as it was then.
@@ -207,6 +215,8 @@ fn the_way_back_is_told_from_the_last_to_the_first() {
     world.model.born(21, GROUP);
     let restored = changes.put_back().unwrap();
     let steps = [
+        "let 2 processes go on",
+        "set /freezer/freezer.state to THAWED",
         "set /proc/sys/columns to 4096 131072 6291456",
         "move process 13 to /cg",
         "remove control group /cg/ringfence-7-1",
@@ -235,7 +245,8 @@ fn a_file_that_cannot_be_read_keeps_nothing_else_from_being_put_back() {
     assert!(!world.model.exists(Path::new(GROUP)));
     world.set(COLUMNS, &ours);
     world.model.end(OWNER);
-    assert_eq!(world.put_back()[0].steps, ["set /proc/sys/columns to 4096 131072 6291456"]);
+    let steps = ["let 2 processes go on", "set /proc/sys/columns to 4096 131072 6291456"];
+    assert_eq!(world.put_back()[0].steps, steps);
     assert_eq!(world.names(), [""; 0]);
 }
 
