@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     (
         "ringfence",
         &[
@@ -131,6 +131,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("experiment", &["machine", "resctrl", "persist"]),
     ("machine", &["resctrl", "changes", "sysfs"]),
     ("resctrl", &["changes", "sysfs"]),
+    ("attach", &["changes", "sysfs"]),
     ("changes", &["sysfs"]),
     ("trace", &["code", "crashcheck", "persist", "sysfs"]),
     ("code", &["persist", "sysfs"]),

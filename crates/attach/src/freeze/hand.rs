@@ -1,0 +1,293 @@
+//! The freezing itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ringfence_changes::{Changes, Restored, Thread};
+use ringfence_sysfs::root::FsRoot;
+
+use super::options::{FreezeError, Took};
+use crate::find::{Found, Members, Method, new_in_groups};
+use crate::process::Process;
+use crate::refusal::Refusal;
+use crate::target::Target;
+use crate::tree::Settled;
+use crate::vital::Guard;
+
+/// So often it is looked without a pause whether all stand, which is mostly a matter of microseconds.
+const AT_ONCE: u32 = 20;
+/// Then this lies in between.
+const PAUSE: Duration = Duration::from_micros(100);
+
+pub struct Hand {
+    root: FsRoot,
+    target: Target,
+    method: Method,
+    members: Members,
+    guard: Guard,
+    changes: Changes,
+    // Those that may be stopped.
+    checked: BTreeSet<u32>,
+}
+
+impl Hand {
+    pub fn new(root: &FsRoot, found: Found, method: Method, changes: Changes) -> Self {
+        let Found { target, processes, members, guard, .. } = found;
+        let checked = processes.iter().map(Process::pid).collect();
+        Self { root: root.clone(), target, method, members, guard, changes, checked }
+    }
+
+    /// Until all stand. Where that fails, some may.
+    pub fn freeze(&mut self, until: Instant, limit: Duration) -> Result<Took, FreezeError> {
+        match self.method.clone() {
+            Method::CgroupV2(folder) => {
+                let stands = |root: &FsRoot, folder: &Path| {
+                    let events = root.read_opt(folder.join("cgroup.events")).unwrap_or_default();
+                    events.lines().any(|line| line == "frozen 1")
+                };
+                self.freeze_group(&folder, ("cgroup.freeze", "1"), stands, until, limit)
+            }
+            Method::V1Freezer(folder) => {
+                let stands = |root: &FsRoot, folder: &Path| {
+                    root.read_opt(folder.join("freezer.state")).is_some_and(|state| state == "FROZEN")
+                };
+                self.freeze_group(&folder, ("freezer.state", "FROZEN"), stands, until, limit)
+            }
+            Method::Signals => self.stop_all(until, limit),
+        }
+    }
+
+    /// Undoes what [`Self::freeze`] has done.
+    pub fn thaw(&mut self) -> Result<(), FreezeError> {
+        if let Some(file) = file(&self.method) {
+            self.changes.set_back(&file)?;
+        }
+        Ok(self.changes.resume()?)
+    }
+
+    /// Ends the journal.
+    pub fn end(&mut self) -> Result<Restored, ringfence_changes::Error> {
+        self.changes.put_back()
+    }
+
+    fn freeze_group(
+        &mut self,
+        folder: &Path,
+        (name, frozen): (&str, &str),
+        stands: impl Fn(&FsRoot, &Path) -> bool,
+        until: Instant,
+        limit: Duration,
+    ) -> Result<Took, FreezeError> {
+        let new = match &mut self.members {
+            members @ Members::Tree(_) => {
+                let (true, all) = members.exactly_in(&self.root, folder) else {
+                    return Err(FreezeError::Changed { method: self.method.clone() });
+                };
+                all
+            }
+            Members::Groups(folders) => new_in_groups(&self.root, folders, &self.checked),
+        };
+        for process in &new {
+            self.check(process)?;
+        }
+        let file = folder.join(name);
+        let now = self.root.read_opt(&file).ok_or(FreezeError::Ended)?;
+        if ringfence_changes::plain(&now) == frozen {
+            return Ok(Took { was_frozen: true, ..Took::default() });
+        }
+        let begun = Instant::now();
+        self.changes.set(file, frozen)?;
+        let mut looked = 0;
+        while !stands(&self.root, folder) {
+            if Instant::now() > until {
+                let what = format!("{} does not say that it is frozen", folder.display());
+                return Err(FreezeError::Moving { limit, what });
+            }
+            pause(&mut looked);
+        }
+        Ok(Took { time: begun.elapsed(), ..Took::default() })
+    }
+
+    fn stop_all(&mut self, until: Instant, limit: Duration) -> Result<Took, FreezeError> {
+        let begun = Instant::now();
+        let mut sight = Sight::default();
+        let mut looked = 0;
+        loop {
+            let (all, certain) = self.members.look(&self.root, &sight.settled);
+            let round = sight.judge(&self.root, &all);
+            for process in &round.to_stop {
+                self.check(process)?;
+            }
+            if !round.to_stop.is_empty() {
+                let ids: Vec<Thread> = round.to_stop.iter().map(|process| process.id).collect();
+                self.changes.stop(&ids)?;
+            } else if !certain || round.unsettled {
+                // Looked at once more.
+            } else if round.living == 0 {
+                return Err(FreezeError::Ended);
+            } else {
+                let (stopped, stood) = (sight.stopped.len(), sight.theirs.len());
+                return Ok(Took { time: begun.elapsed(), stopped, stood, was_frozen: stopped == 0 });
+            }
+            if Instant::now() > until {
+                return Err(FreezeError::Moving { limit, what: round.words(certain) });
+            }
+            pause(&mut looked);
+        }
+    }
+
+    // Whether it may be stopped, once.
+    fn check(&mut self, process: &Process) -> Result<(), FreezeError> {
+        if self.checked.contains(&process.pid()) {
+            return Ok(());
+        }
+        if let Some(why) = self.guard.refuses(process) {
+            let (target, name) = (self.target.clone(), process.name.clone());
+            return Err(Refusal::Vital { target, pid: process.pid(), name, why }.into());
+        }
+        self.checked.insert(process.pid());
+        Ok(())
+    }
+}
+
+fn file(method: &Method) -> Option<PathBuf> {
+    match method {
+        Method::CgroupV2(folder) => Some(folder.join("cgroup.freeze")),
+        Method::V1Freezer(folder) => Some(folder.join("freezer.state")),
+        Method::Signals => None,
+    }
+}
+
+fn pause(looked: &mut u32) {
+    *looked += 1;
+    if *looked < AT_ONCE { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+}
+
+/// What was seen of processes since they began to be stopped.
+#[derive(Debug, Clone, Default)]
+struct Sight {
+    stopped: BTreeSet<Thread>,
+    // Stopped when they were seen first: somebody else has done that.
+    theirs: BTreeSet<Thread>,
+    // Seen to stand once, and seen to stand before their children were looked for.
+    standing: BTreeSet<Thread>,
+    settled: Settled,
+}
+
+#[derive(Debug, Default)]
+struct Round {
+    // Those that move: a stop is repeated until it is seen, for somebody may let them go on.
+    to_stop: Vec<Process>,
+    living: usize,
+    // Whether some were not seen to stand before their children were looked for.
+    unsettled: bool,
+}
+
+impl Sight {
+    fn judge(&mut self, root: &FsRoot, all: &[Process]) -> Round {
+        let living: Vec<&Process> = all.iter().filter(|process| !process.has_ended()).collect();
+        let stopped = |process: &&&Process| matches!(process.state, 'T' | 't');
+        let parents: BTreeSet<u32> = living.iter().filter(stopped).map(|process| process.parent).collect();
+        let mut round = Round { living: living.len(), ..Round::default() };
+        for process in living {
+            let id = process.id;
+            if self.settled.contains_key(&id) {
+                continue;
+            }
+            let ours = self.stopped.contains(&id);
+            let stands = process.stands(root, parents.contains(&process.pid()));
+            // Whoever waits in vfork and was not told to stop would go on with its child.
+            if stands && (ours || process.state != 'D') {
+                // The first thread stood before its children were looked for, the others perhaps not.
+                if process.threads <= 1 && process.state != 'D' || self.standing.contains(&id) {
+                    self.settled.insert(id, process.clone());
+                } else {
+                    round.unsettled = true;
+                    self.standing.insert(id);
+                }
+                if !ours {
+                    self.theirs.insert(id);
+                }
+                continue;
+            }
+            // One of theirs that moves was let go on meanwhile.
+            self.theirs.remove(&id);
+            self.standing.remove(&id);
+            self.stopped.insert(id);
+            round.to_stop.push(process.clone());
+        }
+        round
+    }
+}
+
+impl Round {
+    fn words(&self, certain: bool) -> String {
+        let one = |process: &Process| {
+            let name = ringfence_sysfs::text::printable(&process.name).into_owned();
+            format!("process {} ({name}) is in state {}", process.pid(), process.state)
+        };
+        let mut words: Vec<String> = self.to_stop.iter().take(3).map(one).collect();
+        match self.to_stop.len() {
+            4.. => words.push(format!("and {} more", self.to_stop.len() - 3)),
+            0 if !certain => words.push("processes come and go faster than they can be stopped".into()),
+            _ => {}
+        }
+        words.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_sysfs::fixture::FixtureTree;
+
+    use super::*;
+
+    fn process(pid: u32, parent: u32, state: char) -> Process {
+        let id = Thread { tid: pid, start: 1 };
+        let name = "x".into();
+        Process { id, parent, group: 1, session: 1, state, threads: 1, is_kernel: false, name }
+    }
+
+    fn pids(round: &Round) -> Vec<u32> {
+        round.to_stop.iter().map(Process::pid).collect()
+    }
+
+    #[test]
+    fn who_stands_already_is_left_and_who_moves_again_is_stopped_again() {
+        let root = FixtureTree::empty("sight").root();
+        let mut sight = Sight::default();
+        let all = [process(7, 1, 'R'), process(8, 7, 'T'), process(9, 7, 'Z')];
+        assert_eq!(pids(&sight.judge(&root, &all)), [7]);
+        let all = [process(7, 1, 'T'), process(8, 7, 'T'), process(10, 7, 'S')];
+        assert_eq!(pids(&sight.judge(&root, &all)), [10]);
+        assert_eq!(sight.settled.keys().map(|id| id.tid).collect::<Vec<_>>(), [7, 8]);
+        let all = [process(7, 1, 'T'), process(8, 7, 'T'), process(10, 7, 'R')];
+        assert_eq!(pids(&sight.judge(&root, &all)), [10]);
+        let all = [process(7, 1, 'T'), process(8, 7, 'T'), process(10, 7, 'T')];
+        assert_eq!(pids(&sight.judge(&root, &all)), [0; 0]);
+        assert_eq!((sight.stopped.len(), sight.theirs.len()), (2, 1));
+    }
+
+    #[test]
+    fn who_waits_in_vfork_for_a_stopped_child_stands() {
+        let tree = FixtureTree::empty("vfork");
+        let root = tree.root();
+        let mut sight = Sight::default();
+        assert_eq!(pids(&sight.judge(&root, &[process(7, 1, 'D'), process(8, 7, 'R')])), [7, 8]);
+        tree.write("/proc/7/task/7/syscall", format!("{} 0x0 0x0", libc::SYS_clone));
+        let round = sight.judge(&root, &[process(7, 1, 'D'), process(8, 7, 'T')]);
+        assert!(round.to_stop.is_empty() && round.unsettled, "its children are looked for once more");
+        let again = sight.clone().judge(&root, &[process(7, 1, 'D'), process(8, 7, 'T')]);
+        assert!(again.to_stop.is_empty() && !again.unsettled);
+        // A disk is waited for; that ends.
+        tree.write("/proc/7/task/7/syscall", "0 0x3 0x0");
+        assert_eq!(pids(&sight.judge(&root, &[process(7, 1, 'D'), process(8, 7, 'T')])), [7]);
+        // The last thread of one whose first has ended counts.
+        let mut headless = process(9, 1, 'Z');
+        headless.threads = 2;
+        tree.write("/proc/9/task/9/stat", "9 (x) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 2 0 1 0 0");
+        tree.write("/proc/9/task/12/stat", "12 (x) R 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 2 0 1 0 0");
+        assert_eq!(pids(&sight.judge(&root, &[headless])), [9]);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a target has used: an aggressor that did nothing proves nothing.
+
+use std::time::Duration;
+
+use ringfence_sysfs::root::{FsRoot, field};
+
+use crate::find::Found;
+use crate::hierarchy::Group;
+use crate::process::{Process, threads};
+use crate::tree::Settled;
+
+/// Where figures come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The control group's own count, of version 2 (`cpu.stat`, `io.stat`).
+    CgroupV2,
+    /// The control group's own count, of version 1 (`cpuacct.usage`, `blkio.throttle.io_service_bytes_recursive`).
+    CgroupV1,
+    /// The sum over the processes that live. What one used that has ended goes with it, unless its parent is part of the
+    /// target and has waited for it: a later figure may be smaller than an earlier one.
+    Processes,
+}
+
+/// What a target has used since it began; differences of two readings are what counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time, in user mode and in the kernel.
+    pub cpu: Duration,
+    /// Where that comes from. Of [`Source::Processes`] it is as exact as the scheduler's count where the kernel has
+    /// `CONFIG_SCHED_INFO`, else a clock tick (mostly 10 ms).
+    pub cpu_from: Source,
+    /// Bytes read from and written to block devices, and where that comes from; `None` where the kernel does not tell.
+    /// What is written to files and not yet to the device counts for processes, and not for groups.
+    pub io: Option<(u64, u64, Source)>,
+}
+
+/// What a target has used until now. It is looked at again who belongs to it.
+pub fn usage(root: &FsRoot, found: &mut Found) -> Usage {
+    let (processes, _) = found.members.look(root, &Settled::new());
+    let exact = || found.groups.iter().filter(|group| group.is_exact);
+    let (cpu, cpu_from) = exact()
+        .find_map(|group| cpu_of_group(root, group))
+        .unwrap_or_else(|| (processes.iter().map(|one| cpu_of_process(root, one)).sum(), Source::Processes));
+    let io = exact().find_map(|group| io_of_group(root, group)).or_else(|| io_of_processes(root, &processes));
+    Usage { cpu, cpu_from, io }
+}
+
+fn cpu_of_group(root: &FsRoot, group: &Group) -> Option<(Duration, Source)> {
+    if group.is_v2() {
+        let text = root.read_opt(group.folder.join("cpu.stat"))?;
+        let us = text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())?;
+        return Some((Duration::from_micros(us), Source::CgroupV2));
+    }
+    let ns = root.parse_opt(group.folder.join("cpuacct.usage")).filter(|_| group.has("cpuacct"))?;
+    Some((Duration::from_nanos(ns), Source::CgroupV1))
+}
+
+// Of its threads that live, to the nanosecond, or of those that have ended too, by ticks, whatever is more; and of the
+// children that it has waited for.
+fn cpu_of_process(root: &FsRoot, process: &Process) -> Duration {
+    let pid = process.pid();
+    let of_thread = |tid: &u32| -> Option<u64> {
+        let text = root.read_opt(format!("/proc/{pid}/task/{tid}/schedstat"))?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let fine: u64 = threads(root, pid).iter().filter_map(of_thread).sum();
+    let stat = root.read_opt(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let [user, system, waited_user, waited_system] = ticks(&stat).unwrap_or_default();
+    let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_nanos(fine.max((user + system) * tick) + (waited_user + waited_system) * tick)
+}
+
+// Fields 14 to 17.
+fn ticks(stat: &str) -> Option<[u64; 4]> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11).map(|field| field.parse::<u64>().ok());
+    Some([fields.next()??, fields.next()??, fields.next()??, fields.next()??])
+}
+
+fn io_of_group(root: &FsRoot, group: &Group) -> Option<(u64, u64, Source)> {
+    let sum = |text: &str, key: &str| -> u64 {
+        let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
+        pairs.filter(|(name, _)| *name == key).filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+    };
+    if group.is_v2() {
+        let text = root.read_opt(group.folder.join("io.stat"))?;
+        return Some((sum(&text, "rbytes"), sum(&text, "wbytes"), Source::CgroupV2));
+    }
+    let file = group.folder.join("blkio.throttle.io_service_bytes_recursive");
+    let text = root.read_opt(file).filter(|_| group.has("blkio"))?;
+    // Lines are `8:0 Read 4096`, and a sum that has no device.
+    let of = |kind: &str| -> u64 {
+        let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        lines
+            .filter(|line| line.len() == 3 && line[1] == kind)
+            .filter_map(|line| line[2].parse::<u64>().ok())
+            .sum()
+    };
+    Some((of("Read"), of("Write"), Source::CgroupV1))
+}
+
+fn io_of_processes(root: &FsRoot, processes: &[Process]) -> Option<(u64, u64, Source)> {
+    let (mut read, mut written, mut any) = (0, 0, false);
+    for process in processes {
+        let Some(text) = root.read_opt(format!("/proc/{}/io", process.pid())) else { continue };
+        let value = |key| field(&text, key).and_then(|value| value.parse::<u64>().ok()).unwrap_or_default();
+        any = true;
+        read += value("read_bytes");
+        written += value("write_bytes");
+    }
+    any.then_some((read, written, Source::Processes))
+}

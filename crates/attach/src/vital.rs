@@ -1,0 +1,185 @@
+//! What the system or the way in depends on, and is never a target.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use ringfence_sysfs::root::{FsRoot, field};
+
+use crate::process::{self, Process};
+
+/// Programs, by their names, and why they may not stand still. A star stands for any end.
+pub const VITAL: [(&[&str], &str); 16] = [
+    (&["systemd", "init", "(sd-pam)"], "it starts and watches services"),
+    (&["sshd*", "dropbear", "mosh-server", "telnetd"], "it may be your way into this machine"),
+    (&["login", "agetty", "su", "sudo", "doas"], "it may be your way into this machine"),
+    (&["systemd-journald", "rsyslogd", "syslog-ng"], "programs that log wait for it once its queue is full"),
+    (&["auditd"], "what is audited waits for it once the kernel's queue is full"),
+    (&["dbus-daemon", "dbus-broker*"], "services wait for its answers"),
+    (&["systemd-logind", "elogind"], "logins wait for it"),
+    (
+        &[
+            "systemd-networkd",
+            "systemd-resolved",
+            "NetworkManager",
+            "dhclient",
+            "dhcpcd",
+            "wpa_supplicant",
+            "iwd",
+        ],
+        "it keeps the network up",
+    ),
+    (&["systemd-udevd", "udevd"], "devices wait for it"),
+    (&["multipathd", "iscsid"], "disks wait for it"),
+    (&["dockerd", "containerd", "containerd-shim*", "crio", "podman"], "it holds containers"),
+    (&["conmon", "runc", "crun"], "a container's output and end go through it"),
+    (&["kubelet"], "the cluster takes this node for dead without it"),
+    (&["qemu-ga"], "the hypervisor reaches this machine through it"),
+    (&["tmux*", "screen", "SCREEN", "zellij"], "it is a terminal that programs run in"),
+    (&["Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "sway"], "it is a screen that programs run on"),
+];
+
+// How much of a name the kernel keeps (TASK_COMM_LEN, with the byte at its end).
+const NAME: usize = 15;
+
+fn is_named(pattern: &str, name: &str, program: Option<&str>) -> bool {
+    let known = |pattern: &str| &pattern[..pattern.len().min(NAME)] == name || program == Some(pattern);
+    match pattern.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin) || program.is_some_and(|program| program.starts_with(begin)),
+        None => known(pattern),
+    }
+}
+
+/// Why processes are no targets, on this machine and for this program.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    root: FsRoot,
+    own: Option<u32>,
+    // Other processes of the same program, such as a guardian.
+    program: Option<PathBuf>,
+    // Ancestors, and who reads what this program writes.
+    ours: HashMap<u32, &'static str>,
+}
+
+impl Guard {
+    /// Looks at this program's place among the others.
+    pub fn new(root: &FsRoot) -> Self {
+        let own = process::own(root);
+        let mut ours = readers(root, own);
+        if let Some(own) = own {
+            let above = process::ancestors(root, own);
+            ours.extend(above.iter().map(|process| (process.pid(), "this program runs below it")));
+        }
+        let program = std::fs::read_link(root.path("/proc/self/exe")).ok();
+        Self { root: root.clone(), own, program, ours }
+    }
+
+    /// Why a process is not a target, if it is none.
+    pub fn refuses(&self, process: &Process) -> Option<&'static str> {
+        let pid = process.pid();
+        if pid == 1 {
+            return Some("it is process 1, which everything depends on");
+        }
+        if self.own == Some(pid) {
+            return Some("it is this program itself");
+        }
+        if process.is_kernel {
+            return Some("it is a thread of the kernel");
+        }
+        if let Some(why) = self.ours.get(&pid) {
+            return Some(why);
+        }
+        let exe = std::fs::read_link(self.root.path(format!("/proc/{pid}/exe"))).ok();
+        if exe.is_some() && exe == self.program {
+            return Some("it is another process of this program");
+        }
+        let program = exe.as_deref().and_then(process::program);
+        let named = |(names, _): &&(&[&str], _)| {
+            names.iter().any(|name| is_named(name, &process.name, program.as_deref()))
+        };
+        let (_, why) = VITAL.iter().find(named)?;
+        // A container has an init, and perhaps an sshd, of its own: this system does not depend on them.
+        let status = self.root.read_opt(format!("/proc/{pid}/status")).unwrap_or_default();
+        (!process::is_below_namespace(&status)).then_some(why)
+    }
+}
+
+// An open file of a process that is a pipe or a terminal's other end.
+struct End {
+    pid: u32,
+    fd: u32,
+    // `pipe:[7]`, or `tty:[3]` for what is shown on /dev/pts/3.
+    name: String,
+    reads: bool,
+}
+
+// Whoever reads what this program writes, and who reads what they write, and so on: if one stands still, so does
+// everybody before it once the pipe is full.
+fn readers(root: &FsRoot, own: Option<u32>) -> HashMap<u32, &'static str> {
+    let Some(own) = own else { return HashMap::new() };
+    let outputs = |ends: &[End], pid: u32| -> Vec<String> {
+        let of = ends.iter().filter(|end| end.pid == pid && !end.reads && matches!(end.fd, 1 | 2));
+        of.map(|end| end.name.clone()).collect()
+    };
+    let written = outputs(&ends(root, own), own);
+    let mut found = HashMap::new();
+    if written.is_empty() {
+        return found;
+    }
+    let all: Vec<End> = process::all(root).into_iter().flat_map(|pid| ends(root, pid)).collect();
+    let mut next = written;
+    while let Some(name) = next.pop() {
+        for end in all.iter().filter(|end| end.reads && end.name == name && end.pid != own) {
+            if found.insert(end.pid, "it reads what this program writes").is_none() {
+                next.extend(outputs(&all, end.pid));
+            }
+        }
+    }
+    found
+}
+
+fn ends(root: &FsRoot, pid: u32) -> Vec<End> {
+    let mut found = Vec::new();
+    for fd in root.numbered(format!("/proc/{pid}/fd"), "") {
+        let Ok(link) = std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))) else { continue };
+        let Some(name) = link.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+        let info = || root.read_opt(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+        if name.starts_with("pipe:[") {
+            // O_WRONLY is 1 (proc_pid_fdinfo(5): flags are octal).
+            let flags = field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
+            let reads = flags.is_none_or(|flags| flags & 3 != 1);
+            found.push(End { pid, fd, name, reads });
+        } else if name == "ptmx" {
+            if let Some(index) = field(&info(), "tty-index") {
+                found.push(End { pid, fd, name: format!("tty:[{index}]"), reads: true });
+            }
+        } else if link.parent().is_some_and(|folder| folder.ends_with("pts")) && matches!(fd, 1 | 2) {
+            found.push(End { pid, fd, name: format!("tty:[{name}]"), reads: false });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_however_much_the_kernel_keeps_of_them() {
+        assert!(is_named("systemd-journald", "systemd-journal", None));
+        assert!(is_named("containerd-shim*", "containerd-shim", None));
+        assert!(is_named("tmux*", "tmux: server", None));
+        assert!(is_named("kubelet", "renamed", Some("kubelet")));
+        assert!(!is_named("systemd", "systemd-oomd", Some("systemd-oomd")));
+        assert!(!is_named("init", "initdb", Some("initdb")));
+    }
+
+    #[test]
+    fn every_name_has_a_reason_and_stands_once() {
+        let mut names: Vec<&str> = VITAL.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        assert!(VITAL.iter().all(|(names, why)| !names.is_empty() && !why.is_empty()));
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}
