@@ -135,7 +135,7 @@ fn journal(left: &Left) -> (&'static str, String) {
         );
         return ("gone", text);
     }
-    if left.is_others() && left.what == Pending::Unfinished && !left.under_way {
+    if left.is_others() && matches!(left.what, Pending::Unfinished | Pending::Lent) && !left.under_way {
         return ("left over", left.others());
     }
     match left.what {
@@ -154,13 +154,13 @@ fn journal(left: &Left) -> (&'static str, String) {
             ),
         ),
         Pending::Kept => {
-            let back = left.name.as_ref().map_or("resctrl undo".into(), |name| format!("lock remove {name}"));
-            ("kept", format!("{purpose}: 'ringfence {back}' puts back what was there before ({folder})"))
+            ("kept", format!("{purpose}: '{}' puts back what was there before ({folder})", left.undone_by()))
         }
+        Pending::Lent if left.under_way => ("in force", format!("{purpose}: until it ends ({folder})")),
         Pending::Unfinished if left.under_way => {
             ("changing", format!("{purpose}: under way, {} so far", plural(left.steps, "step")))
         }
-        Pending::Unfinished => {
+        Pending::Unfinished | Pending::Lent => {
             let text = format!(
                 "{purpose}, killed after {}: 'ringfence resctrl recover' puts back what was there before ({folder})",
                 plural(left.steps, "step")

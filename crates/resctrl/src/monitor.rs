@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::GroupId;
 use crate::kernel::Kernel;
 use crate::schemata::Domain;
 
@@ -94,4 +95,91 @@ pub fn total(readings: &[Reading], event: &str) -> Option<u64> {
     let mut values = readings.iter().filter(|reading| reading.event == event).peekable();
     values.peek()?;
     values.map(|reading| reading.value.bytes()).sum()
+}
+
+/// What a group holds of a cache, and how fast it moves data to and from memory, by two readings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Which group.
+    pub group: GroupId,
+    /// The domain's kind, such as `L3`.
+    pub resource: String,
+    /// The domain.
+    pub domain: Domain,
+    /// Bytes of the cache now; none where the hardware gives none.
+    pub occupancy: Option<u64>,
+    /// Bytes a second to and from all memory; none where a reading has none, or counting began anew in between.
+    pub total: Option<u64>,
+    /// The same of the memory of its own node.
+    pub local: Option<u64>,
+}
+
+/// What a group used between two readings that are so many seconds apart.
+pub fn used(group: &GroupId, before: &[Reading], now: &[Reading], seconds: f64) -> Vec<Used> {
+    let mut all: Vec<Used> = Vec::new();
+    for reading in now {
+        let known = |used: &&mut Used| used.resource == reading.resource && used.domain == reading.domain;
+        if all.iter_mut().find(known).is_none() {
+            let (resource, domain) = (reading.resource.clone(), reading.domain);
+            all.push(Used {
+                group: group.clone(),
+                resource,
+                domain,
+                occupancy: None,
+                total: None,
+                local: None,
+            });
+        }
+        let Some(used) = all.iter_mut().find(known) else { continue };
+        let same = |one: &&Reading| {
+            (&one.resource, one.domain, &one.event) == (&reading.resource, reading.domain, &reading.event)
+        };
+        let rate = || {
+            let first = before.iter().find(same)?.value.bytes()?;
+            let moved = reading.value.bytes()?.checked_sub(first)?;
+            (seconds > 0.0).then(|| (moved as f64 / seconds).round() as u64)
+        };
+        match reading.event.as_str() {
+            "llc_occupancy" => used.occupancy = reading.value.bytes(),
+            "mbm_total_bytes" => used.total = rate(),
+            "mbm_local_bytes" => used.local = rate(),
+            _ => {}
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(domain: Domain, event: usize, text: &str) -> Reading {
+        Reading { resource: "L3".into(), domain, event: EVENTS[event].into(), value: Value::of(text) }
+    }
+
+    #[test]
+    fn bandwidth_is_what_was_moved_by_the_time_between() {
+        let before = [
+            reading(0, 1, "1000"),
+            reading(0, 2, "500"),
+            reading(1, 1, "9000"),
+            reading(2, 1, "Unavailable"),
+        ];
+        let now = [
+            reading(0, 0, "4096"),
+            reading(0, 1, "3000"),
+            reading(0, 2, "Unavailable"),
+            reading(1, 1, "10"),
+            reading(2, 0, "Error"),
+            reading(2, 1, "7"),
+        ];
+        let used = used(&GroupId::default(), &before, &now, 0.5);
+        let figures: Vec<_> =
+            used.iter().map(|used| (used.domain, used.occupancy, used.total, used.local)).collect();
+        // Counters that went back, or of which one reading is missing, say nothing.
+        assert_eq!(
+            figures,
+            [(0, Some(4096), Some(4000), None), (1, None, None, None), (2, None, None, None)]
+        );
+    }
 }

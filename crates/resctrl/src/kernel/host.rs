@@ -108,6 +108,10 @@ impl Kernel for HostKernel {
         thread::started(&self.root, tid)
     }
 
+    fn lives(&self, process: thread::Thread) -> bool {
+        thread::lives(&self.root, process)
+    }
+
     fn threads(&self, pid: u32) -> Vec<u32> {
         self.root.numbered(format!("/proc/{pid}/task"), "")
     }

@@ -102,6 +102,11 @@ pub trait Kernel: Send + Sync {
     /// When a thread was started; `None` when there is no such thread.
     fn started(&self, tid: u32) -> Option<u64>;
 
+    /// Whether a process runs, or could: one that has ended and was not collected does not.
+    fn lives(&self, process: Thread) -> bool {
+        self.started(process.tid) == Some(process.start)
+    }
+
     /// The threads of a process, by id; none when it has ended.
     fn threads(&self, pid: u32) -> Vec<u32>;
 

@@ -262,14 +262,23 @@ fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Rest
     Ok(Some((restored, mounted)))
 }
 
-// What a killed transaction left behind, and what has waited, which need not keep anybody from beginning.
+// Journals of what nobody is at any more.
+fn left_behind(fs: &Resctrl, dir: &Path) -> Vec<PathBuf> {
+    let mut all = files::numbered(dir, Pending::Waiting);
+    all.extend(files::orphaned(fs.kernel(), dir));
+    all.push(dir.join(Pending::Unfinished.file()));
+    all
+}
+
+// What a killed transaction left behind, and what has waited or was lent, which need not keep anybody from beginning.
 fn put_back_all(
     fs: &Resctrl,
     dir: &Path,
     options: &Options,
     begin: bool,
 ) -> Result<(Option<Restored>, bool), Error> {
-    let waiting = files::numbered(dir, Pending::Waiting);
+    let waiting = files::numbered(dir, Pending::Waiting).into_iter().chain(files::orphaned(fs.kernel(), dir));
+    let waiting: Vec<PathBuf> = waiting.collect();
     let first = put_back(fs, &dir.join(Pending::Unfinished.file()), options)?;
     let (mut all, mounted) = first.map_or((None, false), |(restored, mounted)| (Some(restored), mounted));
     for path in waiting {
@@ -306,9 +315,7 @@ pub fn before_another(
         all = Restored::both(all, restored);
         mounted |= was_mounted;
     }
-    for path in
-        files::numbered(dir, Pending::Waiting).into_iter().chain([dir.join(Pending::Unfinished.file())])
-    {
+    for path in left_behind(fs, dir) {
         if let Some(record) = read::<Record>(&path)?.filter(|_| !place::is_believed(&path)) {
             let owner = fs::symlink_metadata(&path).map(|file| file.uid()).ok();
             return Err(Error::Busy(others_left(&record.header.head.purpose, owner, dir)));
@@ -360,7 +367,15 @@ pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Er
 /// # Errors
 /// As [`recover`]; or a name that cannot be that of a group.
 pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
-    end(fs, &files::named(name)?, options)
+    end(fs, &files::named(Pending::Kept, name)?, options)
+}
+
+/// Puts back what [`super::Transaction::lend`] has left in force; `None` where nothing is under that name.
+///
+/// # Errors
+/// As [`undo_named`].
+pub fn give_back(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
+    end(fs, &files::named(Pending::Lent, name)?, options)
 }
 
 fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, Error> {

@@ -11,6 +11,7 @@ use super::journal::Record;
 use super::step::Step;
 use crate::error::Error;
 use crate::id::GroupId;
+use crate::kernel::Kernel;
 
 /// Why a journal is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub enum Pending {
     Unfinished,
     /// A setting is kept.
     Kept,
+    /// A setting is in force for as long as the program lives that has made it, or that program was killed.
+    Lent,
     /// Something could not be put back yet: its CPU or cache is offline.
     Waiting,
     /// A journal has lines that make no sense; the others were put back.
@@ -31,6 +34,8 @@ impl Pending {
         match self {
             Pending::Unfinished => "resctrl.journal",
             Pending::Kept => "resctrl.kept",
+            // With a name behind.
+            Pending::Lent => "resctrl.lent",
             // With a number behind.
             Pending::Waiting => "resctrl.waiting",
             Pending::Damaged => "resctrl.damaged",
@@ -38,12 +43,10 @@ impl Pending {
     }
 }
 
-const NAMED: &str = "resctrl.kept-";
-
-/// The journal of what is kept under a name.
-pub(super) fn named(name: &str) -> Result<String, Error> {
+/// The journal of what is kept or lent under a name.
+pub(super) fn named(what: Pending, name: &str) -> Result<String, Error> {
     GroupId::control(name).check()?;
-    Ok(format!("{NAMED}{name}"))
+    Ok(format!("{}-{name}", what.file()))
 }
 
 /// The journals in a folder of a kind of which there can be several, by number.
@@ -52,14 +55,25 @@ pub(super) fn numbered(dir: &Path, what: Pending) -> Vec<PathBuf> {
     numbers.into_iter().map(|number| dir.join(format!("{}-{number}", what.file()))).collect()
 }
 
-/// The journals of what is kept under names, as (name, file), by name.
-pub(super) fn names(dir: &Path) -> Vec<(String, String)> {
+/// The journals of what is kept or lent under names, as (name, file), by name.
+pub(super) fn names(dir: &Path, what: Pending) -> Vec<(String, String)> {
+    let prefix = format!("{}-", what.file());
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<(String, String)> =
-        files.filter_map(|file| Some((file.strip_prefix(NAMED)?.to_owned(), file))).collect();
+        files.filter_map(|file| Some((file.strip_prefix(&prefix)?.to_owned(), file))).collect();
     names.sort();
     names
+}
+
+/// The journals of what was lent by programs that live no more.
+pub(super) fn orphaned(kernel: &dyn Kernel, dir: &Path) -> Vec<PathBuf> {
+    let all = names(dir, Pending::Lent).into_iter().map(|(_, file)| dir.join(file));
+    let dead = |path: &PathBuf| {
+        let record = read::<Record>(path).ok().flatten();
+        record.is_none_or(|record| !kernel.lives(record.header.head.owner))
+    };
+    all.filter(dead).collect()
 }
 
 /// What was kept later than this journal and set the same things, so that this one cannot be put back before
@@ -86,7 +100,7 @@ pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> 
             _ => false,
         })
     };
-    let mut files: Vec<String> = names(dir).into_iter().map(|(_, file)| file).collect();
+    let mut files: Vec<String> = names(dir, Pending::Kept).into_iter().map(|(_, file)| file).collect();
     files.push(Pending::Kept.file().into());
     for other in files.iter().filter(|other| *other != file) {
         if let Some(other) = read::<Record>(&dir.join(other))?

@@ -8,7 +8,7 @@ use ringfence_changes::{folders, place};
 use ringfence_sysfs::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
-use super::files::{Pending, named, names, numbered};
+use super::files::{Pending, named, names, numbered, orphaned};
 use super::journal::{Header, Record};
 use super::options::Options;
 use super::restored::Restored;
@@ -24,7 +24,8 @@ use crate::kernel::{HostKernel, Kernel, Thread};
 pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
     let dirs = folders::folders(&FsRoot::host(), options.folder.as_deref());
     let there = |dir: &PathBuf| {
-        let waits = what == Pending::Unfinished && !numbered(dir, Pending::Waiting).is_empty();
+        let more = || [numbered(dir, Pending::Waiting), orphaned(fs.kernel(), dir)].concat();
+        let waits = what == Pending::Unfinished && !more().is_empty();
         waits || dir.join(what.file()).exists()
     };
     let Some(dir) = dirs.into_iter().find(there) else { return Ok(None) };
@@ -35,17 +36,34 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     let mut paths = vec![dir.join(what.file())];
     if what == Pending::Unfinished {
         paths.extend(numbered(&dir, Pending::Waiting));
+        paths.extend(orphaned(fs.kernel(), &dir));
     }
+    would_be(fs, &paths)
+}
+
+/// What [`super::undo_named`] would do, without doing it; `None` where nothing is kept under that name.
+///
+/// # Errors
+/// As [`preview`].
+pub fn preview_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
+    let dirs = folders::folders(&FsRoot::host(), options.folder.as_deref());
+    let file = named(Pending::Kept, name)?;
+    let _held = lock::shared_with_others(fs)?;
+    let paths: Vec<PathBuf> = dirs.into_iter().map(|dir| dir.join(&file)).collect();
+    would_be(fs, &paths)
+}
+
+fn would_be(fs: &Resctrl, paths: &[PathBuf]) -> Result<Option<Restored>, Error> {
     let mut all = None;
     for path in paths {
-        let Some(record) = read::<Record>(&path)? else { continue };
+        let Some(record) = read::<Record>(path)? else { continue };
         if same::past(fs, &record.header)?.is_some() {
             continue;
         }
         let undo = back::way_back(fs, &record)?;
         let mut waiting = undo.rest.sentences();
         if !record.damaged.is_empty() {
-            waiting.push(back::damage(&record.damaged, &path));
+            waiting.push(back::damage(&record.damaged, path));
         }
         let (purpose, steps, left, notes) = (record.header.head.purpose, undo.steps, undo.left, undo.notes);
         all = Restored::both(all, Some(Restored { purpose, steps, left, notes, waiting }));
@@ -64,6 +82,7 @@ pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
     let mut all = vec![dir.join(what.file())];
     if what == Pending::Unfinished {
         all.extend([Pending::Waiting, Pending::Damaged].iter().flat_map(|what| numbered(&dir, *what)));
+        all.extend(orphaned(&HostKernel::new(&FsRoot::host(), ""), &dir));
     }
     all.retain(|path| path.exists());
     all.iter().try_for_each(|path| Journal::resume(path)?.end())?;
@@ -79,7 +98,8 @@ pub fn pending(options: &Options) -> Vec<(Pending, String)> {
 /// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where journals lie by
 /// default below this root, of every user; makes and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
-    let boot = HostKernel::new(root, "").boot_id();
+    let kernel = HostKernel::new(root, "");
+    let boot = kernel.boot_id();
     let fs = Resctrl::find(root).ok();
     let past = |header: &Header| match &fs {
         Some(fs) => same::past(fs, header).ok().flatten(),
@@ -88,7 +108,10 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let mut found = Vec::new();
     for dir in folders::folders(root, folder) {
         let fixed = [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
-        let named = names(&dir).into_iter().map(|(name, file)| (Pending::Kept, Some(name), file));
+        let named = [Pending::Kept, Pending::Lent].into_iter().flat_map(|what| {
+            let all = names(&dir, what).into_iter();
+            all.map(move |(name, file)| (what, Some(name), file))
+        });
         let more = [Pending::Waiting, Pending::Damaged].into_iter().flat_map(|what| {
             let files = numbered(&dir, what)
                 .into_iter()
@@ -97,15 +120,20 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
         });
         for (what, name, file) in fixed.into_iter().chain(named).chain(more) {
             let path = dir.join(file);
-            let (purpose, steps, past) = match read::<Record>(&path) {
+            let (purpose, steps, past, lives) = match read::<Record>(&path) {
                 Ok(Some(Record { header, steps, .. })) => {
                     let past = past(&header).map(str::to_owned);
-                    (header.head.purpose, steps.len(), past)
+                    let lives = kernel.lives(header.head.owner);
+                    (header.head.purpose, steps.len(), past, lives)
                 }
                 Ok(None) => continue,
-                Err(error) => (error.to_string(), 0, None),
+                Err(error) => (error.to_string(), 0, None, false),
             };
-            let under_way = what == Pending::Unfinished && lock::is_held(&dir);
+            let under_way = match what {
+                Pending::Unfinished => lock::is_held(&dir),
+                Pending::Lent => lives,
+                _ => false,
+            };
             let user = std::fs::metadata(&path).ok().map(|file| file.uid());
             found.push(Left { what, name, purpose, steps, under_way, past, user, folder: dir.clone() });
         }
@@ -115,24 +143,28 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
 
 /// The program that keeps something under a name, if anything is; it may have ended.
 pub fn owner(name: &str, options: &Options) -> Option<Thread> {
-    let file = named(name).ok()?;
+    let file = named(Pending::Kept, name).ok()?;
     let mut dirs = folders::folders(&FsRoot::host(), options.folder.as_deref()).into_iter();
     dirs.find_map(|dir| read::<Record>(&dir.join(&file)).ok().flatten())
         .map(|record| record.header.head.owner)
 }
+
+/// How names begin under which `ringfence resctrl apply` keeps settings; others are those of locked regions.
+pub const OWN: &str = "ringfence-";
 
 /// A journal that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// Why it is there.
     pub what: Pending,
-    /// The name under which a setting is kept; none for the one without.
+    /// The name under which a setting is kept or lent; none for the one without.
     pub name: Option<String>,
     /// What the transaction is or was for; or why the journal cannot be read.
     pub purpose: String,
     /// How many steps were noted.
     pub steps: usize,
-    /// Whether the transaction is under way: there is nothing to put back yet.
+    /// Whether the transaction is under way, or the program lives that a setting is lent to: there is nothing to put
+    /// back yet.
     pub under_way: bool,
     /// What it is about, such as `an earlier boot`, where that is gone with everything that was set: the journal
     /// can go too, and does with the next step of its kind.
@@ -150,6 +182,15 @@ impl Left {
     /// user's word.
     pub fn is_others(&self) -> bool {
         self.user.is_some_and(|user| user != place::user())
+    }
+
+    /// The command that puts back what is kept.
+    pub fn undone_by(&self) -> String {
+        match &self.name {
+            Some(name) if name.starts_with(OWN) => format!("ringfence resctrl undo {name}"),
+            Some(name) => format!("ringfence lock remove {name}"),
+            None => "ringfence resctrl undo".into(),
+        }
     }
 
     /// What to say of it then.

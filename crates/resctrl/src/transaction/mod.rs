@@ -3,7 +3,7 @@
 //! A transaction takes the lock, writes down everything as it is, and notes every step in a journal
 //! before it is taken. [`Transaction::restore`] goes back; so does dropping it; and when the program is
 //! killed, the next transaction or [`recover`] does, from the journal. [`Transaction::keep`] leaves
-//! things as they are until [`undo_kept`].
+//! things as they are until [`undo_kept`], and [`Transaction::lend`] for as long as the program lives.
 //!
 //! What somebody else has changed in the meantime is neither overwritten nor mistaken for ours: it is
 //! left as it is, and said. What cannot be put back yet, since its CPU or cache is offline, stays in a journal.
@@ -50,9 +50,9 @@ use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Record};
 
-pub use back::{recover, undo_kept, undo_named};
+pub use back::{give_back, recover, undo_kept, undo_named};
 pub use files::Pending;
-pub use left::{Left, forget, left, owner, pending, preview};
+pub use left::{Left, OWN, forget, left, owner, pending, preview, preview_named};
 pub use options::{Moment, Options};
 pub use restored::Restored;
 pub use step::Step;
@@ -195,8 +195,18 @@ impl Transaction {
     /// # Errors
     /// Where something is kept under that name already, or the name cannot be that of a group.
     pub fn keep_named(self, name: &str) -> Result<(), Error> {
-        let file = files::named(name)?;
+        let file = files::named(Pending::Kept, name)?;
         self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
+    }
+
+    /// Leaves everything as it is now for as long as this program lives, and lets others change resctrl meanwhile: until
+    /// [`give_back`], or, should this program be killed, until the next transaction or [`recover`].
+    ///
+    /// # Errors
+    /// As [`Transaction::keep_named`].
+    pub fn lend(self, name: &str) -> Result<(), Error> {
+        let file = files::named(Pending::Lent, name)?;
+        self.keep_in(&file, &format!("'{name}' is in use already"))
     }
 
     fn keep_in(mut self, file: &str, refusal: &str) -> Result<(), Error> {

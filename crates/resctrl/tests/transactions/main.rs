@@ -2,6 +2,7 @@
 
 mod born;
 mod killed;
+mod lent;
 mod offline;
 mod others;
 mod places;

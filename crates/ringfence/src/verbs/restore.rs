@@ -110,14 +110,12 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
     let mut folders = Vec::new();
     for left in left.into_iter().filter(|left| left.past.is_none() || left.what == Pending::Unfinished) {
         let purpose = &left.purpose;
-        match (left.what, &left.name) {
-            (Pending::Kept, Some(name)) => all.stays.push(format!(
-                "'{purpose}' is kept on request: 'ringfence lock remove {name}' puts back what was there before"
+        match left.what {
+            Pending::Kept => all.stays.push(format!(
+                "'{purpose}' is kept on request: '{}' puts back what was there before",
+                left.undone_by()
             )),
-            (Pending::Kept, None) => all.stays.push(format!(
-                "'{purpose}' is kept on request: 'ringfence resctrl undo' puts back what was there before"
-            )),
-            (Pending::Damaged, _) => all.stays.push(format!(
+            Pending::Damaged => all.stays.push(format!(
                 "the journal of '{purpose}' is damaged: check resctrl with 'ringfence resctrl', then delete the journal with \
                  'ringfence resctrl forget'"
             )),

@@ -19,10 +19,7 @@ fn finding(left: &Left) -> Finding {
             title: "A setting of resctrl is kept".into(),
             cause: "it was left in place on demand".into(),
             consequence: "what is measured is measured under it".into(),
-            remedy: match &left.name {
-                Some(name) => format!("ringfence lock remove {name} puts back what was there before"),
-                None => "ringfence resctrl undo puts back what was there before".into(),
-            },
+            remedy: format!("{} puts back what was there before", left.undone_by()),
             evidence,
         },
         Pending::Waiting => Finding {
@@ -44,6 +41,15 @@ fn finding(left: &Left) -> Finding {
             remedy: "compare with 'ringfence resctrl', then ringfence resctrl forget removes it".into(),
             evidence,
         },
+        Pending::Lent if left.under_way => Finding {
+            id: "resctrl-lent".into(),
+            severity: Severity::Warning,
+            title: "A program has limits of its own in resctrl".into(),
+            cause: "another run of this program has not ended".into(),
+            consequence: "what is measured is measured beside it".into(),
+            remedy: "wait for it to end".into(),
+            evidence,
+        },
         Pending::Unfinished if left.under_way => Finding {
             id: "resctrl-changing".into(),
             severity: Severity::Serious,
@@ -53,7 +59,7 @@ fn finding(left: &Left) -> Finding {
             remedy: "wait for it to end".into(),
             evidence,
         },
-        Pending::Unfinished => Finding {
+        Pending::Unfinished | Pending::Lent => Finding {
             id: "resctrl-unfinished".into(),
             severity: Severity::Warning,
             title: "A run that was killed has left settings of resctrl behind".into(),

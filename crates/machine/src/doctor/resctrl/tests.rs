@@ -202,6 +202,9 @@ fn what_was_left_behind_or_kept() {
     assert_eq!(left(&tree), ["resctrl-kept", "resctrl-kept"]);
     assert!(findings(&tree).iter().any(|finding| finding.remedy.starts_with("ringfence lock remove hot")));
     tree.remove("/run/ringfence/resctrl.kept-hot");
+    tree.write("/run/ringfence/resctrl.kept-ringfence-1", JOURNAL);
+    assert!(findings(&tree).iter().any(|one| one.remedy.starts_with("ringfence resctrl undo ringfence-1 ")));
+    tree.remove("/run/ringfence/resctrl.kept-ringfence-1");
     tree.write("/proc/sys/kernel/random/boot_id", "another\n");
     assert!(left(&tree).is_empty(), "nothing outlives a boot");
     tree.write("/run/ringfence/resctrl.kept", "{");
