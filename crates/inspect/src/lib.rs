@@ -8,6 +8,7 @@ mod explain;
 mod resctrl;
 mod targets;
 mod topology;
+mod watch;
 
 use ringfence_text::{style, table, text};
 
@@ -16,3 +17,4 @@ pub use explain::explain;
 pub use resctrl::{resctrl, restored};
 pub use targets::targets;
 pub use topology::topology;
+pub use watch::{WATCHED_HEADS, watched, watched_lines};

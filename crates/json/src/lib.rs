@@ -23,7 +23,7 @@ pub use described::{calibrated, machine_check, machine_sensitivity};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
-    put_back, resctrl, restored, topology,
+    put_back, resctrl, resctrl_watch, restored, topology,
 };
 pub use simulated::simulated;
 pub use survey::survey;

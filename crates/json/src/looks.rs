@@ -6,6 +6,7 @@ use ringfence_machine::medium::Medium;
 use ringfence_machine::targets::Target;
 use ringfence_machine::topology::Topology;
 use ringfence_resctrl::Overview;
+use ringfence_resctrl::monitor::Used;
 use ringfence_resctrl::transaction::{Left, Restored};
 use ringfence_simulated::{Description, Value};
 use ringfence_studies::lock::{Misses, Region};
@@ -65,6 +66,23 @@ pub fn resctrl<'a>(seen: &'a Overview, journals: &'a [Left]) -> impl Serialize +
     let (closids_free, rmids_free) = (seen.closids_free(), seen.rmids_free());
     let body = Resctrl { resctrl: seen, closids_free, rmids_free, journals };
     Document { schema: "ringfence/resctrl/2", body }
+}
+
+/// What groups use, `at` seconds after watching began, by readings that are `seconds` apart.
+pub fn resctrl_watch<'a>(
+    at: f64,
+    seconds: f64,
+    used: &'a [Used],
+    missing: &'a [String],
+) -> impl Serialize + use<'a> {
+    #[derive(Serialize)]
+    struct Watched<'a> {
+        at: f64,
+        seconds: f64,
+        used: &'a [Used],
+        missing: &'a [String],
+    }
+    Document { schema: "ringfence/resctrl-watch/1", body: Watched { at, seconds, used, missing } }
 }
 
 /// What was put back, or would be.

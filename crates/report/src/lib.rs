@@ -51,6 +51,7 @@ pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
 pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
+pub use ringfence_inspect::{WATCHED_HEADS, watched, watched_lines};
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};
 pub use ringfence_text::histogram::histogram;
 pub use ringfence_text::sentence::sentence;

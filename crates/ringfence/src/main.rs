@@ -16,6 +16,9 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     // Workers and their guardian are this program too.
     ringfence_engine::guardian::enter_hidden_role();
+    if let Some(code) = verbs::resctrl::hidden_role() {
+        return code;
+    }
     // Reading a command line takes more stack than a small 'ulimit -s' leaves the first thread.
     let verb = std::thread::Builder::new().name("ringfence".into()).stack_size(STACK);
     match verb.spawn(verb_of_the_command_line).map(std::thread::JoinHandle::join) {

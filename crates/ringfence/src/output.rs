@@ -27,15 +27,19 @@ pub fn style() -> Style {
 
 /// Prints text; a reader that has gone (`| head`) is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_if_read(text).map(|_| ())
+}
+
+/// The same, and whether anybody still reads: what would go on for ever ends otherwise.
+pub fn print_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
         .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(format!("writing to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Failed(format!("writing to standard output: {error}"))),
     }
 }
 
@@ -43,4 +47,10 @@ pub fn print(text: &str) -> Result<(), Failure> {
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
     print(&ringfence_machine::text::printable_json(&text))
+}
+
+/// A value as JSON in one line.
+pub fn json_line(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(ringfence_machine::text::printable_json(&text).into_owned() + "\n")
 }

@@ -176,6 +176,18 @@ fn command_lines() {
         (&["resctrl", "--root", "absent"], "--root: absent: No such file or directory"),
         (&["restore", "--root", "absent"], "--root: absent: No such file or directory"),
         (&["resctrl", "undo", "--root", "absent"], "--root: absent: No such file or directory"),
+        (&["resctrl", "run", "--", "true"], "nothing is limited: give --l3, --l2 or --mba"),
+        (&["resctrl", "run", "--l3", "1"], "COMMAND"),
+        (&["resctrl", "run", "--l3", "1", "--cpus", "", "--", "true"], "--cpus: the list is empty"),
+        (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),
+        (&["resctrl", "apply", "--l3", "1"], "nothing is named: give --pid, --cgroup or --unit"),
+        (&["resctrl", "apply", "--pid", "one", "--l3", "1"], "--pid"),
+        (&["resctrl", "apply", "--pid", "1", "--cgroup", "/a", "--l3", "1"], "--cgroup"),
+        (&["resctrl", "apply", "--pid", "1", "--none", "--l3", "1"], "--none"),
+        (&["resctrl", "apply", "--pid", "1", "--l3", "1", "--keep", "--for", "1s"], "--keep"),
+        (&["resctrl", "apply", "--pid", "1", "--l3", "1", "--for", "-1s"], "--for: '-1s' is not a duration"),
+        (&["resctrl", "watch", "--interval", "0s"], "--interval: 0s is not between 10ms and 1h"),
+        (&["resctrl", "watch", "--count", "0"], "--count"),
     ];
     for (args, part) in cases {
         refused_in_a_line(&folder, args, part);

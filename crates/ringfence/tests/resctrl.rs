@@ -8,7 +8,9 @@ use support::{Output, ringfence};
 
 fn run(tree: &FixtureTree, args: &[&str]) -> Output {
     let root = tree.root().path("/");
-    ringfence(&[&["resctrl"], args, &["--root", root.to_str().unwrap()]].concat())
+    // What stands behind '--' is the command's.
+    let (own, command) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
+    ringfence(&[&["resctrl"], own, &["--root", root.to_str().unwrap()], command].concat())
 }
 
 // The default group has lost ways to a group that a transaction has made.
@@ -140,7 +142,16 @@ fn where_there_is_none_the_reason_is_said() {
         (fixtures::cxl_node(), "CONFIG_X86_CPU_RESCTRL"),
         (fixtures::zen_multi_llc(), "mount -t resctrl"),
     ] {
-        for args in [&[][..], &["--json"], &["recover"], &["undo", "--dry-run"]] {
+        for args in [
+            &[][..],
+            &["--json"],
+            &["recover"],
+            &["undo", "--dry-run"],
+            &["undo", "ringfence-1"],
+            &["watch"],
+            &["apply", "--pid", "1", "--l3", "1"],
+            &["run", "--l3", "1", "--", "true"],
+        ] {
             let output = run(&tree, args);
             assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);
             assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
@@ -160,4 +171,131 @@ fn a_file_that_makes_no_sense_is_named() {
     let output = run(&tree, &["undo"]);
     assert_eq!(output.code(), Some(1));
     assert!(output.stderr.contains("remove the file once resctrl is as it should be"), "{}", output.stderr);
+}
+
+const LINE: &str = " S 1 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 100\n";
+
+// Processes beside those of the groups: 42 with a child, and what the system needs.
+fn inhabited() -> FixtureTree {
+    let tree = fixtures::xeon_2s64t();
+    for (pid, name) in [(1, "init"), (42, "batch"), (300, "sshd")] {
+        tree.write(format!("/proc/{pid}/stat"), format!("{pid} ({name}){LINE}"));
+    }
+    tree.write("/proc/43/stat", format!("43 (batch){}", LINE.replace("S 1 ", "S 42 ")));
+    tree
+}
+
+#[test]
+fn limits_are_planned_by_what_there_is() {
+    let tree = inhabited();
+    let planned = |args: &[&str]| {
+        let text = run(&tree, args).ok().to_owned();
+        assert!(!tree.root().exists("/run/ringfence") && text.starts_with("Would be done:\n"), "{text}");
+        let words: Vec<&str> = text.split_whitespace().skip(3).collect();
+        let own = words.iter().find(|word| word.starts_with("ringfence-")).copied().unwrap_or("none");
+        words.join(" ").replace(own.trim_end_matches(','), "OWN")
+    };
+    for (args, expected) in [
+        (
+            &["run", "--dry-run", "--l3", "0=0xf;1=0x1f0", "--mba", "45", "--", "./batch", "a b"][..],
+            "make group OWN set L3:0=f;1=1f0, MB:0=45;1=45 in OWN run ./batch 'a b' in OWN Note: 45 % of MB:0 is rounded up to \
+             50 %, as the hardware has it. Note: 45 % of MB:1 is rounded up to 50 %, as the hardware has it.",
+        ),
+        (
+            &["run", "--dry-run", "--l3", "1=0x600", "--cpus", "0-1", "--", "./batch"],
+            "make group OWN set L3:1=600 in OWN run ./batch in OWN Note: devices may use ways 0x600 of L3:1, too.",
+        ),
+        (
+            &["apply", "--dry-run", "--pid", "42", "--l3", "4"],
+            "make group OWN set L3:0=1e0;1=1e0 in OWN move 2 processes of process 42 to OWN",
+        ),
+        (
+            &["apply", "--dry-run", "--pid", "42,43", "--none"],
+            "move 2 processes of process 42, 43 to default group",
+        ),
+    ] {
+        assert_eq!(planned(args), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_limited_is_refused_in_a_sentence() {
+    let tree = inhabited();
+    for (args, part) in [
+        (&["run", "--", "./batch"][..], "nothing is limited: give --l3, --l2 or --mba"),
+        (
+            &["run", "--l3", "0xfff", "--", "./batch"],
+            "give a mask within 0x7ff of 1 or more bits without gaps",
+        ),
+        (&["run", "--l3", "0x5", "--", "./batch"], "has a gap"),
+        (&["run", "--l3", "12", "--", "./batch"], "a number of ways from 1 to 11"),
+        (&["run", "--l3", "2=0xf", "--", "./batch"], "--l3: there is no number '2' here: 0, 1"),
+        (&["run", "--l2", "1", "--", "./batch"], "the ways of the L2 are not shared out here, only L3, MB"),
+        (&["run", "--mba", "5", "--", "./batch"], "from 10 % in steps of 10 %, 100 % at most"),
+        (&["run", "--mba", "2000MB/s", "--", "./batch"], "mounted without mba_MBps"),
+        (&["run", "--l3", "1", "--cpus", "1-", "--", "./batch"], "--cpus: "),
+        (&["apply", "--pid", "42"], "nothing is limited: give --l3, --l2 or --mba, or --none"),
+        (&["apply", "--l3", "1"], "nothing is named: give --pid, --cgroup or --unit"),
+        (&["apply", "--pid", "42", "--l3", "1", "--for", "soon"], "--for: "),
+        (&["apply", "--pid", "9", "--l3", "1"], "--pid: there is no process 9 here"),
+        (
+            &["apply", "--pid", "42,1", "--l3", "1"],
+            "process 1 (init) is among them, which starts and ends everything",
+        ),
+        (
+            &["apply", "--pid", "300", "--l3", "1"],
+            "process 300 (sshd) is among them, which is needed by the system",
+        ),
+        (&["apply", "--cgroup", "/absent", "--l3", "1"], "--cgroup: /absent: there is no such control group"),
+        (&["apply", "--unit", "absent", "--l3", "1"], "--unit: absent: no control groups are mounted here"),
+        (&["watch", "--interval", "1ms"], "--interval: 1ms is not between 10ms and 1h"),
+        (&["watch", "--interval", "1"], "--interval: "),
+        (&["watch", "--pid", "9"], "there is no process 9 here"),
+        (&["undo", "absent"], "nothing is kept under the name 'absent'; kept is nothing"),
+    ] {
+        let output = run(&tree, args);
+        assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
+        assert_eq!((output.stdout.as_str(), output.stderr.lines().count()), ("", 1), "{}", output.stderr);
+        assert!(!tree.root().exists("/run/ringfence"));
+    }
+}
+
+#[test]
+fn what_groups_use_is_shown_line_by_line() {
+    let tree = fenced("resctrl.kept");
+    let text = run(&tree, &["watch", "--count", "2", "--interval", "10ms"]).ok().to_owned();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    let heads = "seconds group cache occupancy_bytes total_bytes_per_second local_bytes_per_second";
+    assert_eq!(lines[0].join(" "), heads);
+    assert_eq!(lines.len(), 1 + 2 * 2 * 2, "{text}");
+    // Counters of a folder stand still.
+    assert_eq!(lines[3][1..], ["quiet", "L3:0", "1310720", "0", "0"]);
+    let text = run(&tree, &["watch", "--json", "--count", "2", "--interval", "10ms"]).ok().to_owned();
+    for line in text.lines() {
+        let document: Value = serde_json::from_str(line).unwrap();
+        support::check_json(&document);
+        assert_eq!(document["used"][1]["domain"], 1);
+        assert!(document["seconds"].as_f64().unwrap() >= 0.01);
+    }
+    assert_eq!(text.lines().count(), 2);
+}
+
+#[test]
+fn what_the_kernel_does_not_count_is_said() {
+    let tree = fixtures::xeon_2s64t();
+    tree.write("/sys/fs/resctrl/info/L3_MON/mon_features", "mbm_local_bytes\n");
+    let watch = ["watch", "--count", "1", "--interval", "10ms"];
+    let output = run(&tree, &watch);
+    output.ok();
+    let why = "occupancy of the cache: not run, because info/L3_MON/mon_features names no llc_occupancy";
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+    let json = run(&tree, &[&watch[..], &["--json"]].concat()).json();
+    assert_eq!(json["missing"].as_array().unwrap().len(), 2, "{json}");
+    tree.write("/sys/fs/resctrl/info/L3_MON/mon_features", "");
+    assert!(run(&tree, &watch).stderr.contains("names no mbm_total_bytes"));
+    tree.remove("/sys/fs/resctrl/info/L3_MON");
+    let output = run(&tree, &watch);
+    assert_eq!(output.code(), Some(2));
+    assert!(output.stderr.contains("not run, because resctrl monitors nothing here"), "{}", output.stderr);
 }

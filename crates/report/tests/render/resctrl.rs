@@ -2,8 +2,9 @@
 
 use ringfence_machine::fixtures::{FixtureTree, ResctrlSpec};
 use ringfence_machine::resctrl;
+use ringfence_resctrl::monitor::Used;
 use ringfence_resctrl::transaction::{Left, Pending, Restored};
-use ringfence_resctrl::{Mode, Overview, Step};
+use ringfence_resctrl::{GroupId, Mode, Overview, Step};
 
 use crate::golden::check;
 
@@ -32,6 +33,9 @@ fn groups_and_what_is_left_of_changes() {
         left(Pending::Unfinished, "prove", false),
         left(Pending::Kept, "prove --keep", false),
         Left { name: Some("hot".into()), ..left(Pending::Kept, "lock create hot", false) },
+        Left { name: Some("ringfence-7".into()), ..left(Pending::Kept, "resctrl apply to process 9", false) },
+        Left { name: Some("ringfence-8".into()), ..left(Pending::Lent, "resctrl run ./batch", true) },
+        Left { name: Some("ringfence-9".into()), ..left(Pending::Lent, "resctrl run ./killed", false) },
     ];
     check("resctrl-groups", |style| ringfence_report::resctrl(&baseline(&tree), &left, style));
 }
@@ -92,4 +96,23 @@ fn ways_back() {
     check("restored-tried-out", |style| ringfence_report::restored(&back, true, style));
     let nothing = Restored { purpose: "ringfence prove".into(), ..Restored::default() };
     check("restored-nothing", |style| ringfence_report::restored(&nothing, false, style));
+}
+
+#[test]
+fn what_groups_use() {
+    let one = |name: &str, domain, total| Used {
+        group: if name.is_empty() { GroupId::default() } else { GroupId::control(name) },
+        resource: "L3".into(),
+        domain,
+        occupancy: Some(3 << 20),
+        total,
+        local: Some(250_000_000),
+    };
+    let used = [one("", 0, Some(1_250_000_000)), one("", 1, None), one("batch", 0, Some(250_000_000))];
+    let missing = ["occupancy of the cache: not run, because of this".to_owned()];
+    check("resctrl-watched", |style| ringfence_report::watched(2.0, &used, &missing, style));
+    assert_eq!(
+        ringfence_report::watched_lines(2.0, &used[1..2]),
+        "2.000\tdefault group\tL3:1\t3145728\t-\t250000000\n"
+    );
 }

@@ -145,32 +145,6 @@ pub struct Calibrate {
     pub json: bool,
 }
 
-/// `resctrl`.
-#[derive(Debug, ClapArgs)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Resctrl {
-    /// What to do; without it, everything is shown
-    #[command(subcommand)]
-    pub action: Option<ResctrlAction>,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub inspect: Inspect,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub journal: JournalFolder,
-}
-
-/// What `resctrl` can do besides showing.
-#[derive(Debug, Subcommand)]
-pub enum ResctrlAction {
-    /// Put back what a killed run has left changed in resctrl
-    Recover(PutBack),
-    /// Put back what 'prove --keep' has left in place
-    Undo(PutBack),
-    /// Leave resctrl as it is, and delete the journal that could put it back
-    Forget(Forget),
-}
-
 /// Flags of `restore`, and of `resctrl recover` and `undo`.
 #[derive(Debug, ClapArgs)]
 pub struct PutBack {
@@ -180,20 +154,6 @@ pub struct PutBack {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Use the kernel's files below this folder instead of /
-    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
-    pub root: PathBuf,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub journal: JournalFolder,
-}
-
-/// Flags of `resctrl forget`.
-#[derive(Debug, ClapArgs)]
-pub struct Forget {
-    /// Delete the journal of 'prove --keep' instead
-    #[arg(long)]
-    pub kept: bool,
     /// Use the kernel's files below this folder instead of /
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,

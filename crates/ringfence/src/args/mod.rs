@@ -9,6 +9,7 @@ mod front;
 mod lock;
 mod machine;
 mod measuring;
+mod resctrl;
 mod slips;
 mod whatif;
 
@@ -26,10 +27,11 @@ pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
 pub use machine::{
-    Calibrate, Describe, Explain, Forget, Inspect, MachineAction, MachineCheck, MachineNew,
-    MachineSensitivity, PutBack, Resctrl, ResctrlAction,
+    Calibrate, Describe, Explain, Inspect, MachineAction, MachineCheck, MachineNew, MachineSensitivity,
+    PutBack,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
+pub use resctrl::{Apply, Confined, Forget, Limits, Resctrl, ResctrlAction, Target, Undo, Watch};
 pub use whatif::WhatIf;
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
@@ -134,9 +136,10 @@ pub enum Verb {
     /// Changes the named values such that half of the measured cells, or those that are named, come out of the
     /// simulator, and says how far the others are off before and after.
     Calibrate(Box<Calibrate>),
-    /// Show who may use which cache ways and how much bandwidth
+    /// Show and limit who may use which cache ways and bandwidth
     ///
-    /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there.
+    /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there. 'run' and 'apply' give programs
+    /// limits of their own, which are taken back; 'watch' shows what groups use.
     Resctrl(Resctrl),
     /// Put back whatever killed runs have left changed
     ///

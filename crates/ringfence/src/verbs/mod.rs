@@ -18,7 +18,7 @@ mod pair;
 mod prove;
 mod report;
 mod reproduce;
-mod resctrl;
+pub mod resctrl;
 mod restore;
 mod resume;
 mod run;

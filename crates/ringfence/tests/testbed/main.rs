@@ -4,6 +4,7 @@ mod levers;
 mod lock;
 mod pmem;
 mod prove;
+mod resctrl;
 #[path = "../support/mod.rs"]
 mod support;
 mod write_limit;

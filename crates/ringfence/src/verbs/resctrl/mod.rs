@@ -1,6 +1,16 @@
-//! `resctrl`: who may use what, and the way back from what was left behind or kept.
+//! `resctrl`: who may use what, limits for what runs, and the way back from what was left behind or kept.
 
-use std::path::PathBuf;
+mod apply;
+mod limits;
+mod loan;
+mod run;
+mod targets;
+mod told;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use ringfence_json::{self as json, Gone, PutBack};
 use ringfence_machine::resctrl;
@@ -8,7 +18,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 
-use crate::args::{self, Forget, ResctrlAction};
+use crate::args::{self, Forget, ResctrlAction, Undo};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
@@ -17,8 +27,58 @@ pub fn run(asked: &args::Resctrl) -> Result<(), Failure> {
     match &asked.action {
         None => show(asked),
         Some(ResctrlAction::Recover(put_back)) => way_back(put_back, Pending::Unfinished),
-        Some(ResctrlAction::Undo(put_back)) => way_back(put_back, Pending::Kept),
+        Some(ResctrlAction::Undo(undo)) => self::undo(undo),
+        Some(ResctrlAction::Run(run)) => run::run(run),
+        Some(ResctrlAction::Apply(apply)) => apply::run(apply),
+        Some(ResctrlAction::Watch(watch)) => watch::run(watch),
         Some(ResctrlAction::Forget(forget)) => self::forget(forget),
+    }
+}
+
+/// Runs the hidden part of this program that its first arguments name, if they do.
+pub fn hidden_role() -> Option<ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match arguments.first()?.to_str()? {
+        loan::GUARDIAN => {
+            let name = arguments.get(1)?.to_str()?;
+            loan::guardian(name, arguments.get(2).map(Path::new));
+            Some(ExitCode::SUCCESS)
+        }
+        run::START => {
+            let failure = run::start(&arguments[1..]).err()?;
+            if !matches!(failure, Failure::Command(_)) {
+                told::say(&failure.to_string());
+            }
+            Some(failure.code())
+        }
+        _ => None,
+    }
+}
+
+fn undo(asked: &Undo) -> Result<(), Failure> {
+    let Some(name) = &asked.name else { return way_back(&asked.put_back, Pending::Kept) };
+    let root = host::root(&asked.put_back.root)?;
+    let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
+    let all = transaction::left(&root, asked.put_back.journal.folder.as_deref());
+    let kept = |left: &&Left| left.what == Pending::Kept && left.name.as_ref() == Some(name);
+    let Some(left) = all.iter().find(kept) else {
+        let names =
+            all.iter().filter(|left| left.what == Pending::Kept).filter_map(|left| left.name.as_deref());
+        let names: Vec<&str> = names.filter(|name| name.starts_with(transaction::OWN)).collect();
+        let there = if names.is_empty() { "nothing".into() } else { names.join(", ") };
+        return Err(Failure::Usage(format!("nothing is kept under the name '{name}'; kept is {there}")));
+    };
+    if left.is_others() && asked.put_back.journal.folder.is_none() && !asked.put_back.dry_run {
+        return Err(Failure::Usage(left.others()));
+    }
+    let options = Options { folder: Some(left.folder.clone()), ..Options::default() };
+    let restored = match asked.put_back.dry_run {
+        true => transaction::preview_named(&fs, name, &options),
+        false => transaction::undo_named(&fs, name, &options),
+    }?;
+    match (&restored, &left.past) {
+        (None, Some(past)) => gone(&asked.put_back, &left.purpose, past),
+        _ => said(&asked.put_back, restored.as_ref(), nothing(Pending::Kept)),
     }
 }
 
@@ -36,7 +96,7 @@ fn way_back(asked: &args::PutBack, what: Pending) -> Result<(), Failure> {
     let root = host::root(&asked.root)?;
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let kinds = match what {
-        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting][..],
+        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Lent][..],
         _ => &[what],
     };
     let Some(left) = journal(&root, asked.journal.folder.as_ref(), kinds, asked.dry_run)? else {
@@ -97,7 +157,9 @@ fn journal(
     look_only: bool,
 ) -> Result<Option<Left>, Failure> {
     let mut left = transaction::left(root, wanted.map(PathBuf::as_path));
-    left.retain(|left| kinds.contains(&left.what) && left.name.is_none());
+    // What is lent to a program that lives is its own.
+    let is_lent = |left: &Left| left.what == Pending::Lent && !left.under_way;
+    left.retain(|left| kinds.contains(&left.what) && (left.name.is_none() || is_lent(left)));
     let own = left.iter().position(|left| !left.is_others());
     let found = (!left.is_empty()).then(|| left.swap_remove(own.unwrap_or(0)));
     match found {
@@ -111,7 +173,7 @@ fn journal(
 fn forget(asked: &Forget) -> Result<(), Failure> {
     let what = if asked.kept { Pending::Kept } else { Pending::Unfinished };
     let kinds = match what {
-        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Damaged][..],
+        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Damaged, Pending::Lent][..],
         _ => &[what],
     };
     let root = host::root(&asked.root)?;
