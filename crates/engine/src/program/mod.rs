@@ -30,7 +30,8 @@ use launcher::Launcher;
 use meter::Meter;
 pub use meter::instructions_are_counted;
 
-const STOP_LIMIT: Duration = Duration::from_secs(5);
+// Against who cannot be stopped at all; less than the supervisor waits for a switch.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 /// A program and its descendants.
 pub struct Program {
@@ -115,7 +116,8 @@ impl Program {
             return Ok(());
         }
         let shown = &self.launcher.shown;
-        let text = format!("'{shown}' cannot be paused: a process of it did not stop within 5 s");
+        let limit = STOP_LIMIT.as_secs();
+        let text = format!("'{shown}' cannot be paused: a process of it did not stop within {limit} s");
         Err(ProgramError::Failed(text))
     }
 

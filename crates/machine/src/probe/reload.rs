@@ -50,7 +50,7 @@ pub fn reload_latency(cpu: CpuId, flush: Option<Flush>, budget: Duration) -> Res
         .map_err(|source| ProbeError::System { what: "start a thread".into(), source })?;
     let late =
         || ProbeError::TimedOut { what: "the reload probe", cpus: cpu.to_string(), ms: budget.as_millis() };
-    let mut values = outcome.recv_timeout(2 * budget + Duration::from_secs(1)).map_err(|_| late())??;
+    let mut values = outcome.recv_timeout(2 * budget + Duration::from_secs(10)).map_err(|_| late())??;
     values.sort_by(f64::total_cmp);
     Ok(Reload {
         median_ns: quantile(&values, 0.5),
