@@ -49,15 +49,24 @@ fn a_program_is_run_with_the_instructions_that_were_predicted() {
     assert_eq!(found.code(), Some(0), "{}", found.stderr);
     let checked = &found.json()["checked"];
     assert!(checked["runs"].as_u64().unwrap() >= 5, "{checked}");
-    let ns = |figure: &serde_json::Value| figure["ns"].as_f64();
-    assert!(ns(&checked["run"]).unwrap() > ns(&checked["durability"]).unwrap(), "{checked}");
+    // A noisy minute can leave no figure, and then it says why.
+    let part = |figure: &serde_json::Value, name: &str| {
+        let part = figure[name].as_f64();
+        assert!(part.is_some() || figure["not_run"].is_string(), "neither a figure nor a reason: {figure}");
+        part
+    };
+    // By their intervals: the one is timed in the program, the other where it is played back.
+    let (whole, durability) = (part(&checked["run"], "high"), part(&checked["durability"], "low"));
+    assert!(whole.zip(durability).is_none_or(|(whole, durability)| whole > durability), "{checked}");
     let changes = checked["changes"].as_array().unwrap();
     for change in changes {
-        assert!(ns(&change["predicted"]).is_some(), "{change}");
+        part(&change["predicted"], "ns");
         // What PMDK can be told is measured; what it cannot says so.
         let name = change["change"].as_str().unwrap();
         let is_told = change["environment"].as_str().unwrap().starts_with("PMEM_NO_");
-        assert_eq!(ns(&change["measured"]).is_some(), is_told, "{name}: {change}");
+        assert!(part(&change["measured"], "ns").is_none() || is_told, "{name}: {change}");
+        let refused = change["measured"]["not_run"].as_str().unwrap_or_default();
+        assert!(!is_told || !refused.contains("does not follow"), "{name}: {change}");
     }
     let names: Vec<&str> = changes.iter().map(|change| change["change"].as_str().unwrap()).collect();
     assert!(names.contains(&"no flush") && names.contains(&"nothing needless"), "{names:?}");
@@ -90,7 +99,7 @@ fn an_interrupt_puts_everything_away() {
     let child = command.spawn().unwrap();
     let began = std::time::Instant::now();
     while !folder.path().join("t/check/copies").exists() {
-        assert!(began.elapsed().as_secs() < 120, "the program is never run");
+        assert!(began.elapsed() < support::LIMIT, "the program is never run");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap();
@@ -133,7 +142,8 @@ fn a_file_that_was_there_is_copied_for_each_run() {
     // This program heeds no variable, which is seen and not believed.
     let why = by("no flush")["measured"]["not_run"].as_str().unwrap();
     assert!(why.contains("does not follow PMEM_NO_FLUSH=1: 64 flushes go on"), "{why}");
-    assert!(by("no flush")["predicted"]["ns"].is_f64(), "{}", by("no flush"));
+    let predicted = &by("no flush")["predicted"];
+    assert!(predicted["ns"].is_f64() || predicted["not_run"].is_string(), "{predicted}");
 
     fs::remove_file(folder.path().join("file")).unwrap();
     for (words, why) in [

@@ -5,12 +5,12 @@ mod support;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringfence_dataset::Dataset;
 
 use ringfence_testbed::skip_here;
-use support::{Folder, Running, joined, ringfence_in, wait_for_steps};
+use support::{Folder, LIMIT, Running, joined, ringfence_in, wait_for_steps};
 
 fn done(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
@@ -108,7 +108,7 @@ fn a_disk_that_another_program_fills_ends_a_run_and_loses_nothing() {
     let run = start(&folder, &disk, &["--layout", "append"]);
     // What the log gives back when it begins again, too.
     let filler = disk.path().join("filler");
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + LIMIT;
     let mut file = File::create(&filler).unwrap();
     while Instant::now() < until && folder.path().join("d/samples.parquet").metadata().is_err() {
         let _ = std::io::Write::write_all(&mut file, &[1; 4096]);

@@ -46,7 +46,8 @@ fn a_proof_on_a_disk_that_fills_up_says_so_once_and_goes_on_from_there() {
     let mut args =
         vec!["prove", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--budget", "100%"];
     args.extend(["--window", "1ms", "--settle", "0ms", "--rounds", "60", "--trials", "8", "--quiet"]);
-    args.extend(["--out", "proof"]);
+    // One lever: what they are is not asked here.
+    args.extend(["--levers", "quota", "--out", "proof"]);
     let full = ringfence_in(disk.path(), &args);
     assert_eq!(full.code(), Some(1), "{}", full.stderr);
     assert_eq!(full.stderr.lines().count(), 1, "{}", full.stderr);

@@ -28,7 +28,7 @@ fn units(folder: &Folder) -> Vec<(String, u64, u64)> {
     samples.iter().map(|sample| (sample.role.to_string(), sample.units, sample.length_ns)).collect()
 }
 
-// One line each 5 ms: neither none nor hundreds can be in a window of 200 ms.
+// One line each 5 ms at most, however long a window was.
 #[test]
 fn lines_are_units() {
     let folder = Folder::new();
@@ -36,8 +36,11 @@ fn lines_are_units() {
         "{ workload = 'command', unit = 'lines', run = 'sh -c \"while :; do sleep 0.005; echo x; done\"' }";
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "lines of output");
-    for (_, units, _) in units(&folder) {
-        assert!((2..=45).contains(&units), "{units}");
+    let windows = units(&folder);
+    assert!(windows.iter().any(|(_, units, _)| *units > 0), "{windows:?}");
+    for (_, units, length_ns) in windows {
+        // What it had printed before is read as the window opens.
+        assert!(units <= length_ns / 5_000_000 + 4, "{units} in {length_ns} ns");
     }
 }
 
@@ -49,11 +52,16 @@ fn a_counter_is_read_whether_mapped_or_written() {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         return skip("there is no python3 to count");
     }
-    let victim = "{ workload = 'command', unit = 'counter', run = 'python3 count.py', warm_up = '1s' }";
+    let victim = "{ workload = 'command', unit = 'counter', run = 'python3 -IS count.py', warm_up = '1s' }";
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "counts");
-    for (_, units, _) in units(&folder) {
-        assert!((1000..=110_000).contains(&units) && units % 1000 == 0, "{units}");
+    let windows = units(&folder);
+    assert!(windows.iter().any(|(_, units, _)| *units > 0), "{windows:?}");
+    for (_, units, length_ns) in windows {
+        assert!(
+            units <= 1000 * (length_ns / 2_000_000 + 4) && units % 1000 == 0,
+            "{units} in {length_ns} ns"
+        );
     }
 }
 
@@ -62,17 +70,22 @@ fn whole_runs_are_timed_from_start_to_end() {
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }
-    let folder = Folder::new();
-    let victim = "{ workload = 'command', unit = 'whole-run', run = 'sh -c \"sleep 0.4; :\"' }";
-    let output = run(&folder, "window = '1ms'", victim, "{ workload = 'alu' }");
-    let results = &output.json()["results"][0];
-    assert!(results["co_runners"][0]["units_per_s"].as_f64().unwrap() > 0.0, "{results}");
-    let samples = units(&folder);
-    assert_eq!(samples.iter().filter(|(role, ..)| role == "victim").count(), 4);
-    for (_, units, length_ns) in samples.into_iter().filter(|(role, ..)| role == "victim") {
-        assert_eq!(units, 1);
-        assert!((400_000_000..20_000_000_000).contains(&length_ns), "{length_ns}");
-    }
+    // On a busy machine whoever runs beside it may not have its turn in a short run; it has in a long one.
+    let worked = [400, 2000, 8000].into_iter().any(|ms: u64| {
+        let folder = Folder::new();
+        let sleep = format!("sleep {}.{}", ms / 1000, ms % 1000 / 100);
+        let victim = format!("{{ workload = 'command', unit = 'whole-run', run = 'sh -c \"{sleep}; :\"' }}");
+        let output = run(&folder, "window = '1ms'", &victim, "{ workload = 'alu' }");
+        let results = &output.json()["results"][0];
+        let samples = units(&folder);
+        assert_eq!(samples.iter().filter(|(role, ..)| role == "victim").count(), 4);
+        for (_, units, length_ns) in samples.into_iter().filter(|(role, ..)| role == "victim") {
+            assert_eq!(units, 1);
+            assert!(length_ns >= ms * 1_000_000, "{length_ns}");
+        }
+        results["co_runners"][0]["units_per_s"].as_f64().is_some_and(|rate| rate > 0.0)
+    });
+    assert!(worked, "nothing ran beside it");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod support;
 
+use serde_json::Value;
 use support::{Folder, cpus, figure, ringfence, ringfence_in, skip};
 
 #[test]
@@ -78,15 +79,27 @@ fn the_experiments_with_other_peoples_programs_run() {
         }
         let file = format!("{}/../../experiments/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let folder = Folder::new();
-        let args =
-            ["run", &file, "--trials", "2", "--rounds", "1", "--window", "10ms", "--probe", "0ms", "--json"];
-        let printed = ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", "d"]].concat()).json();
-        let results = printed["results"].as_array().unwrap();
-        assert_eq!(results.len(), cases, "{printed}");
-        for result in results {
-            let rate = result["co_runners"][0]["units_per_s"].as_f64();
-            assert!(rate.is_some_and(|rate| rate > 0.0), "{result}");
+        // On a busy machine a program may not have its turn in a short window; one that works has it in a long one.
+        let mut idle = Vec::new();
+        for window in ["10ms", "100ms", "1s", "4s"] {
+            let args = [
+                "run", &file, "--trials", "2", "--rounds", "1", "--window", window, "--probe", "0ms",
+                "--json",
+            ];
+            let printed = ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", window]].concat());
+            let printed = printed.json();
+            let results = printed["results"].as_array().unwrap();
+            assert_eq!(results.len(), cases, "{printed}");
+            let works = |result: &&Value| {
+                result["co_runners"][0]["units_per_s"].as_f64().is_some_and(|rate| rate > 0.0)
+            };
+            idle = results.iter().filter(|result| !works(result)).cloned().collect();
+            // What the programs wrote is gone.
+            assert!(folder.entries().iter().all(|name| name.ends_with('s')), "{:?}", folder.entries());
+            if idle.is_empty() {
+                break;
+            }
         }
-        assert_eq!(folder.entries(), ["d"]);
+        assert!(idle.is_empty(), "{program} did nothing in {idle:?}");
     }
 }

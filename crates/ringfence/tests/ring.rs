@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::{Folder, cpus, ringfence_in, skip};
+use support::{Folder, cpus, figure, ringfence_in, skip};
 
 const TINY: [&str; 8] = ["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 
@@ -45,11 +45,7 @@ fn every_ring_is_measured_in_entries_and_bytes() {
     assert_eq!(results.len(), 17, "{printed}");
     for result in results {
         assert_eq!(result["unit"], "entries", "{result}");
-        if let Some("no_work" | "too_wide") = result["ns_per_unit"]["reason"].as_str() {
-            // The machine gave the task no CPU in a whole trial, or so unevenly that no figure is told.
-            continue;
-        }
-        assert!(result["ns_per_unit"]["value"].as_f64().is_some_and(|ns| ns > 0.0), "{result}");
+        assert!(figure(&result["ns_per_unit"]).is_none_or(|ns| ns > 0.0), "{result}");
     }
     let shown = ringfence_in(folder.path(), &["show", "d"]);
     assert!(shown.ok().contains("throughput") && shown.ok().contains("per entry"), "{}", shown.stdout);
@@ -70,6 +66,11 @@ fn a_ring_is_a_victim_and_an_aggressor_like_any_other_task() {
     assert_eq!(results.len(), 2, "{printed}");
     for result in results {
         let beside = &result["co_runners"][0];
+        if beside.is_null() {
+            // Windows of 2 ms that a busy machine has made too long are left out.
+            assert!(result["too_long"]["steps"].as_u64() > Some(0), "{result}");
+            continue;
+        }
         assert_eq!(beside["unit"], "entries", "{result}");
         let (entries, bytes) = (beside["units_per_s"].as_f64(), beside["bytes_per_s"].as_f64());
         assert_eq!(entries.map(|entries| 64.0 * entries), bytes, "{result}");

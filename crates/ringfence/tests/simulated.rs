@@ -88,7 +88,7 @@ fn it_begins_again_and_does_not_go_on() {
     // A file of that name is tried out before signals are watched for.
     let journal = folder.path().join("long/samples.journal");
     while fs::metadata(&journal).map_or(0, |journal| journal.len()) < 4096 {
-        assert!(begun.elapsed().as_secs() < 120, "nothing is simulated");
+        assert!(begun.elapsed() < support::LIMIT, "nothing is simulated");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     Command::new("kill").args(["-INT", &running.child.id().to_string()]).status().unwrap();

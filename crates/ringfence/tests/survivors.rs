@@ -116,8 +116,12 @@ fn what_was_stopped_is_ended_too() {
         marked(&run.mark).iter().any(|process| process.state.starts_with('T')).then_some(())
     });
     run.signal(libc::SIGSTOP);
-    let stopped = |run: &Running| marked(&run.mark).iter().any(|process| process.state.starts_with('T'));
-    assert!(stopped(&run));
+    // It takes the signal when it gets a CPU.
+    let supervisor = run.child.id() as i32;
+    wait_for("the supervisor to stand still", || {
+        let all = marked(&run.mark);
+        all.iter().any(|process| process.pid == supervisor && process.state.starts_with('T')).then_some(())
+    });
     run.signal(libc::SIGKILL);
     let left = gone(&run.mark);
     assert!(left.is_empty(), "{left:?}");

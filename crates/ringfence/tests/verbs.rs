@@ -127,19 +127,24 @@ fn neighbours_compares_workloads_and_programs() {
         "--aggressor",
         "idle",
     ];
-    let printed = ringfence(&tiny(&args)).json();
-    // The baseline and three arms, of which the baseline has no row of its own.
-    assert_cases(&printed, 3);
-    for result in list(&printed["results"]) {
-        assert!(
-            result["effect"]["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()),
-            "{result}"
-        );
-    }
-    let busy =
-        list(&printed["results"]).iter().find(|result| result["label"].as_str().unwrap().contains("while"));
-    let rate = busy.expect("the program is a case")["co_runners"][0]["units_per_s"].as_f64();
-    assert!(rate.is_some_and(|rate| rate > 0.0), "{printed}");
+    // On a busy machine the program may not have its turn in a short window; it has in a long one.
+    let worked = ["2ms", "50ms", "1s"].into_iter().any(|window| {
+        let how = TINY.map(|word| if word == "2ms" { window } else { word });
+        let args = [&args[..], &how].concat();
+        let printed = ringfence(&args).json();
+        // The baseline and three arms, of which the baseline has no row of its own.
+        assert_cases(&printed, 3);
+        for result in list(&printed["results"]) {
+            assert!(
+                result["effect"]["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()),
+                "{result}"
+            );
+        }
+        let is_busy = |result: &&Value| result["label"].as_str().unwrap().contains("while");
+        let busy = list(&printed["results"]).iter().find(is_busy).expect("the program is a case");
+        busy["co_runners"][0]["units_per_s"].as_f64().is_some_and(|rate| rate > 0.0)
+    });
+    assert!(worked, "the program did nothing");
 }
 
 // What ran, in order.

@@ -198,7 +198,7 @@ mod tests {
             return ringfence_testbed::skip_here("two_cpus_have_a_distance", "one CPU only");
         };
         // A neighbour may hold a CPU for the whole time on a small shared machine.
-        match (0..5).find_map(|_| ping_pong(a, b, Duration::from_millis(20)).ok()) {
+        match (0..100).find_map(|_| ping_pong(a, b, Duration::from_millis(20)).ok()) {
             Some(found) => {
                 assert!(found.median_ns > 0.0 && found.round_trips >= 64);
                 assert!(found.p10_ns <= found.median_ns && found.median_ns <= found.p90_ns);

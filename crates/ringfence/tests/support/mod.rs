@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const MARK: &str = "RINGFENCE_TEST_MARK";
 /// Against hanging only: a loaded machine must not come near it.
-pub const LIMIT: Duration = Duration::from_secs(180);
+pub const LIMIT: Duration = Duration::from_secs(900);
 
 /// A folder that removes itself.
 pub struct Folder(PathBuf);
@@ -242,9 +242,9 @@ pub fn marked(mark: &str) -> Vec<Process> {
     pids.filter_map(look).collect()
 }
 
-/// Waits until no process with a mark is left, and returns those that are after 20 s.
+/// Waits until no process with a mark is left, and returns those that are after [`LIMIT`].
 pub fn gone(mark: &str) -> Vec<Process> {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + LIMIT;
     loop {
         let left = marked(mark);
         if left.is_empty() || Instant::now() > until {

@@ -161,10 +161,10 @@ echo "== killed"
 sed 's/looks = \[4\]/looks = [400]/' system.toml > killed.toml
 ./ringfence run killed.toml --quiet --out /tmp/killed --system & pid=$!
 tries=0
-until grep -q '\[bfq\]' /sys/block/vda/queue/scheduler || [ $tries = 400 ]; do sleep 0.05; tries=$((tries + 1)); done
+until grep -q '\[bfq\]' /sys/block/vda/queue/scheduler || [ $tries = 2400 ]; do sleep 0.05; tries=$((tries + 1)); done
 kill -KILL $pid; look | sed 's/^/in it: /'
 tries=0
-while ls /run/ringfence | grep -q journal && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+while ls /run/ringfence | grep -q journal && [ $tries -lt 2400 ]; do sleep 0.05; tries=$((tries + 1)); done
 ls /run/ringfence | grep journal; look | sed 's/^/after: /'
 echo "== end"
 "#;

@@ -39,11 +39,17 @@ fn files_go_in_and_come_out() {
 #[test]
 fn what_takes_too_long_is_ended_and_said() {
     let Some(testbed) = or_skip("what_takes_too_long_is_ended_and_said") else { return };
-    let why = testbed.time(10).try_run("echo begun; sleep 600").unwrap_err();
-    assert!(
-        why.contains("exit code 124") && why.contains("begun") && why.contains("not done after 10 s"),
-        "{why}"
-    );
+    // Booting takes a tenth of the first on an idle machine, and longer on a busy one.
+    let mut why = String::new();
+    for seconds in [10, 60, 300] {
+        why = testbed.clone().time(seconds).try_run("echo begun; sleep 6000").unwrap_err();
+        let said = format!("not done after {seconds} s");
+        assert!(why.contains("exit code 124") && why.contains(&said), "{why}");
+        if why.contains("begun") {
+            return;
+        }
+    }
+    panic!("it never began: {why}");
 }
 
 #[test]
