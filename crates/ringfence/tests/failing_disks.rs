@@ -10,7 +10,7 @@ use std::time::Instant;
 use ringfence_dataset::Dataset;
 
 use ringfence_testbed::skip_here;
-use support::{Folder, LIMIT, Running, joined, ringfence_in, wait_for_steps};
+use support::{Folder, LIMIT, Running, joined, ringfence_in, wait_for, wait_for_steps};
 
 fn done(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
@@ -52,8 +52,13 @@ impl Disk {
 
     // All but its first MiB is gone.
     fn fail(&self) {
-        File::options().write(true).open(&self.file).unwrap().set_len(1 << 20).unwrap();
-        assert!(done("losetup", &["--set-capacity", &self.device]));
+        let sectors = Path::new("/sys/block").join(self.device.trim_start_matches("/dev/")).join("size");
+        // A write that is under way can make the file long again before the device has looked.
+        wait_for("a device of 1 MiB", || {
+            File::options().write(true).open(&self.file).unwrap().set_len(1 << 20).unwrap();
+            assert!(done("losetup", &["--set-capacity", &self.device]));
+            (fs::read_to_string(&sectors).unwrap().trim() == "2048").then_some(())
+        });
     }
 }
 
