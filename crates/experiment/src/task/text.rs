@@ -13,12 +13,12 @@ pub const WORKLOADS: [&str; 15] = [
 ];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
-/// workload, and `key=value` words follow, lists separated by commas; any other text is a program
-/// (see [`program`]).
+/// workload, and `key=value` words follow, lists separated by commas; single or double quotes keep a
+/// space or a comma in a value, as in `dir='/a b'`. Any other text is a program (see [`program`]).
 ///
 /// # Errors
-/// One sentence for an empty text, for words after a workload's name that are no `key=value`, and for what
-/// looks like a slip in a workload's name.
+/// One sentence for an empty text, for words after a workload's name that are no `key=value`, for a quote without its end,
+/// and for what looks like a slip in a workload's name.
 pub fn parse(text: &str) -> Result<Table, String> {
     parse_beside(text, &|_| false)
 }
@@ -28,8 +28,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Table, String> {
-    let mut words = text.split_whitespace();
-    let Some(first) = words.next() else {
+    let Some(first) = text.split_whitespace().next() else {
         return Err("a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into());
     };
     let mut table = Table::new();
@@ -50,13 +49,24 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
     if first == "command" {
         return Err("a program is given by its command line alone, without the word 'command'".into());
     }
-    for word in words {
+    let rest = text.trim_start().strip_prefix(first).unwrap_or_default();
+    for word in unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty()) {
         let Some((key, value)) = word.split_once('=') else {
+            // What came before may have lost its end to a space.
+            let quotes = match table.iter().filter(|(key, _)| *key != "workload").last() {
+                Some((key, Value::String(before))) => {
+                    format!("; a value with a space stands in quotes, as in {key}='{before} {word}'")
+                }
+                _ => String::new(),
+            };
             return Err(format!(
-                "'{word}' is not key=value: write parameters as in '{first} key=value,value'"
+                "'{word}' is not key=value: write parameters as in '{first} key=value,value'{quotes}"
             ));
         };
-        if let Some(before) = table.insert(key.into(), list(value)) {
+        let values = unquoted_parts(value, |c| c == ',')?.into_iter().map(quoted_scalar);
+        let mut values: Vec<Value> = values.collect();
+        let read = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+        if let Some(before) = table.insert(key.into(), read) {
             return Err(format!(
                 "'{key}' is there twice: give it once; several values stand behind one another, as in \
                  {key}={},{value}",
@@ -65,6 +75,41 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
         }
     }
     Ok(table)
+}
+
+// The parts of a text between separators that are in no quotes.
+fn unquoted_parts(text: &str, separates: impl Fn(char) -> bool) -> Result<Vec<&str>, String> {
+    let (mut quote, mut from, mut parts) = (None, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match quote {
+            Some(open) if open == c => quote = None,
+            Some(_) => {}
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None if separates(c) => {
+                parts.push(&text[from..at]);
+                from = at + c.len_utf8();
+            }
+            None => {}
+        }
+    }
+    parts.push(&text[from..]);
+    match quote {
+        Some(open) => Err(format!("{} has a {open} that is not closed: close it", text.trim())),
+        None => Ok(parts),
+    }
+}
+
+// What is in quotes is text, whatever it looks like.
+fn quoted_scalar(word: &str) -> Value {
+    let (mut quote, mut inside) = (None, String::new());
+    for c in word.chars() {
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            _ => inside.push(c),
+        }
+    }
+    if inside == word { scalar(word) } else { Value::String(inside) }
 }
 
 // Whether it could be the name of one: an address with a query has an equals sign, too.
@@ -185,6 +230,9 @@ pub fn print(table: &Table) -> String {
 
 fn plain(value: &Value) -> String {
     match value {
+        Value::String(text) if text.contains(|c: char| c.is_whitespace() || ",'\"".contains(c)) => {
+            format!("'{}'", text.replace('\'', "'\"'\"'"))
+        }
         Value::String(text) => text.clone(),
         Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(","),
         other => other.to_string(),
@@ -222,10 +270,16 @@ mod tests {
             "ring variant=naive,ringfence entry=2KiB,4KiB",
             "read size=256KiB,512KiB interval=1s flush=clwb memory=locked:/dev/pseudo_lock/a",
             "alu",
+            "dirty dir='/a b' io=wait,direct",
+            "churn dir='/a,b','/it'\"'\"'s\"' pace=5",
             "sh -c 'exit 1'",
         ] {
             assert_eq!(print(&parse(text).unwrap()), text);
         }
+        let quoted = parse("dirty dir=\"/a b\" io='wait',direct block='5'  limit=6").unwrap();
+        let expected =
+            "workload = \"dirty\"\ndir = \"/a b\"\nio = [\"wait\", \"direct\"]\nblock = \"5\"\nlimit = 6\n";
+        assert_eq!(quoted.to_string(), expected);
         let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
         let program = parse(text).unwrap();
         assert_eq!(program["run"].as_str(), Some("fio --name=w"));
@@ -247,6 +301,8 @@ mod tests {
             ("chas", "did you mean 'chase'"),
             ("rin entry=4KiB", "did you mean 'ring'"),
             ("command run=x", "without the word"),
+            ("dirty dir=/a b", "as in dir='/a b'"),
+            ("dirty dir='/a b", "has a ' that is not closed"),
             ("chase footprint=4MiB footprint=8MiB", "as in footprint=4MiB,8MiB"),
             ("write block=64B,4KiB block=1MiB", "as in block=64B,4KiB,1MiB"),
         ] {
