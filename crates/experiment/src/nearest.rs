@@ -1,31 +1,51 @@
-//! "Did you mean": the library's refusal of an unknown word, with the nearest known one.
+//! What a value should be, in words, where the library refuses it in its own.
 
-/// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`",
-/// with the nearest of the expected words behind; a number's type is put in words. All is on one line.
+/// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`": what was given, what is
+/// expected, and the nearest of the expected words. All is on one line.
 pub fn improve(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = message.contains("unknown field") || message.contains("unknown variant");
-    let (Some(word), true) = (quoted.next(), unknown) else { return types_in_words(message) };
-    let known: Vec<&str> = quoted.collect();
-    match nearest(word, &known) {
-        Some(near) => format!("{message}; did you mean `{near}`?"),
-        None => message,
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let Some((word, known)) = quoted.split_first() else {
+        return of_a_value(&message).unwrap_or(message);
+    };
+    let near = nearest(word, known).map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let listed = known.join(", ");
+    if message.starts_with("unknown variant") {
+        format!("'{word}' is not one of {listed}{near}")
+    } else if message.starts_with("unknown field") && known.is_empty() {
+        format!("'{word}' is not known here, where nothing can be set")
+    } else if message.starts_with("unknown field") {
+        format!("'{word}' is not known here; what can be set is {listed}{near}")
+    } else if message.starts_with("missing field") {
+        format!("'{word}' is missing: give it")
+    } else {
+        of_a_value(&message).unwrap_or(message)
     }
 }
 
-// The library names a number's type as this language does.
-fn types_in_words(message: String) -> String {
-    const WORDS: [(&str, &str); 6] = [
-        ("expected u8", "expected a whole number"),
-        ("expected u16", "expected a whole number"),
-        ("expected u32", "expected a whole number"),
-        ("expected u64", "expected a whole number"),
-        ("expected usize", "expected a whole number"),
-        ("expected f64", "expected a number"),
-    ];
-    let found = WORDS.iter().find_map(|(type_name, words)| Some((message.strip_suffix(type_name)?, words)));
-    found.map_or_else(|| message.clone(), |(before, words)| format!("{before}{words}"))
+// `invalid type: string "x", expected u32`, in which the library names types as this language does.
+fn of_a_value(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
+    let (given, expected) = rest.rsplit_once(", expected ")?;
+    let expected = match expected {
+        "a string" => "a text in quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        table if table.starts_with("struct ") => "a table",
+        told => told,
+    };
+    let given = match given {
+        "sequence" => "a list".into(),
+        "map" => "a table".into(),
+        told => {
+            let value = told.split_once(['`', '"']).map_or(told, |(_, value)| value);
+            format!("'{}'", value.trim_end_matches(['`', '"']))
+        }
+    };
+    Some(format!("{given} is not {expected}"))
 }
 
 /// What others call it.
@@ -64,12 +84,31 @@ mod tests {
     #[test]
     fn the_nearest_word_is_offered_where_there_is_one() {
         let message = "unknown field `blok`, expected one of `block`, `batch`";
-        assert!(improve(message).ends_with("did you mean `block`?"));
-        let message = "unknown field `zzz`, expected `block` or `batch`";
-        assert_eq!(improve(message), message);
-        assert_eq!(improve("two\n  lines"), "two lines");
-        let message = improve("invalid type: string \"x\", expected u32");
-        assert_eq!(message, "invalid type: string \"x\", expected a whole number");
+        let told = "'blok' is not known here; what can be set is block, batch; did you mean 'block'?";
+        assert_eq!(improve(message), told);
+        for (message, told) in [
+            (
+                "unknown field `zzz`, expected `block` or `batch`",
+                "'zzz' is not known here; what can be set is block, batch",
+            ),
+            ("unknown field `zzz`, there are no fields", "'zzz' is not known here, where nothing can be set"),
+            (
+                "unknown variant `noone`, expected `none` or `x`",
+                "'noone' is not one of none, x; did you mean 'none'?",
+            ),
+            ("missing field `run`", "'run' is missing: give it"),
+            ("two\n  lines", "two lines"),
+            ("invalid type: string \"x\", expected u32", "'x' is not a whole number of 0 or more"),
+            ("invalid value: integer `-1`, expected u64", "'-1' is not a whole number of 0 or more"),
+            ("invalid type: integer `5`, expected a boolean", "'5' is not true or false"),
+            (
+                "invalid type: floating point `0.5`, expected a size such as 4KiB",
+                "'0.5' is not a size such as 4KiB",
+            ),
+            ("invalid type: sequence, expected struct Measure", "a list is not a table"),
+        ] {
+            assert_eq!(improve(message), told);
+        }
         let known = ["clflush", "clflushopt", "clwb", "nt", "none", "cpu-time"];
         for (word, meant) in [
             ("clflush_opt", "clflushopt"),

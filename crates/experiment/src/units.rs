@@ -135,7 +135,11 @@ impl FromStr for Rate {
         let what = "a rate: write a size per second";
         let bad = || {
             let size = text.trim().parse::<Bytes>().ok().filter(|size| size.0 > 0).map(Rate);
-            let example = size.map_or("500MiB/s".into(), |rate| rate.to_string());
+            // Few mean bytes by a number alone.
+            let example = match text.trim().parse::<u32>() {
+                Ok(number @ 1..) => format!("{number}MiB/s"),
+                _ => size.map_or("500MiB/s".into(), |rate| rate.to_string()),
+            };
             ParseUnitError { text: text.into(), what, example }
         };
         let size = text.trim().strip_suffix("/s").ok_or_else(bad)?;
@@ -197,6 +201,7 @@ mod tests {
             assert_eq!(advised::<Share>(text), meant, "{text}");
         }
         assert_eq!(advised::<Rate>("5MiB"), "5MiB/s");
+        assert_eq!(advised::<Rate>("50"), "50MiB/s");
         assert_eq!(advised::<Rate>("fast"), "500MiB/s");
     }
 }

@@ -208,7 +208,7 @@ fn baselines_that_cannot_be_told_are_refused() {
             ),
             "6 cases to compare with",
         ),
-        (BESIDE.replace("workload = \"alu\"", "workload = \"aluu\""), "did you mean `alu`"),
+        (BESIDE.replace("workload = \"alu\"", "workload = \"aluu\""), "did you mean 'alu'"),
         (BESIDE.replace("count = [1, 2]", "cpus = \"99\""), "CPU 99 is not among"),
     ];
     for (text, part) in cases {

@@ -1,5 +1,6 @@
 //! From a table in which any parameter may be a list to one concrete task per combination.
 
+use ringfence_machine::units::Bytes;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -37,7 +38,14 @@ pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
             Value::Array(list) if list.is_empty() => {
                 return Err(format!("{key} = [] names no value: give at least one, or leave it out"));
             }
-            Value::Array(list) => list.as_slice(),
+            Value::Array(list) => {
+                let before =
+                    |(place, value): &(usize, &Value)| list[..*place].iter().any(|one| same(one, value));
+                if let Some((_, twice)) = list.iter().enumerate().find(before) {
+                    return Err(format!("{key} names {} twice: give each value once", plain(twice)));
+                }
+                list.as_slice()
+            }
             single => std::slice::from_ref(single),
         };
         combinations = combinations
@@ -147,28 +155,35 @@ fn concrete(table: Table) -> Result<Task, String> {
 // An internally tagged enum is read from a buffer, so the library's message has no key; trying the
 // parameters one by one finds the one it is about.
 fn explain(workload: &str, table: &Table, message: &str) -> String {
-    let message = nearest::improve(message);
     if message.contains("unknown variant") && message.contains(&format!("`{workload}`")) {
-        return format!("workload: {message}");
+        return format!("workload: {}", nearest::improve(message));
     }
     for (key, value) in table.iter().filter(|(key, _)| *key != "workload") {
-        let mut alone = Table::new();
-        alone.insert("workload".into(), Value::String(workload.into()));
-        alone.insert(key.clone(), value.clone());
-        if let Err(error) = Task::deserialize(alone) {
-            let error = nearest::improve(error.to_string().trim());
+        let refused = |value: Value| {
+            let named = ("workload".into(), Value::String(workload.into()));
+            let error = Task::deserialize(Table::from_iter([named, (key.clone(), value)])).err()?.to_string();
             // A parameter of its own is refused with its own reason, not for what else is missing.
-            if !error.contains("missing field") {
-                let about_key = error.contains(&format!("`{key}`"));
-                return if about_key {
-                    format!("workload {workload}: {error}")
-                } else {
-                    format!("workload {workload}: {key} = {value}: {error}")
-                };
-            }
+            (!error.contains("missing field")).then_some(error)
+        };
+        let Some(mut error) = refused(value.clone()) else { continue };
+        // `pace = 50`: what a text of it would be refused for says what is expected.
+        if error.contains("expected a string") {
+            error = refused(Value::String(plain(value))).unwrap_or(error);
         }
+        let about_key = error.contains(&format!("`{key}`"));
+        let error = nearest::improve(error.trim());
+        return match about_key {
+            true => format!("workload {workload}: {error}"),
+            false => format!("workload {workload}: {key} = {}: {error}", plain(value)),
+        };
     }
-    format!("workload {workload}: {message}")
+    format!("workload {workload}: {}", nearest::improve(message))
+}
+
+// Whether two values are one, however they are written: 4KiB and 4096.
+fn same(one: &Value, other: &Value) -> bool {
+    let bytes = |value: &Value| plain(value).parse::<Bytes>().ok();
+    plain(one) == plain(other) || bytes(one).is_some_and(|one| Some(one) == bytes(other))
 }
 
 #[cfg(test)]
@@ -212,23 +227,31 @@ mod tests {
     fn mistakes_are_named_with_the_nearest_right_word() {
         let cases = [
             ("block = '4KiB'", "workload is missing"),
-            ("workload = 'wirte'", "did you mean `write`"),
-            ("workload = 'write'\ninstrution = 'clwb'", "did you mean `instruction`"),
-            ("workload = 'write'\ninstruction = 'clwbb'", "did you mean `clwb`"),
+            ("workload = 'wirte'", "did you mean 'write'"),
+            ("workload = 'write'\ninstrution = 'clwb'", "did you mean 'instruction'"),
+            ("workload = 'write'\ninstruction = 'clwbb'", "did you mean 'clwb'"),
             ("workload = 'write'\nblock = 'big'", "'big' is not a size"),
             ("workload = 'write'\nblock = []", "names no value"),
             ("workload = 'write'\nblock = 65", "multiple of 64B"),
-            ("workload = 'write'\nbatch = -1", "batch = -1"),
+            ("workload = 'write'\nbatch = -1", "batch = -1: '-1' is not a whole number of 0 or more"),
             ("workload = 'write'\ntarget = 'disk'", "is not a target"),
-            ("workload = 'write'\npace = 'fast'", "is not a rate"),
+            ("workload = 'write'\npace = 'fast'", "pace = fast: 'fast' is not a rate"),
+            (
+                "workload = 'write'\npace = 50",
+                "pace = 50: '50' is not a rate: write a size per second, such as 50MiB/s",
+            ),
+            ("workload = 'chase'\nhistogram = 'maybe'", "histogram = maybe: 'maybe' is not true or false"),
+            ("workload = 'dirty'\nio = 5", "io = 5: '5' is not one of buffered, wait, "),
+            ("workload = 'dirty'\nio = ['wait', 'wait']", "io names wait twice: give each value once"),
+            ("workload = 'write'\nblock = ['4KiB', 4096]", "block names 4096 twice"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
             ("workload = 'read'\naccess = '8B'", "must be 16B, 32B or 64B"),
             ("workload = 'read'\nmemory = '/dev/pseudo_lock/a'", "is not memory to read"),
-            ("workload = 'read'\nflush = 'clflsh'", "did you mean `clflush`"),
-            ("workload = 'ring'\nvariant = 'optimized'", "did you mean `optimised`"),
+            ("workload = 'read'\nflush = 'clflsh'", "did you mean 'clflush'"),
+            ("workload = 'ring'\nvariant = 'optimized'", "did you mean 'optimised'"),
             ("workload = 'ring'\nsize = '512B'", "too small for entry"),
             ("workload = 'ring'\nvariant = 'naive'\nbatch = 2", "only with variant"),
-            ("workload = 'command'", "missing field `run`"),
+            ("workload = 'command'", "'run' is missing"),
             ("workload = 'command'\nrun = \"a 'b\"", "unclosed quote"),
             ("workload = 'command'\nrun = ''", "run is empty"),
             ("workload = 7", "must be a name"),

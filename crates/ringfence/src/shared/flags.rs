@@ -68,11 +68,12 @@ pub fn role(name: &str, task: Table, threads: Option<&[u32]>, cpus: Option<&str>
     Ok(role)
 }
 
-/// Refuses a list of words of which one is not known.
+/// Refuses a list of words of which one is not known, or is there twice.
 pub fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
-    let mut given = list.iter().flat_map(|list| list.split(','));
-    match given.find(|word| !known.contains(word)) {
-        None => Ok(()),
+    let given: Vec<&str> = list.iter().flat_map(|list| list.split(',')).collect();
+    let twice = given.iter().enumerate().find(|(place, word)| given[..*place].contains(word));
+    match given.iter().find(|word| !known.contains(word)) {
+        None => twice.map_or(Ok(()), |(_, word)| Err(given_twice(flag, word))),
         Some(word) => {
             let near = nearest(word, known).map(|near| format!("; did you mean '{near}'?"));
             let (known, near) = (known.join(", "), near.unwrap_or_default());
@@ -170,10 +171,16 @@ impl From<Placement> for PlacementKind {
     }
 }
 
-/// Refuses a count of none.
+/// Refuses a count of none, and one that is there twice.
 pub fn check_counts(flag: &str, what: &str, counts: &[u32]) -> Result<(), Failure> {
-    match counts.contains(&0) {
-        true => Err(Failure::Usage(format!("--{flag} 0: there must be at least one {what}"))),
-        false => Ok(()),
+    let twice = counts.iter().enumerate().find(|(place, count)| counts[..*place].contains(count));
+    match (counts.contains(&0), twice) {
+        (true, _) => Err(Failure::Usage(format!("--{flag} 0: there must be at least one {what}"))),
+        (false, Some((_, count))) => Err(given_twice(flag, count)),
+        (false, None) => Ok(()),
     }
+}
+
+fn given_twice(flag: &str, value: impl std::fmt::Display) -> Failure {
+    Failure::Usage(format!("--{flag} names {value} twice: give each value once"))
 }
