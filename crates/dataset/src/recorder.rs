@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::columns::Known;
 use super::error::DatasetError;
 use super::journal::{self, Journal};
-use super::lock::Lock;
+use super::lock::{Lock, check_idle};
 use super::manifest::{Manifest, State};
 use super::open::Dataset;
 use super::parquet_file::latencies::Counted;
@@ -42,7 +42,11 @@ impl Recorder {
         // Made and removed again: only trying tells whether a folder can be written to.
         let mut made = Made::default();
         made.folder(dir)?;
-        made.file(dir.join(JOURNAL), Journal::create).map(drop)
+        let lock = Lock::take(dir)?;
+        made.file(dir.join(JOURNAL), Journal::create)?;
+        drop(made);
+        drop(lock);
+        Ok(())
     }
 
     /// Begins a dataset in a folder that does not exist or is empty; parents are made as needed.
@@ -217,6 +221,7 @@ impl Made {
             return match folder::entries(dir)?.is_empty() {
                 true => Ok(()),
                 false => {
+                    check_idle(dir)?;
                     Err(DatasetError::usage(dir, "this folder is not empty; name a new one, or remove it"))
                 }
             };

@@ -73,6 +73,7 @@ pub fn measure(
         scale: None,
         starts: Vec::new(),
         noted: 0,
+        refused: None,
         progress,
     };
     if plan.measured().is_empty() {
@@ -100,6 +101,9 @@ pub fn measure(
     let used = used(&plan, engine.as_ref());
     let left = engine.end();
     let (samples, ended) = ran?;
+    if let Some(why) = recording.refused.take() {
+        return Err(StudyError::Usage(why));
+    }
     if samples.is_empty() {
         match ended {
             Ended::Interrupted => {
@@ -285,6 +289,8 @@ struct Recording<'a> {
     starts: Vec<Start>,
     // How many of these the recorder has.
     noted: usize,
+    // Why the folder cannot be used, where that was found only when there was something to record.
+    refused: Option<String>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -292,8 +298,10 @@ impl Recording<'_> {
     fn begin(&mut self) -> Result<&mut Recorder, String> {
         if self.recorder.is_none() {
             let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
-            let mut recorder =
-                Recorder::create(&self.dir, self.plan, &machine).map_err(|error| error.to_string())?;
+            let mut recorder = Recorder::create(&self.dir, self.plan, &machine).map_err(|error| {
+                self.refused = error.is_usage().then(|| error.to_string());
+                error.to_string()
+            })?;
             if let Some(scale) = self.scale {
                 recorder.note_scale(scale).map_err(|error| error.to_string())?;
             }

@@ -62,6 +62,7 @@ pub fn resume(
         scale: None,
         starts: Vec::new(),
         noted: 0,
+        refused: None,
         progress,
     };
     let ran = runner::resume(&plan, earlier, engine.as_mut(), stop, &mut recording);
