@@ -1,6 +1,6 @@
 //! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
-use ringfence_analysis::estimate::{Interval, Verdict as Known};
+use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict as Known};
 use ringfence_analysis::reached::Unreached;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
@@ -10,7 +10,7 @@ use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use crate::cases::words;
 use crate::numbers::{count, ns_interval, percent, slowdown};
-use crate::text::{clean, listed};
+use crate::text::{clean, listed, plural};
 
 /// Ways to commit, of which each case of an experiment is one.
 struct Ways<'a> {
@@ -18,8 +18,8 @@ struct Ways<'a> {
     costs: Vec<(usize, &'a Commit, Interval)>,
     /// All of them.
     tasks: Vec<&'a Commit>,
-    /// Durable ones without a figure.
-    unknown: usize,
+    /// Why durable ones have no figure.
+    unknown: Vec<NotEstimable>,
     /// The names of ways to sync that make nothing durable.
     without: Vec<&'static str>,
 }
@@ -27,13 +27,14 @@ struct Ways<'a> {
 impl<'a> Ways<'a> {
     /// Nothing where something else was measured, too.
     fn of(found: &'a Findings) -> Option<Self> {
-        let mut ways = Self { costs: Vec::new(), tasks: Vec::new(), unknown: 0, without: Vec::new() };
+        let mut ways =
+            Self { costs: Vec::new(), tasks: Vec::new(), unknown: Vec::new(), without: Vec::new() };
         for result in found.results.iter().filter(|result| result.effect.is_none()) {
             let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
             ways.tasks.push(task);
             match (task.sync.durable(), result.ns_per_unit) {
                 (true, Ok(cost)) => ways.costs.push((result.case, task, cost)),
-                (true, Err(_)) => ways.unknown += 1,
+                (true, Err(reason)) => ways.unknown.push(reason),
                 (false, _) => ways.without.push(task.sync.name()),
             }
         }
@@ -59,19 +60,40 @@ impl<'a> Ways<'a> {
 
 /// What there is to say below the costs, a paragraph each.
 pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
-    advice(found).or_else(|| nothing_durable(found)).into_iter().chain(unreached(found))
+    let advised = advice(found).or_else(|| none_advised(found));
+    let of_others = if advised.is_some() {
+        ", and is there to compare with"
+    } else {
+        ": there is no durable commit in such a figure"
+    };
+    let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
+    without.dedup();
+    let without = (!without.is_empty())
+        .then(|| format!("sync={} makes nothing durable{of_others}.", without.join(", ")));
+    let parts: Vec<String> = advised.into_iter().chain(without).collect();
+    (!parts.is_empty()).then(|| parts.join(" ")).into_iter().chain(unreached(found))
 }
 
-// Where no advice says so.
-fn nothing_durable(found: &Findings) -> Option<String> {
-    let mut without = Ways::of(found)?.without;
-    without.dedup();
-    (!without.is_empty()).then(|| {
-        format!(
-            "sync={} makes nothing durable: there is no durable commit in such a figure.",
-            without.join(", ")
-        )
-    })
+/// Why no way is advised, and what would help. Nothing where two durable ones have figures, or all that were measured.
+pub(crate) fn none_advised(found: &Findings) -> Option<String> {
+    let ways = Ways::of(found)?;
+    let which = match (ways.costs.len(), ways.unknown.len()) {
+        (0, 1) => "the only durable one has no figure".into(),
+        (0, of) => format!("none of the {of} durable ones has a figure"),
+        (1, others) => format!("only one of the {} durable ones has a figure", others + 1),
+        _ => return None,
+    };
+    // What serves the worst of them serves all.
+    let needed = |reason: &&NotEstimable| match reason {
+        NotEstimable::TooWide { needed, .. } => needed.unwrap_or(u32::MAX),
+        _ => 0,
+    };
+    let reason = ways.unknown.iter().max_by_key(needed)?;
+    let quiet = match reason {
+        NotEstimable::TooWide { .. } => ", and fewer do where nobody else uses the disk",
+        _ => "",
+    };
+    Some(format!("No way is advised, because {which}: {}{quiet}.", reason.why()))
 }
 
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different
@@ -101,13 +123,8 @@ fn advice(found: &Findings) -> Option<String> {
         );
     }
     said.push('.');
-    if ways.unknown > 0 {
-        said += &format!(" Of {} durable ways there is no figure.", ways.unknown);
-    }
-    ways.without.dedup();
-    if !ways.without.is_empty() {
-        let without = ways.without.join(", ");
-        said += &format!(" sync={without} makes nothing durable, and is there to compare with.");
+    if !ways.unknown.is_empty() {
+        said += &format!(" Of {} there is no figure.", plural(ways.unknown.len(), "durable way"));
     }
     Some(said)
 }

@@ -12,7 +12,7 @@ use ringfence_studies::prove::{
     started_in_group,
 };
 
-use crate::cases::{one, why};
+use crate::cases::one;
 use crate::experiment::SIMULATED;
 use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
 use crate::style::{Paint, Style};
@@ -452,7 +452,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                     slowdown_estimate(&proof.beside)
                 ),
                 Some((lever, Err(reason))) => {
-                    format!("{}, the victim's {slowdown} is not known: {}.", with(lever), why(reason))
+                    format!("{}, the victim's {slowdown} is not known: {}.", with(lever), reason.why())
                 }
                 Some((lever, Ok(known))) if known.high <= 1.0 + share => format!(
                     "{}, the victim's {slowdown} of {} seems to be within the budget of {budget}; it was not measured again.",
@@ -486,7 +486,9 @@ fn closest(proof: &Proof, lead: &str) -> String {
 fn price(price: &Price) -> String {
     match price {
         Price::Unseen(why) => format!("What it costs the aggressor cannot be seen, because {why}."),
-        Price::Slowdown(Err(reason)) => format!("What it costs the aggressor is not known: {}.", why(reason)),
+        Price::Slowdown(Err(reason)) => {
+            format!("What it costs the aggressor is not known: {}.", reason.why())
+        }
         Price::Slowdown(Ok(slowdown)) => {
             let what = match slowdown {
                 slowdown if slowdown.low > 1.0 => "What it costs the aggressor",

@@ -7,7 +7,7 @@ use ringfence_experiment::task::{Io, Sync};
 use ringfence_studies::tune::files::choice::{Choice, Costs, LAYOUTS, PLAIN, Way};
 use ringfence_studies::tune::files::{Compared, Compares, Tuned};
 
-use ringfence_text::numbers::{NO_FIGURE, ns, slowdown_estimate};
+use ringfence_text::numbers::{NO_FIGURE, ns, slowdown};
 use ringfence_text::sentence::sentence;
 use ringfence_text::style::Style;
 use ringfence_text::table::{Cell, Column, Table};
@@ -41,12 +41,12 @@ pub fn tune_files(tuned: &Tuned, style: &Style) -> String {
         out.push('\n');
         heading(&mut out, "The choice against what most programs do, on fresh trials", style);
         for compared in &tuned.confirmed {
-            let figure = slowdown_estimate(&compared.ratio);
-            let text = format!(
-                "{}: {figure} of time per record ({})",
-                name(compared, &tuned.choice),
-                sentence(&compared.finding)
-            );
+            let said = sentence(&compared.finding);
+            let said = match &compared.ratio {
+                Ok(ratio) => format!("{} of time per record ({said})", slowdown(ratio)),
+                Err(_) => said,
+            };
+            let text = format!("{}: {said}", name(compared, &tuned.choice));
             paragraph(&mut out, 2, &text, style);
         }
     }
@@ -98,9 +98,13 @@ fn conclusion(tuned: &Tuned, settled: &Choice) -> String {
             (true, false) => "the call with the layout",
             (false, _) => "the batch",
         };
-        format!(
-            "The fresh trials do not show that {what} is cheaper: undecided, or too small to matter, so the policy is {policy}."
-        )
+        let unknown = |compared: &Compared| compared.what != Compares::Mapped && compared.ratio.is_err();
+        let why = if tuned.confirmed.iter().any(unknown) {
+            "a figure is missing, and above is what it would take"
+        } else {
+            "undecided, or too small to matter"
+        };
+        format!("The fresh trials do not show that {what} is cheaper: {why}, so the policy is {policy}.")
     };
     let asked = tuned.confirmed.iter().find(|compared| compared.what == Compares::Mapped);
     if asked.is_some_and(|compared| compared.finding.verdict != Verdict::Faster) {

@@ -74,6 +74,12 @@ impl NotEstimable {
         }
     }
 
+    /// Why there is none, and what it would take, where it has been said that it is not known.
+    pub fn why(&self) -> String {
+        let said = self.to_string();
+        said.strip_prefix("not known: ").map_or(said.clone(), str::to_owned)
+    }
+
     /// The same in a word or three, for the cells of tables.
     pub fn short(&self) -> &'static str {
         match self {
@@ -133,6 +139,7 @@ mod tests {
         assert_eq!(wide, NotEstimable::TooWide { trials: 4, needed: Some(6) });
         assert_eq!(wide.short(), "not known");
         assert!(wide.told().starts_with("not known: ") && wide.told().contains("about 6 trials"));
+        assert!(wide.why().starts_with("the 4 trials differ so much"));
         let hopeless = Interval::over_trials(&scattered(300.0), 0.95).unwrap_err();
         assert_eq!(hopeless, NotEstimable::TooWide { trials: 4, needed: None });
         assert!(hopeless.told().contains("no sensible number of trials"));

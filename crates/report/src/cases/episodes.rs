@@ -6,7 +6,7 @@ use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
-use super::labels::{one, why, words};
+use super::labels::{one, words};
 use crate::numbers::{duration, slowdown_figure};
 
 /// A sentence or two for each case that has figures: how much of its harm came while its aggressors ran, and how much after
@@ -59,7 +59,7 @@ fn ratio(times: f64) -> String {
 fn figure(estimate: &Estimate) -> String {
     match estimate {
         Ok(slowdown) => slowdown_figure(slowdown).to_string(),
-        Err(reason) => format!("not known ({})", why(reason)),
+        Err(reason) => format!("not known ({})", reason.why()),
     }
 }
 

@@ -1,6 +1,5 @@
 //! What sets cases apart: a column for each parameter that varied.
 
-use ringfence_analysis::estimate::NotEstimable;
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
@@ -86,12 +85,6 @@ pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let arms = plan.experiment.arms.len();
     let named = arms > 2 && plan.cases.len() == arms;
     if case.label.is_empty() || named { case.arm.clone() } else { case.label.clone() }
-}
-
-/// Why there is no figure, where it has been said that it is not known.
-pub(crate) fn why(reason: &NotEstimable) -> String {
-    let said = reason.to_string();
-    said.strip_prefix("not known: ").map_or(said.clone(), str::to_owned)
 }
 
 /// A unit in the singular.

@@ -14,7 +14,7 @@ mod slowdowns;
 use std::collections::BTreeSet;
 
 pub(crate) use episodes::sentences as by_part;
-pub(crate) use labels::{one, why, words};
+pub(crate) use labels::{one, words};
 pub(crate) use not_run::refusals;
 pub(crate) use slowdowns::verdict;
 

@@ -113,8 +113,12 @@ fn of_experiment(digest: &Digest) -> Answer {
         answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
-        answer.headline = crate::commits::headline(&digest.findings).unwrap_or(answer.headline);
         answer.sentences.extend(crate::commits::said(&digest.findings));
+        if let Some(first) = crate::commits::headline(&digest.findings) {
+            answer.headline = first;
+        } else if crate::commits::none_advised(&digest.findings).is_some() {
+            answer.headline = answer.sentences.remove(0);
+        }
     } else {
         answer.headline = "No case was measured.".into();
     }

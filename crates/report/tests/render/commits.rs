@@ -180,7 +180,37 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
     assert!(said.contains("per commit of 4KiB."), "{said}");
     // Nothing durable has a figure.
     digest.findings.results[0].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
-    assert_eq!(headline(&digest), "No case has a figure: the table says why.");
+    let why = "No way is advised, because the only durable one has no figure: too few trials: 2, and a figure takes at least 4.";
+    assert_eq!(headline(&digest), why);
+}
+
+// The page and the text have one sentence for it.
+#[test]
+fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut digest = commits(dir.path());
+    let too_wide = |needed| Err(NotEstimable::TooWide { trials: 6, needed });
+    digest.findings.results[0].ns_per_unit = too_wide(Some(9));
+    let text = |digest: &Digest| {
+        let text = ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let only = "No way is advised, because only one of the 2 durable ones has a figure: the 6 trials differ so much that the \
+                interval reaches beyond a factor of 10 to either side; about 9 trials would narrow it to that, and fewer do where \
+                nobody else uses the disk. sync=none makes nothing durable, and is there to compare with.";
+    assert!(text(&digest).contains(only), "{}", text(&digest));
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    assert!(page.contains("<h1>fdatasync at the end of a file; batch 16: ") && page.contains(only), "{page}");
+    // The one that takes more trials is what it takes.
+    digest.findings.results[1].ns_per_unit = too_wide(Some(40));
+    let none = "because none of the 2 durable ones has a figure: the 6 trials differ so much that the interval reaches beyond a \
+                factor of 10 to either side; about 40 trials";
+    assert!(text(&digest).contains(none), "{}", text(&digest));
+    let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
+    assert!(
+        page.contains("<h1>No way is advised, because none") && page.matches(none).count() == 1,
+        "{page}"
+    );
 }
 
 #[test]

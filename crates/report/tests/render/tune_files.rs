@@ -80,7 +80,7 @@ fn every_end_of_it_is_told() {
         (settled(Choice { batch: 1, ..CHOSEN }, all), "do not show that the batch is cheaper"),
         (
             settled(PLAIN, way(Err(NotEstimable::TooFewTrials { trials: 2 }))),
-            "do not show that the choice is cheaper",
+            "do not show that the choice is cheaper: a figure is missing, and above is what it would take, so the policy is",
         ),
         (tuned(CHOSEN, vec![compared(Compares::Mapped, ratio(0.9, 1.1))]), "A mapping keeps msync"),
     ] {
