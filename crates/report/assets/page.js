@@ -63,6 +63,16 @@
     const { coordSys: c } = params;
     return [Math.min(Math.max(x, c.x), c.x + c.width), Math.min(Math.max(y, c.y), c.y + c.height)];
   };
+  // From end to end of an interval; an arrow where it goes on beyond the frame.
+  const whisker = (params, ends, style) => {
+    const cut = ends.map(([x, y]) => inside(params, x, y));
+    const arrow = ([x, y], end) => {
+      const [right, down] = [ends[end][0] - x, ends[end][1] - y].map((beyond) => Math.sign(Math.round(beyond)));
+      const points = [[x, y], ...[-5, 5].map((side) => [x - 8 * right + side * down, y - 8 * down + side * right])];
+      return right || down ? [{ type: "polygon", silent: true, shape: { points }, style: { fill: style.stroke, opacity: style.opacity } }] : [];
+    };
+    return { type: "group", silent: true, children: [line(cut, style), ...cut.flatMap(arrow)] };
+  };
 
   // Room for the names of rows, which break where that is little.
   const heatNames = (data, width) => Math.min(width * 0.3, 14 + 7 * Math.max(...data.rows.map((row) => row.length)));
@@ -78,7 +88,7 @@
       // What is alone is at 1, or at a time of its own, if that is known.
       const alone = data.ns ? (data.alone ? [data.alone] : []) : [1];
       const scale = data.count ? 1 : 1e9;
-      // Very wide whiskers would squeeze what is to be compared; they are cut at the figure's edge.
+      // Very wide whiskers would squeeze what is to be compared; they are cut at the frame.
       const [lowest, highest] = extent(points.map((p) => p.x[0]).concat(alone));
       const [left, right] = extent(points.flatMap((p) => [p.x[0], Math.max(p.x[1], lowest * 0.85), Math.min(p.x[2], highest * 1.25)]).concat(alone));
       // In GB/s, so that the axis ticks at round figures.
@@ -117,8 +127,8 @@
             renderItem: (params, api) => {
               const p = points[params.dataIndex];
               const style = { stroke: css(p.color), opacity: p.standing === "unfenced" ? 0.35 : 0.6 };
-              const at = (i, j) => inside(params, ...api.coord([api.value(i), api.value(j)]));
-              return { type: "group", silent: true, children: [line([at(1, 3), at(2, 3)], style), line([at(0, 4), at(0, 5)], style)] };
+              const at = (i, j) => api.coord([api.value(i), api.value(j)]);
+              return { type: "group", silent: true, children: [whisker(params, [at(1, 3), at(2, 3)], style), whisker(params, [at(0, 4), at(0, 5)], style)] };
             } },
           { type: "scatter", z: 3, data: points.map(item), 
             labelLayout: ({ dataIndex }) => ({ dy: points[dataIndex].paced ? 9 : -9, hideOverlap: true }),
@@ -334,7 +344,7 @@
               const { row, number } = shown[params.dataIndex];
               const [x, middle] = api.coord([api.value(0), number]);
               const y = middle + drop;
-              return line([inside(params, x, y), inside(params, api.coord([api.value(1), number])[0], y)], { stroke: css(row.color), lineWidth: 3, opacity: 0.55 * faint(row) });
+              return whisker(params, [[x, y], [api.coord([api.value(1), number])[0], y]], { stroke: css(row.color), lineWidth: 3, opacity: 0.55 * faint(row) });
             } },
           { type: "scatter", symbolSize: 10, symbolOffset: [0, drop], data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
             markLine: slowdown ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
@@ -374,7 +384,7 @@
       const sizes = points.map((p) => p.x);
       const [from, to] = extent(sizes);
       const marks = data.marks.filter(([, at]) => at >= from / 1.6 && at <= to * 1.6);
-      const at = (params, api, p, i) => inside(params, ...api.coord([p.x, p.figure[i]]));
+      const at = (api, p, i) => api.coord([p.x, p.figure[i]]);
       return {
         grid: { left: 62, right: 26, top: 28, bottom: 46 },
         xAxis: axis({ type: "log", logBase: to / from > 64 ? 4 : 2, min: from / 1.6, max: to * 1.6, name: data.axis, nameLocation: "middle", nameGap: 30, splitLine: { show: false },
@@ -383,11 +393,11 @@
         series: data.curves.filter((curve) => curve.points.length > 0).flatMap((curve, number) => [
           { type: "custom", silent: true, z: 1, data: [[curve.points[0].x, curve.points[0].figure[0]]],
             renderItem: (params, api) => ({ type: "polygon", silent: true, style: { fill: css(curve.color), opacity: 0.11 },
-              shape: { points: [...curve.points.map((p) => at(params, api, p, 1)), ...[...curve.points].reverse().map((p) => at(params, api, p, 2))] } }) },
+              shape: { points: [...curve.points.map((p) => at(api, p, 1)), ...[...curve.points].reverse().map((p) => at(api, p, 2))].map((end) => inside(params, ...end)) } }) },
           { type: "custom", silent: true, z: 2, data: curve.points.map((p) => [p.x, p.figure[0]]),
             renderItem: (params, api) => {
               const p = curve.points[params.dataIndex];
-              return line([at(params, api, p, 1), at(params, api, p, 2)], { stroke: css(curve.color), opacity: 0.5 });
+              return whisker(params, [at(api, p, 1), at(api, p, 2)], { stroke: css(curve.color), opacity: 0.5 });
             } },
           { type: "line", z: 3, symbol: "circle", symbolSize: 8, lineStyle: { color: css(curve.color), width: 2 },
             data: curve.points.map((p) => ({ value: [p.x, p.figure[0]], tip: p.tip,

@@ -183,8 +183,8 @@ fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
 // The second figure over the first, cell by cell.
 fn changes(comparison: &Comparison) -> maud::Markup {
     let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
-    let explanation = "The figure after over the figure before: more is more time or more harm. Bars are intervals that \
-                       hold for all cells at once; faint ones may be no change.";
+    let explanation = "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold \
+                       for all cells at once, with an arrow where they go on beyond the frame; faint ones may be no change.";
     let ranges = Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None };
     ranges.figure("Change of each cell", explanation, cells(comparison))
 }

@@ -98,7 +98,7 @@ pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
         entries.push(("triangle", "ink", "paced to one rate"));
     }
     let left_out = frontier.points.len() - points.len();
-    let mut explanation = "Higher is more written, further left is gentler on the victim. Bars are intervals. Efficient: the fastest, and every method that is gentler than all faster ones.".to_owned();
+    let mut explanation = "Higher is more written, further left is gentler on the victim. Bars are intervals, with an arrow where they go on beyond the frame. Efficient: the fastest, and every method that is gentler than all faster ones.".to_owned();
     if left_out > 0 {
         explanation += &format!(
             " Not drawn, because a figure is missing: {left_out} of {} methods.",

@@ -41,7 +41,7 @@ fn figure(digest: &Digest, found: &OnDisk) -> Option<Markup> {
         Against::P99 => format!("p99 of {metric}"),
         Against::Slowdown => format!("{} of {metric}", plan.experiment.measure.quantity.slowdown()),
     };
-    let mut explanation = "Higher is more, further left is gentler. Bars are intervals. Efficient: the fastest, and every way that is gentler than all faster ones.".to_owned();
+    let mut explanation = "Higher is more, further left is gentler. Bars are intervals, with an arrow where they go on beyond the frame. Efficient: the fastest, and every way that is gentler than all faster ones.".to_owned();
     if found.against == Against::Slowdown {
         explanation += " It is the slowdown, since too few latencies bear a p99.";
     }

@@ -125,7 +125,7 @@ fn victims(proof: &Proof) -> Option<Markup> {
         .quantile()
         .map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
     let explanation = format!(
-        "How much longer {what} than when it runs alone. Bars are intervals; faint ones may be on either side of the budget."
+        "How much longer {what} than when it runs alone. Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be on either side of the budget."
     );
     Some(ranges.figure(&title, &explanation, table))
 }

@@ -115,7 +115,7 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
     let entries = names.iter().map(|(color, name)| ("dot", *color, name.as_str()));
     let level = numbers::percent(found.confidence);
     let explanation = format!(
-        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over trials; full points are those whose interval shows a change."
+        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over trials, with an arrow where they go on beyond the frame; full points are those whose interval shows a change."
     );
     let chart =
         Chart::new("sensitivity", Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) });

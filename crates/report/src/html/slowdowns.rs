@@ -152,7 +152,7 @@ pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let what = plan.experiment.measure.quantity.quantile();
     let what = what.map_or("a unit of work takes".into(), |of| format!("{of} of a unit's latency is"));
     let explanation = format!(
-        "How much longer {what} than in the case's baseline. Bars are intervals; faint ones may be no change."
+        "How much longer {what} than in the case's baseline. Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be no change."
     );
     let body = ranges.figure(&title, &explanation, table);
     Some(Section { id: "slowdowns", title: "Slowdowns".into(), body })
