@@ -234,12 +234,13 @@ impl Proving<'_> {
             None => planned().map_or(given.trial, |plan| plan.least_trial()),
         } * takes;
         if let Some(left) = given.time.filter(|left| *left < least && !begun) {
-            let why = no_time_for_levers(left, least, takes, candidates.len());
+            let would_do = time::with_levers(least, given.trial);
+            let why = no_time_for_levers(left, least, takes, candidates.len(), would_do);
             self.record.refused.push(("any lever".into(), why));
             self.record.candidates = Some(Vec::new());
             return None;
         }
-        let name = format!("levers ({} settings)", candidates.len());
+        let name = format!("levers ({})", settings(candidates.len()));
         (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
     }
 
@@ -264,12 +265,24 @@ fn trials_it_takes(baseline: Stage) -> u32 {
     beside.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(baseline.plan, baseline.samples, case))
 }
 
-fn no_time_for_levers(left: Duration, least: Duration, trials: u32, settings: usize) -> String {
+fn settings(count: usize) -> String {
+    if count == 1 { "1 setting".into() } else { format!("{count} settings") }
+}
+
+fn no_time_for_levers(
+    left: Duration,
+    least: Duration,
+    trials: u32,
+    count: usize,
+    would_do: Duration,
+) -> String {
+    let fewer = if count > 1 { ", or fewer --levers," } else { "" };
     format!(
-        "{:.1} s of the time are left for it, and {trials} trials with {settings} settings take {:.1} s at least; more --time, or \
-         fewer --levers, would try it",
+        "{:.1} s of the time are left for it, and {trials} trials with {} take {:.1} s at least; --time {}s{fewer} would do",
         left.as_secs_f64(),
-        least.as_secs_f64()
+        settings(count),
+        least.as_secs_f64(),
+        would_do.as_secs_f64().ceil()
     )
 }
 

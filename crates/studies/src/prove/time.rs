@@ -46,6 +46,13 @@ pub fn of_levers(left: Duration) -> Duration {
     left.mul_f64(LEVERS)
 }
 
+/// The time of a whole proof in which levers that take so long at least can be tried, however long the baseline looks.
+pub fn with_levers(least: Duration, trial: Duration) -> Duration {
+    let left = least.div_f64(LEVERS).max(trial * ENOUGH_FOR_LEVERS);
+    // The baseline ends with a whole trial, and the levers begin after it.
+    left.div_f64(1.0 - BASELINE) + trial * 2
+}
+
 /// The part of what is left that a confirmation has, counted from 0.
 pub fn of_confirmation(left: Duration, number: usize) -> Duration {
     if number + 1 < ATTEMPTS { left.mul_f64(2.0 / 3.0) } else { left }

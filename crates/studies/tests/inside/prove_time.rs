@@ -28,6 +28,18 @@ fn the_parts_of_the_time_never_exceed_it() {
 }
 
 #[test]
+fn the_time_that_would_do_for_levers_does() {
+    let (least, trial) = (Duration::from_secs(20), Duration::from_millis(300));
+    for trial in [trial, trial * 20] {
+        let time = with_levers(least, trial);
+        let part = of_baseline(time, trial, true);
+        assert!(part < time, "the rest is kept for levers: {time:?}");
+        // The baseline ends with the trial that it has begun.
+        assert!(of_levers(time - part - trial) >= least, "{time:?}");
+    }
+}
+
+#[test]
 fn the_precision_is_said_as_a_person_would() {
     let measure = Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
     let precision = Precision::of(Share(0.02), &measure, Some(Duration::from_secs(20))).unwrap();
