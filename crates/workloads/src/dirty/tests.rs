@@ -125,7 +125,7 @@ fn what_cannot_be_had_says_why_in_a_sentence() {
     for (task, part) in [
         (Dirty { dir: "/dev/shm".into(), ..ordinary.clone() }, "in memory"),
         (Dirty { dir: dir.path().join("none"), ..ordinary.clone() }, "No such file or directory"),
-        (Dirty { dir: "/proc".into(), ..ordinary.clone() }, "more than a quarter"),
+        (Dirty { dir: "/proc".into(), ..ordinary.clone() }, "nothing is stored there"),
         (Dirty { size: Some(Bytes(1 << 60)), ..ordinary.clone() }, "more than a quarter"),
     ] {
         let error = try_out(&task).expect_err(part);

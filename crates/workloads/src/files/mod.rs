@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ringfence_machine::units::Bytes;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags};
 
 use crate::workload::SetupError;
 
@@ -23,6 +23,9 @@ pub const ALIGNMENT: usize = 4096;
 
 /// Of what is free, a file takes this part at most.
 const PART_OF_FREE: u64 = 4;
+
+/// With less than this no size is worth trying.
+const LEAST_FREE: u64 = 1 << 20;
 
 const BTRFS: u64 = 0x9123_683e;
 const TMPFS: u64 = 0x0102_1994;
@@ -94,20 +97,43 @@ pub fn fits(dir: &Path, size: u64, what: &str) -> Result<(), SetupError> {
     }
     let fs = rustix::fs::statvfs(dir).map_err(|error| failed(dir, what)(error.into()))?;
     let free = fs.f_bavail * fs.f_frsize;
-    if size <= free / PART_OF_FREE {
+    let reason = if fs.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        "it is mounted read-only: name a folder that can be written to".into()
+    } else if fs.f_blocks == 0 {
+        "nothing is stored there (it shows what the kernel knows): name a folder on a disk".into()
+    } else if size <= free / PART_OF_FREE {
         return Ok(());
-    }
-    Err(SetupError::Other(format!(
+    } else if free < LEAST_FREE {
+        format!("only {} are free: free some, or name a folder on another disk", Bytes(free))
+    } else {
+        return Err(too_large(size, what, &place, free));
+    };
+    Err(SetupError::Other(format!("no {what} in {place}, because {reason}")))
+}
+
+fn too_large(size: u64, what: &str, place: &std::path::Display, free: u64) -> SetupError {
+    SetupError::Other(format!(
         "a {what} of {} in {place} would take more than a quarter of the {} that are free: take a smaller size",
         Bytes(size),
         Bytes(free)
-    )))
+    ))
 }
 
 /// That making or preparing one failed.
 pub fn failed(dir: &Path, what: &str) -> impl Fn(io::Error) -> SetupError + use<> {
     let making = format!("making a {what} in {}", dir.display());
-    move |error| SetupError::Other(format!("{making}: {error}"))
+    move |error| {
+        let remedy = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "; name a folder in which this user may make files"
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "; free some space, or name a folder on another disk"
+            }
+            _ => "",
+        };
+        SetupError::Other(format!("{making}: {error}{remedy}"))
+    }
 }
 
 /// A file once more, opened with other flags.
