@@ -7,7 +7,7 @@ mod episode;
 mod stretches;
 mod windows;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::Arm;
@@ -185,7 +185,7 @@ impl<'a> HostEngine<'a> {
         }
     }
 
-    // Waits, looking now and then whether the worker still lives.
+    // Waits, looking now and then whether the worker still lives. In an episode a writer may have gigabytes to sync.
     fn wait(
         &mut self,
         worker: usize,
@@ -194,7 +194,11 @@ impl<'a> HostEngine<'a> {
         done: impl Fn(&Slot) -> bool,
     ) -> Result<(), EngineError> {
         let begun = Instant::now();
+        let long = self.plan.experiment.measure.episode.is_some();
         while !done(self.slot(worker)) {
+            if long && self.stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Interrupted);
+            }
             let failed = self.slot(worker).state() == state::FAILED;
             if failed || self.ended(worker, Duration::ZERO)?.is_some() || begun.elapsed() > limit {
                 return Err(self.explain(worker, otherwise));
@@ -330,7 +334,7 @@ impl<'a> HostEngine<'a> {
         if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
             let name = &self.plan.experiment.name;
             said.push(format!(
-                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it. Disks wear."
+                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it."
             ));
         }
         said

@@ -110,7 +110,9 @@ pub fn resume(
         let give_up = time.map(|time| started + time + per_trial);
         engine.give_up_at(give_up);
         if let Err(error) = engine.begin_trial(trial) {
-            return if samples.is_empty() {
+            return if error == EngineError::Interrupted {
+                Ok((samples, Ended::Interrupted))
+            } else if samples.is_empty() {
                 Err(error)
             } else {
                 Ok((samples, Ended::Failed(error.to_string())))

@@ -22,6 +22,8 @@ struct Scripted {
     start: Duration,
     window: Duration,
     give_up_at: Option<Duration>,
+    // Somebody asks for an end while this trial's tasks are started.
+    cut_at: Option<u32>,
 }
 
 impl Scripted {
@@ -37,6 +39,7 @@ impl Scripted {
             start: Duration::ZERO,
             window: Duration::from_millis(1),
             give_up_at: None,
+            cut_at: None,
         }
     }
 }
@@ -58,6 +61,9 @@ impl Engine for Scripted {
     }
 
     fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError> {
+        if self.cut_at == Some(trial) {
+            return Err(EngineError::Interrupted);
+        }
         self.now += self.start;
         self.log.push(format!("trial {trial}"));
         self.trial = trial;
@@ -334,6 +340,18 @@ fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
     let (samples, ended) = run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
     assert_eq!((trials(&samples), ended), (10, Ended::Time));
     assert_eq!(engine.0.now, Duration::from_millis(100 + 8));
+}
+
+#[test]
+fn an_end_that_is_asked_for_while_a_trial_starts_keeps_those_before() {
+    let plan = plan("looks = [10]\nrounds = 4");
+    for (cut_at, kept) in [(0, 0), (3, 3)] {
+        let mut engine = Scripted::new(|_, _| 1000);
+        engine.cut_at = Some(cut_at);
+        let (samples, ended) =
+            run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
+        assert_eq!((trials(&samples), ended), (kept, Ended::Interrupted));
+    }
 }
 
 // How many steps are measured before it is stopped.

@@ -166,8 +166,15 @@ impl Workload for Dirtier {
         self.meter.begin();
     }
 
+    // What is ended meanwhile ends between two parts: within a call it waits for all that there is to write.
     fn paused(&mut self) {
-        if let Err(error) = self.sync() {
+        let in_parts = |size: u64| {
+            let mut parts = (0..size).step_by(PART as usize);
+            parts.try_for_each(|at| sync_file_range(self.file.as_fd(), at, PART, true))
+        };
+        let size = rustix::fs::fstat(&self.file).map(|stat| stat.st_size as u64);
+        let synced = size.map_err(io::Error::from).and_then(in_parts).and_then(|()| self.sync());
+        if let Err(error) = synced {
             self.failed(&error);
         }
     }
@@ -176,6 +183,9 @@ impl Workload for Dirtier {
         self.failure.as_deref()
     }
 }
+
+/// Bytes of a file that are synced by one call where all of it is.
+const PART: u64 = 4 << 20;
 
 /// Writes a little in a task's way, and leaves nothing. Returned is how many bytes a second the device took.
 ///
