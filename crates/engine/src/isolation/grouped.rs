@@ -134,7 +134,7 @@ impl Grouped {
         arms: Vec<BTreeMap<usize, Limit>>,
         at_rest: impl Fn(&Limit) -> Limit,
     ) -> Result<Self, String> {
-        let mut changes = cgroup::begin(root, &format!("{word}s of experiment '{experiment}'"))?;
+        let mut changes = cgroup::begin(root, &format!("{word}s of experiment {experiment}"))?;
         let mut groups = BTreeMap::new();
         for (role, limit) in arms.iter().flatten() {
             if !groups.contains_key(role) {

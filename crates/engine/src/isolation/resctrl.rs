@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     wanted: |arm| !arm.resctrl.is_empty(),
     missing: |_, _, _| missing(),
     begin: |plan| {
-        let begun = Partitions::begin(&plan.experiment, &format!("experiment '{}'", plan.experiment.name))?;
+        let begun = Partitions::begin(&plan.experiment, &format!("experiment {}", plan.experiment.name))?;
         Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))
     },
     recover: || put_back(Duration::ZERO),

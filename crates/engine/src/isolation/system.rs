@@ -154,7 +154,7 @@ impl System {
     }
 
     fn change(&mut self, wanted: &BTreeMap<SystemSetting, String>) -> Result<(), ringfence_changes::Error> {
-        let purpose = format!("settings of the whole system in experiment '{}'", self.experiment);
+        let purpose = format!("settings of the whole system in experiment {}", self.experiment);
         let changes = self.changes.insert(Changes::begin(&self.root, &purpose, &self.options)?);
         for (setting, to) in wanted {
             changes.set_undone_by(file(setting), &value(setting, to), back(&self.root, setting))?;
