@@ -76,6 +76,10 @@ fn remedy(tried: &str, error: &io::Error) -> &'static str {
             "name a folder where this user may do so"
         }
         io::ErrorKind::NotFound if tried == "make the folder" => "name a folder that can be made",
+        io::ErrorKind::NotFound if ["write", "append to", "cut the end of"].contains(&tried) => {
+            "the folder was removed or renamed meanwhile, and what had not been written is lost: measure again, and leave the \
+             folder where it is until that ends"
+        }
         io::ErrorKind::NotFound => "copy the dataset's folder again, complete",
         io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
         io::ErrorKind::InvalidData => "restore it as it was written",

@@ -40,6 +40,17 @@ fn nothing_is_written_over() {
 }
 
 #[test]
+fn a_folder_that_is_removed_meanwhile_is_said_to_be() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let mut recorder = create(&dir).unwrap();
+    recorder.append(&step(0)).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let said = one_sentence(&recorder.finish(&Ended::Complete).unwrap_err());
+    assert!(said.contains("was removed or renamed meanwhile") && said.contains("measure again"), "{said}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_leaves_nothing() {
     // No file system lets a name be longer than 255 bytes.
     let parent = tempfile::tempdir().unwrap();
