@@ -63,9 +63,11 @@ fn a_victim_decides_whether_there_is_a_policy() {
 fn a_policy_for_files_is_written_and_followed() {
     let Some(data) = on_disk("tuned") else { return };
     let folder = Folder::new();
-    let target = format!("file:{}", data.display());
+    // Named by a link, from which nothing follows elsewhere.
+    std::os::unix::fs::symlink(&data, folder.path().join("link")).unwrap();
+    let target = format!("file:{}", data.canonicalize().unwrap().display());
     let few = ["--sync=fdatasync,rwf-dsync", "--layout=written", "--trials=2", "--size=1MiB", "--quiet"];
-    let args = [&["tune", &target, "--out=data", "--json"][..], &few].concat();
+    let args = [&["tune", "file:./link", "--out=data", "--json"][..], &few].concat();
     let output = ringfence_in(folder.path(), &args);
     let json = output.json();
     assert_eq!(json["schema"], "ringfence/tuned-files/1");

@@ -151,12 +151,22 @@ impl Experiment {
 
 impl Measure {
     fn problem(&self) -> Option<String> {
-        let increasing = self.looks.windows(2).all(|pair| pair[0] < pair[1]);
-        if self.looks.first().is_none_or(|first| *first < 2) || !increasing {
-            return Some(format!(
-                "the numbers of trials are {:?}: each must be at least 2 and larger than the one before",
-                self.looks
-            ));
+        match self.looks.first() {
+            None => return Some("looks names no number of trials: give one".into()),
+            Some(first) if *first < 2 => {
+                return Some(
+                    format!("a measurement of {first} trials: give at least 2")
+                        .replace("1 trials", "1 trial"),
+                );
+            }
+            Some(_) if !self.looks.is_sorted_by(|one, next| one < next) => {
+                let looks: Vec<String> = self.looks.iter().map(u32::to_string).collect();
+                return Some(format!(
+                    "the numbers of trials are {}: each must be larger than the one before",
+                    looks.join(", ")
+                ));
+            }
+            Some(_) => {}
         }
         if self.looks.last().is_some_and(|last| *last > 100_000) {
             return Some("there can be 100000 trials at most".into());

@@ -70,7 +70,7 @@ fn every_mistake_gets_one_sentence() {
         ("metric = \"victim\"", "metric = \"vctim\"", "did you mean 'victim'"),
         ("metric = \"victim\"", "metrik = \"victim\"", "did you mean 'metric'"),
         ("[measure]", "[mesure]", "did you mean 'measure'"),
-        ("looks = [10, 20]", "looks = []", "numbers of trials"),
+        ("looks = [10, 20]", "looks = []", "names no number of trials"),
         ("looks = [10, 20]", "looks = [20, 10]", "larger than the one before"),
         ("looks = [10, 20]", "looks = [10, 20]\nrounds = 0", "0 rounds"),
         ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),

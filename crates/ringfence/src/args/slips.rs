@@ -154,25 +154,27 @@ impl<'a> Asked<'a> {
         let Self { verb, typed, .. } = self;
         let instruction = Instruction::ALL.iter().any(|known| known.name() == word);
         if let Some(list) = self.spaced_list(word) {
-            return format!("'{word}' stands alone: give several as a list: {list}");
+            return format!("'{word}' belongs to no flag: give several as a list: {list}");
         }
         if let Some(task) = self.task_flag() {
             if let Some(whole) = self.unquoted(word) {
-                return format!("'{word}' stands alone: quote a task of several words, as in {whole}");
+                return format!("'{word}' belongs to no flag: quote a task of several words, as in {whole}");
             }
             let example = match word {
                 _ if instruction => format!("--aggressor 'write instruction={word}'"),
                 _ if WORKLOADS.contains(&word) => format!("{task} {word}"),
                 _ => format!("{task} 'chase footprint=4MiB'"),
             };
-            return format!("'{word}' stands alone: name tasks by flags, as in {example}");
+            return format!("'{word}' belongs to no flag: name tasks by flags, as in {example}");
         }
         if instruction && verb.get_arguments().any(|arg| is_long(arg, "instruction")) {
-            return format!("'{word}' stands alone: write --instruction {word}");
+            return format!("'{word}' belongs to no flag: write --instruction {word}");
         }
         let places: Vec<String> = verb.get_positionals().map(value_name).collect();
         match places.as_slice() {
-            [] => format!("'{word}' stands alone, and '{typed}' takes only flags; '{typed} -h' lists them"),
+            [] => format!(
+                "'{word}' belongs to no flag, and '{typed}' takes only flags; '{typed} -h' lists them"
+            ),
             places => format!("'{word}' is one word too many: '{typed}' takes {}", places.join(" and ")),
         }
     }

@@ -1,5 +1,6 @@
 //! Flags into an experiment.
 
+use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
 use ringfence_experiment::task::{table, text};
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failure> {
     let measure = &mut experiment.measure;
     if let Some(trials) = &flags.trials {
+        check_trials(trials.first().copied())?;
         measure.looks = trials.clone();
     }
     if let Some(rounds) = flags.rounds {
@@ -168,6 +170,16 @@ impl From<Placement> for PlacementKind {
             Placement::Node => PlacementKind::Node,
             Placement::Remote => PlacementKind::Remote,
         }
+    }
+}
+
+/// Refuses fewer trials than show how they differ.
+pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
+    match trials.filter(|trials| *trials < 2) {
+        Some(trials) => Err(Failure::Usage(format!(
+            "--trials {trials}: give at least 2; a figure needs at least {FEWEST_TRIALS}"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a folder holds: the answer of a verb, or datasets alone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
 use ringfence_studies::prove::{Files, Proof};
@@ -16,15 +16,20 @@ pub fn kind(dir: &Path) -> Option<String> {
     Some(value.get("kind")?.as_str()?.to_owned())
 }
 
-/// A folder that tasks use, by its absolute path, which experiments hold as text.
+/// A path that says the same from everywhere, without links and dots.
+pub fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
+}
+
+/// A folder that tasks use, by its canonical path, which experiments hold as text.
 pub fn named(dir: &Path) -> Result<String, Failure> {
     match std::fs::metadata(dir) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(Failure::Usage(format!("{} is not a folder: name one", dir.display()))),
         Err(error) => return Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display()))),
     }
-    let absolute = std::path::absolute(dir).ok();
-    let text = absolute.as_deref().and_then(Path::to_str).map(str::to_owned);
+    let absolute = canonical(dir);
+    let text = Some(absolute.as_path()).and_then(Path::to_str).map(str::to_owned);
     text.ok_or_else(|| Failure::Usage(format!("{}: its name is not text", dir.display())))
 }
 

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::{available, isolation};
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::{Task, text};
@@ -20,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
-use crate::shared::flags::{check_counts, set, set_budget, set_some};
+use crate::shared::flags::{check_counts, check_trials, set, set_budget, set_some};
 use crate::shared::{experiment, flags, host, page};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
@@ -150,11 +149,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     let mut budget = ringfence_experiment::units::Share(0.02);
     set_budget(&mut budget, Some(&args.budget))?;
     // Fewer than a figure takes still try every lever.
-    if let Some(trials) = args.trials.filter(|trials| *trials < 2) {
-        return Err(Failure::Usage(format!(
-            "--trials {trials}: give at least 2; a figure needs at least {FEWEST_TRIALS}"
-        )));
-    }
+    check_trials(args.trials)?;
     let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(Failure::Usage(format!("--try-env: '{text}' is not of the form KEY=VALUE"))),

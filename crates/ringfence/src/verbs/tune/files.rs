@@ -16,7 +16,7 @@ use crate::args::{Placement, Tune};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::flags::{set, words};
+use crate::shared::flags::{check_trials, set, words};
 use crate::shared::{experiment, folder, host};
 
 pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
@@ -95,6 +95,7 @@ fn question(args: &Tune, dir: &Path) -> Result<Question, Failure> {
         set(&mut asked, "size", Some(text))?;
         size = Some(asked);
     }
+    check_trials(args.trials)?;
     let syncs = chosen("sync", args.sync.as_deref(), &SYNCS, Sync::name)?;
     let layouts = chosen("layout", args.layout.as_deref(), &LAYOUTS, Layout::name)?;
     Ok(Question { dir, record, size, syncs, layouts, trials: args.trials, seed: args.seed })

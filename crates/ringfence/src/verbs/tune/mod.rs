@@ -16,14 +16,17 @@ use crate::args::Tune;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::flags::{set, set_budget};
-use crate::shared::{experiment, host};
+use crate::shared::flags::{check_trials, set, set_budget};
+use crate::shared::{experiment, folder, host};
 use written::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let target = args.target.parse().map_err(|error| Failure::Usage(format!("TARGET: {error}")))?;
     match target {
         Target::File(dir) => files::run(args, &dir),
+        // A policy has it, and is read elsewhere.
+        Target::Tmpfs(dir) => of_memory(args, Target::Tmpfs(folder::canonical(&dir))),
+        Target::Dax(path) => of_memory(args, Target::Dax(folder::canonical(&path))),
         memory => of_memory(args, memory),
     }
 }
@@ -92,6 +95,7 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     set(&mut size, "size", args.size.as_deref())?;
     set(&mut block, "block", args.block.as_deref())?;
     set_budget(&mut budget, args.budget.as_deref())?;
+    check_trials(args.trials)?;
     let victim = args.victim.as_deref().map(text::parse).transpose();
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
     if victim.is_none() && args.budget.is_some() {
