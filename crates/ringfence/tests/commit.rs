@@ -105,7 +105,9 @@ fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
     let visitor = format!("dirty dir={} io=direct size=32MiB", data.display());
     let args = ["aa", "--victim", &victim, "--between", &visitor, "--experiments", "2", "--trials", "4"];
     let json = ringfence_in(folder.path(), &[&args[..], &["--json", "--out", "a"]].concat()).json();
-    assert_eq!(json["aa"]["estimates"], 2, "{json}");
+    // Trials may differ too much for an interval.
+    let experiments = ["estimates", "not_estimable"].map(|of| json["aa"][of].as_u64().unwrap());
+    assert_eq!(experiments.iter().sum::<u64>(), 2, "{json}");
     let results = json["results"].as_array().unwrap();
     assert_eq!(results.len(), 1, "{json}");
     assert_eq!(results[0]["effect"]["diagnostics"]["pairs"], 8, "{json}");
@@ -132,7 +134,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--size", "4KiB"], "too small"),
         (vec!["commit", ".", "--window", "5ms"], "400ms"),
         (vec!["commit", "/dev/shm", "--out", "x"], "it lies in memory"),
-        (vec!["commit", "/proc", "--out", "x"], "a log of 16MiB in /proc would take more than a quarter"),
+        (vec!["commit", "/proc", "--out", "x"], "no log in /proc, because nothing is stored there"),
         (vec!["commit", ".", "--machine", "laptop"], "files and disks are not simulated"),
         (vec!["commit", ".", "--threads", "0"], "at least one committer"),
         (vec!["commit", ".", "--cpus", "999"], "CPU 999 is not among"),

@@ -32,10 +32,7 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     let said = ringfence_in(folder.path(), &args).said();
     if disk_is_shown(&data) {
         assert!(said.contains("In 'neighbours' ") && said.contains(" wrote "), "{said}");
-        assert!(
-            said.contains("by the disk's own count, which is of everybody who uses it. Disks wear."),
-            "{said}"
-        );
+        assert!(said.contains("by the disk's own count, which is of everybody who uses it."), "{said}");
     }
     assert!(said.contains("harm that comes late is not in these figures"), "{said}");
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
@@ -44,20 +41,21 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     let samples = &dataset.samples;
     assert!(samples.iter().all(|sample| sample.units > 0), "{samples:?}");
     // Nobody runs for 0.2 s between two windows, and all run for as long before each.
-    let mut windows: Vec<(u64, u64)> = sample::steps(samples)
+    let mut windows: Vec<(u64, u64, u64)> = sample::steps(samples)
         .flat_map(|step| step.chunk_by(|one, other| one.position == other.position))
         .map(|window| {
             let end = |sample: &sample::Sample| sample.start_ns + sample.length_ns;
             let starts = window.iter().map(|sample| sample.start_ns).min();
-            (starts.unwrap(), window.iter().map(end).max().unwrap())
+            let longest = window.iter().filter_map(|sample| sample.latencies.as_ref()?.most()).max();
+            (starts.unwrap(), window.iter().map(end).max().unwrap(), longest.unwrap_or(0))
         })
         .collect();
     windows.sort_unstable();
     assert_eq!(windows.len(), 2 * 2 * 4);
     for pair in windows.windows(2) {
-        let [(_, end), (start, _)] = [pair[0], pair[1]];
-        let apart = Duration::from_nanos(start.saturating_sub(end));
-        // A window begins with the last report before it, which a commit may hold up.
+        let [(_, end, _), (start, _, longest)] = [pair[0], pair[1]];
+        // A window begins with the last report before it, which a commit holds up that is under way then: it is in the window.
+        let apart = Duration::from_nanos(start.saturating_sub(end) + longest);
         assert!(apart >= Duration::from_millis(200), "{apart:?}");
     }
     assert!(empty(&data), "nothing is left");
@@ -128,7 +126,8 @@ fn an_arms_limit_of_writing_holds_and_nothing_is_left_of_it() {
     };
     let (free, held) = (rate(0), rate(1));
     assert!(held > 0.0 && held <= 1.5 * 5.0, "{held} MiB/s, and {free} without the limit");
-    assert!(free > held, "{held} MiB/s, and {free} without the limit");
+    // A disk that takes less by itself shows no limit.
+    assert!(free > held || free < 5.0, "{held} MiB/s, and {free} without the limit");
 }
 
 #[test]
@@ -202,7 +201,7 @@ fn what_cannot_be_measured_says_why() {
         ("dirty pace=fast", "is not a rate"),
         ("dirty sync=none", "is not known here"),
         ("dirty dir=/dev/shm", "in memory"),
-        ("dirty dir=/proc size=1MiB", "more than a quarter"),
+        ("dirty dir=/proc size=1MiB", "nothing is stored there"),
         ("churn dir=none", "No such file or directory"),
         ("churn dir=/dev/shm", "in memory"),
         ("churn size=2MiB", "at most 1MiB"),
@@ -215,7 +214,7 @@ fn what_cannot_be_measured_says_why() {
         ("dirty block=2GiB", "between 4KiB and 16MiB"),
         ("dirty dir=", "No such file or directory"),
         ("dirty io=", "is not one of"),
-        ("churn dir=/proc", "more than a quarter"),
+        ("churn dir=/proc", "nothing is stored there"),
         ("churn size=-1", "a size such as 4KiB"),
         ("churn pace=5MB/s", "is not known here"),
         ("scan block=3KiB", "multiple of 4KiB"),

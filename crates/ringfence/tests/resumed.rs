@@ -275,6 +275,10 @@ fn what_is_still_being_measured_is_left_alone() {
     let run = Running::start(folder.path(), &args);
     support::wait_for_steps(&folder.path().join("data"), 1);
     assert_refused(&resumed(&folder, &[]), "still being measured");
+    // Another run into the same folder is told so, and not that it may be removed.
+    let other = ringfence_in(folder.path(), &[&WRITE[..], &["--trials", "2", "--out", "data"]].concat());
+    assert_refused(&other, "data: this is still being measured by ");
+    assert_refused(&other, "wait until that ends, or name another folder");
     run.signal(libc::SIGINT);
     assert_eq!(run.wait().code(), Some(1));
     assert_eq!(open(folder.path(), 0).manifest.ended, Some(Ended::Interrupted));
