@@ -13,6 +13,7 @@ use crate::numbers::{count, ns_interval, percent, slowdown};
 use crate::text::{clean, listed, plural};
 
 /// Ways to commit, of which each case of an experiment is one.
+#[derive(Default)]
 struct Ways<'a> {
     /// Those that are durable, with what a commit takes.
     costs: Vec<(usize, &'a Commit, Interval)>,
@@ -27,8 +28,7 @@ struct Ways<'a> {
 impl<'a> Ways<'a> {
     /// Nothing where something else was measured, too.
     fn of(found: &'a Findings) -> Option<Self> {
-        let mut ways =
-            Self { costs: Vec::new(), tasks: Vec::new(), unknown: Vec::new(), without: Vec::new() };
+        let mut ways = Self::default();
         for result in found.results.iter().filter(|result| result.effect.is_none()) {
             let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
             ways.tasks.push(task);
@@ -61,16 +61,13 @@ impl<'a> Ways<'a> {
 /// What there is to say below the costs, a paragraph each.
 pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
     let advised = advice(found).or_else(|| none_advised(found));
-    let of_others = if advised.is_some() {
-        ", and is there to compare with"
-    } else {
-        ": there is no durable commit in such a figure"
-    };
+    let mut parts = Vec::from_iter(advised);
     let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
     without.dedup();
-    let without = (!without.is_empty())
-        .then(|| format!("sync={} makes nothing durable{of_others}.", without.join(", ")));
-    let parts: Vec<String> = advised.into_iter().chain(without).collect();
+    if !without.is_empty() {
+        let compared = [": there is no durable commit in such a figure", ", and is there to compare with"];
+        parts.push(format!("sync={} makes nothing durable{}.", without.join(", "), compared[parts.len()]));
+    }
     (!parts.is_empty()).then(|| parts.join(" ")).into_iter().chain(unreached(found))
 }
 
@@ -83,17 +80,7 @@ pub(crate) fn none_advised(found: &Findings) -> Option<String> {
         (1, others) => format!("only one of the {} durable ones has a figure", others + 1),
         _ => return None,
     };
-    // What serves the worst of them serves all.
-    let needed = |reason: &&NotEstimable| match reason {
-        NotEstimable::TooWide { needed, .. } => needed.unwrap_or(u32::MAX),
-        _ => 0,
-    };
-    let reason = ways.unknown.iter().max_by_key(needed)?;
-    let quiet = match reason {
-        NotEstimable::TooWide { .. } => ", and fewer do where nobody else uses the disk",
-        _ => "",
-    };
-    Some(format!("No way is advised, because {which}: {}{quiet}.", reason.why()))
+    Some(format!("No way is advised, because {which}: {}.", NotEstimable::hardest(&ways.unknown)?.why()))
 }
 
 /// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different

@@ -34,7 +34,7 @@ pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) ->
     for one in all {
         out.push('\n');
         heading(&mut out, &format!("{}: latency of {}", name(one, all), one.unit), style);
-        out += &histogram(one.histogram.buckets(), style);
+        out += &histogram(one.histogram.buckets(), |share| bears(one, share), style);
     }
     out
 }
@@ -79,11 +79,23 @@ fn table(all: &[CaseLatencies], whole: bool, intervals: bool) -> Table {
     table
 }
 
-/// With its interval where there is one, else the lower end of its bucket.
+/// A quantile as it stands in the cell of a table, with its interval where there is room. Where too few latencies or trials bear
+/// it that is said, and no figure given, here as in pictures.
 pub(crate) fn quantile(one: &CaseLatencies, share: f64, interval: bool) -> String {
-    let known = one.quantiles.iter().find(|of| of.quantile.share() == share).and_then(|of| of.ns.ok());
-    let floor = || one.histogram.quantile(share).map_or(NO_FIGURE.into(), time);
-    known.map_or_else(floor, |ns| if interval { ns_interval(&ns) } else { ns_figure(&ns).value })
+    let of = one.quantiles.iter().find(|of| of.quantile.share() == share);
+    match of.map(|of| &of.ns) {
+        Some(Ok(ns)) if interval => ns_interval(ns),
+        Some(Ok(ns)) => ns_figure(ns).value,
+        // For what it is that is too few there is no room.
+        Some(Err(reason)) if reason.short().starts_with("too few") => "too few".into(),
+        Some(Err(reason)) => reason.short().into(),
+        None => NO_FIGURE.into(),
+    }
+}
+
+/// Whether a quantile has a figure.
+pub(crate) fn bears(one: &CaseLatencies, share: f64) -> bool {
+    one.quantiles.iter().any(|of| of.quantile.share() == share && of.ns.is_ok())
 }
 
 /// For narrow terminals and long names: a few lines for each case.
@@ -116,8 +128,8 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         return Vec::new();
     }
     let mut notes = vec![
-        "latencies are counted in buckets, eight to each power of two; a quantile with an interval is interpolated in its bucket; any \
-         other figure is the lower end of one, a quantile's where an interval takes more latencies or trials"
+        "latencies are counted in buckets, eight to each power of two; a quantile is interpolated in its bucket, and not given where too \
+         few latencies or trials bear it; max is the lower end of one"
             .to_string(),
     ];
     if let Some(scale) = scale {

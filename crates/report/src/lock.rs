@@ -6,7 +6,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::RegionPlan;
 use ringfence_studies::lock::{Misses, Region, parts};
 
-use crate::histogram::time;
+use crate::latencies::quantile;
 use crate::numbers::{NO_FIGURE, count, percent};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
@@ -114,10 +114,7 @@ pub fn lock_table(all: &[CaseLatencies], style: &Style) -> String {
 fn figure(one: &CaseLatencies) -> String {
     match &one.misses {
         Some(misses) => percent(misses.value),
-        None => {
-            let at = |share: f64| one.histogram.quantile(share).map_or(NO_FIGURE.into(), time);
-            format!("{}, {}", at(0.5), at(0.99))
-        }
+        None => format!("{}, {}", quantile(one, 0.5, false), quantile(one, 0.99, false)),
     }
 }
 

@@ -486,9 +486,7 @@ fn closest(proof: &Proof, lead: &str) -> String {
 fn price(price: &Price) -> String {
     match price {
         Price::Unseen(why) => format!("What it costs the aggressor cannot be seen, because {why}."),
-        Price::Slowdown(Err(reason)) => {
-            format!("What it costs the aggressor is not known: {}.", reason.why())
-        }
+        Price::Slowdown(Err(none)) => format!("What it costs the aggressor is not known: {}.", none.why()),
         Price::Slowdown(Ok(slowdown)) => {
             let what = match slowdown {
                 slowdown if slowdown.low > 1.0 => "What it costs the aggressor",

@@ -24,15 +24,17 @@ struct Row {
 
 /// A latency histogram. Buckets are (lowest latency in ns, count), in any order; a bucket reaches
 /// up to the next one's floor. Rows divide powers of two, stretches without latencies are one row,
-/// and bars are as long as the logarithm of the count, so that the tail can be seen.
-pub fn histogram(buckets: &[(u64, u64)], style: &Style) -> String {
+/// and bars are as long as the logarithm of the count, so that the tail can be seen. Of the quantiles those are marked
+/// that the latencies bear.
+pub fn histogram(buckets: &[(u64, u64)], bear: impl Fn(f64) -> bool, style: &Style) -> String {
     let mut buckets: Vec<(u64, u64)> = buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
     buckets.sort_unstable();
     if buckets.is_empty() {
         return "no latencies were recorded\n".into();
     }
     let total: u128 = buckets.iter().map(|(_, count)| u128::from(*count)).sum();
-    let quantiles = QUANTILES.map(|(share, name)| (name, quantile(&buckets, total, share)));
+    let borne = QUANTILES.into_iter().filter(|(share, _)| bear(*share));
+    let quantiles: Vec<_> = borne.map(|(share, name)| (name, quantile(&buckets, total, share))).collect();
     let rows = rows(&buckets, &quantiles);
 
     let gap = if style.unicode { "⋮" } else { ":" };
@@ -58,9 +60,13 @@ pub fn histogram(buckets: &[(u64, u64)], style: &Style) -> String {
     let figures: Vec<String> =
         quantiles.iter().map(|(name, floor)| format!("{name} {}", time(*floor))).collect();
     let total = count(u64::try_from(total).unwrap_or(u64::MAX));
+    let (figures, ends) = match figures.is_empty() {
+        true => (String::new(), ""),
+        false => (figures.join(", ") + " over ", "; a figure is the lower end of its bucket"),
+    };
     out.push('\n');
-    paragraph(&mut out, 0, &format!("{} over {total} latencies", figures.join(", ")), style);
-    paragraph(&mut out, 0, "bars: logarithm of the count; a figure is the lower end of its bucket", style);
+    paragraph(&mut out, 0, &format!("{figures}{total} latencies"), style);
+    paragraph(&mut out, 0, &format!("bars: logarithm of the count{ends}"), style);
     out
 }
 

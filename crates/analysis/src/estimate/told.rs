@@ -80,6 +80,15 @@ impl NotEstimable {
         said.strip_prefix("not known: ").map_or(said.clone(), str::to_owned)
     }
 
+    /// Of several reasons that which takes the most trials: what serves it serves the others, too.
+    pub fn hardest(reasons: &[Self]) -> Option<&Self> {
+        reasons.iter().max_by_key(|reason| match reason {
+            Self::TooWide { needed, .. } => needed.unwrap_or(u32::MAX),
+            Self::TooFewLatencies { trials, .. } => trials.unwrap_or(u32::MAX),
+            _ => 0,
+        })
+    }
+
     /// The same in a word or three, for the cells of tables.
     pub fn short(&self) -> &'static str {
         match self {
@@ -140,6 +149,8 @@ mod tests {
         assert_eq!(wide.short(), "not known");
         assert!(wide.told().starts_with("not known: ") && wide.told().contains("about 6 trials"));
         assert!(wide.why().starts_with("the 4 trials differ so much"));
+        let few = NotEstimable::TooFewTrials { trials: 2 };
+        assert_eq!(NotEstimable::hardest(&[few, wide, few]), Some(&wide));
         let hopeless = Interval::over_trials(&scattered(300.0), 0.95).unwrap_err();
         assert_eq!(hopeless, NotEstimable::TooWide { trials: 4, needed: None });
         assert!(hopeless.told().contains("no sensible number of trials"));

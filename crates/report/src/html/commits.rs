@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use ringfence_analysis::estimate::NotEstimable;
 use ringfence_analysis::latency::CaseLatencies;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, Task};
@@ -11,8 +12,8 @@ use super::figure::{Chart, Figure, Heat, HeatCell, Scale, Tip};
 use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::histogram::time;
-use crate::latencies::name;
-use crate::numbers::{count, ns_figure, ns_interval};
+use crate::latencies::{name, quantile};
+use crate::numbers::{count, ns_interval};
 
 /// For each dataset a row for each case and role that committed; none where nobody did.
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
@@ -123,14 +124,10 @@ struct Told {
 }
 
 fn told(one: &CaseLatencies) -> Vec<Told> {
-    let quantiles = one.quantiles.iter().map(|of| match &of.ns {
-        Ok(ns) => Told { ns: Some(ns.value), short: ns_figure(ns).value, whole: ns_interval(ns) },
-        // In the cells there is no room for what is too few.
-        Err(reason) => {
-            let short = reason.short();
-            let short = if short.starts_with("too few") { "too few" } else { short };
-            Told { ns: None, short: short.into(), whole: reason.told() }
-        }
+    let quantiles = one.quantiles.iter().map(|of| Told {
+        ns: of.ns.as_ref().ok().map(|ns| ns.value),
+        short: quantile(one, of.quantile.share(), false),
+        whole: of.ns.as_ref().map_or_else(NotEstimable::told, ns_interval),
     });
     let most = one.histogram.most().unwrap_or_default();
     let max =

@@ -8,7 +8,7 @@ use super::figure::{Chart, Figure};
 use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::histogram::{QUANTILES, quantile, time};
-use crate::latencies::{interval, name, notes, quantile as of_case};
+use crate::latencies::{bears, interval, name, notes, quantile as of_case};
 use crate::numbers;
 use crate::text::{capital, clean};
 
@@ -72,9 +72,10 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
             ((*floor).max(1), end, *count, text)
         })
         .collect();
-    let quantiles = QUANTILES.map(|(share, name)| (name, quantile(buckets, total, share).max(1)));
+    let quantiles = QUANTILES.into_iter().filter(|(share, _)| bears(one, *share));
+    let quantiles = quantiles.map(|(share, name)| (name, quantile(buckets, total, share).max(1)));
     let threshold = one.misses.map(|share| ("miss", share.from_ns));
-    let marks = quantiles.into_iter().chain(threshold).collect();
+    let marks = quantiles.chain(threshold).collect();
     let rows: Vec<Vec<String>> = buckets
         .iter()
         .map(|(floor, count)| vec![time(*floor), time(end(*floor)), numbers::count(*count), share(*count)])

@@ -196,8 +196,7 @@ fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let only = "No way is advised, because only one of the 2 durable ones has a figure: the 6 trials differ so much that the \
-                interval reaches beyond a factor of 10 to either side; about 9 trials would narrow it to that, and fewer do where \
-                nobody else uses the disk. sync=none makes nothing durable, and is there to compare with.";
+                interval reaches beyond a factor of 10 to either side; about 9 trials would narrow it to that. sync=none makes nothing durable, and is there to compare with.";
     assert!(text(&digest).contains(only), "{}", text(&digest));
     let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
     assert!(page.contains("<h1>fdatasync at the end of a file; batch 16: ") && page.contains(only), "{page}");

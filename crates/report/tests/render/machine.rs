@@ -96,13 +96,13 @@ fn histograms() {
         (1 << 20, 1),
     ]
     .into();
-    check("histogram", |style| ringfence_report::histogram(&far_tail, style));
+    check("histogram", |style| ringfence_report::histogram(&far_tail, |_| true, style));
     let narrow: Vec<(u64, u64)> = (64..=72).step_by(4).map(|floor| (floor, floor * 1000)).collect();
-    check("histogram-narrow", |style| ringfence_report::histogram(&narrow, style));
+    check("histogram-narrow", |style| ringfence_report::histogram(&narrow, |_| true, style));
     check("histogram-extreme", |style| {
-        ringfence_report::histogram(&[(u64::MAX, u64::MAX), (0, u64::MAX)], style)
+        ringfence_report::histogram(&[(u64::MAX, u64::MAX), (0, u64::MAX)], |_| true, style)
     });
-    check("histogram-none", |style| ringfence_report::histogram(&[(64, 0)], style));
+    check("histogram-none", |style| ringfence_report::histogram(&[(64, 0)], |_| true, style));
 }
 
 #[test]
