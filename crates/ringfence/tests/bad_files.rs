@@ -53,7 +53,7 @@ fn the_file_that_the_others_are_made_from_is_good() {
 #[test]
 fn texts_that_are_no_toml() {
     let cases: &[(&[u8], &str)] = &[
-        (b"", "missing field `schema`"),
+        (b"", "'schema' is missing"),
         (b"schema", "line 1, column"),
         (b"schema =", "line 1, column"),
         (b"schema = 1\nname = \"open", "line 2, column"),
@@ -81,7 +81,7 @@ fn words_and_values_that_make_no_sense() {
     let cases = [
         ("schema = 1", "schema = 3", "this program reads 1 to 2"),
         ("schema = 1", "schema = \"1\"", "line 1, column"),
-        ("schema = 1\n", "", "missing field `schema`"),
+        ("schema = 1\n", "", "'schema' is missing"),
         ("schema = 1", "schema = 1\nseeed = 3", "did you mean 'seed'"),
         ("schema = 1", "schema = 1\nseed = -1", "line 2, column"),
         ("schema = 1", "schema = 1\naa = 1", "at least 2 trials"),
@@ -102,7 +102,7 @@ fn words_and_values_that_make_no_sense() {
         ("footprint = \"64KiB\"", "footprint = \"64KB\"", "'64KB' is not a size"),
         ("footprint = \"64KiB\"", "footprint = []", "names no value"),
         ("footprint = \"64KiB\"", "footprint = -1", "footprint = -1"),
-        ("workload = \"alu\"", "workload = \"command\"", "missing field `run`"),
+        ("workload = \"alu\"", "workload = \"command\"", "'run' is missing"),
         ("workload = \"alu\"", "workload = \"command\", run = \"\"", "run is empty"),
         ("workload = \"alu\"", "workload = \"command\", run = \"x\", unit = \"laps\"", "laps"),
         ("name = \"aggressor\"", "name = \"victim\"", "role 'victim' is there twice"),
@@ -123,6 +123,6 @@ fn words_and_values_that_make_no_sense() {
         refused(GOOD.replacen(from, to, 1).as_bytes(), part);
     }
     let (roles, arms) = (GOOD.find("[[role]]").unwrap(), GOOD.find("[[arm]]").unwrap());
-    refused(&GOOD.as_bytes()[..roles], "missing field `role`");
-    refused(&GOOD.as_bytes()[..arms], "missing field `arm`");
+    refused(&GOOD.as_bytes()[..roles], "'role' is missing");
+    refused(&GOOD.as_bytes()[..arms], "'arm' is missing");
 }

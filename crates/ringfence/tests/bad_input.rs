@@ -36,7 +36,7 @@ fn command_lines() {
         (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
         (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
         (&["neighbours", "--victim", "read memory=newlock"], "is not memory to read"),
-        (&["neighbours", "--victim", "read flush=msync"], "expected one of"),
+        (&["neighbours", "--victim", "read flush=msync"], "is not one of"),
         (&["write", "--cpus", "x"], "--cpus: "),
         (&["write", "--cpus", ""], "names no CPU"),
         (&["write", "--block", "big"], "'big' is not a size"),

@@ -139,7 +139,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--threads", "0"], "at least one committer"),
         (vec!["commit", ".", "--cpus", "999"], "CPU 999 is not among"),
         (vec!["commit", ".", "--cpus", "zero"], "not a CPU list"),
-        (vec!["commit", ".", "--batch", "1,x"], "expected a whole number"),
+        (vec!["commit", ".", "--batch", "1,x"], "is not a whole number"),
         (vec!["commit", ".", "--size", "2GiB"], "at most 1GiB"),
         (vec!["commit", ".", "--trials", "0"], "at least 2"),
         (vec!["commit", ".", "--metric", "p100"], "not a quantity"),
