@@ -87,13 +87,13 @@ fn roles_that_differ_are_named() {
 // As the coloured table of the page has it.
 #[test]
 fn a_quantile_that_too_few_latencies_bear_is_in_no_text() {
-    let few = [case("idle", "", &[(20, 30), (44, 20), (1 << 20, 1)])];
+    let few = [case("idle", "", &[(20, 6), (44, 4), (1 << 20, 1)])];
     let told: Vec<bool> = few[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
-    assert_eq!(told, [true, true, false, false], "{:?}", few[0].quantiles);
+    assert_eq!(told, [true, false, false, false], "{:?}", few[0].quantiles);
     for columns in [80, 120, 200] {
         let text = ringfence_report::latencies(&few, Some(&SCALE), &ringfence_report::Style::plain(columns));
         // Twice as a figure, and once in the notes.
         assert_eq!(text.matches("too few").count(), 3, "{text}");
-        assert!(text.contains("p50 20 ns, p90 44 ns over 51 latencies"), "{text}");
+        assert!(text.contains("p50 20 ns over 11 latencies"), "{text}");
     }
 }

@@ -8,6 +8,7 @@ use ringfence_resctrl::{GroupId, Mask, Mode, Step};
 use ringfence_studies::lock::{Misses, Region};
 
 use crate::golden::check;
+use crate::latencies::quantiles;
 
 fn plan() -> RegionPlan {
     let group = GroupId::control("hot");
@@ -70,8 +71,8 @@ fn latencies(arms: &[(&str, f64)], told: bool) -> Vec<CaseLatencies> {
         label: String::new(),
         role: "reader".into(),
         unit: "reads",
+        quantiles: quantiles(&Histogram::from(vec![(64, 900), (256, 100 + case as u64)])),
         histogram: Histogram::from(vec![(64, 900), (256, 100 + case as u64)]),
-        quantiles: Vec::new(),
         misses: told.then_some(MissShare {
             value: *share,
             low: Some(share / 2.0),
