@@ -167,7 +167,7 @@ fn command_lines() {
         (&["neighbours", "--victim", "ring batch=0"], "would never push"),
         (&["neighbours", "--victim", "ring variant=naive batch=4"], "only with variant"),
         (&["neighbours", "--victim", "ring target=disk"], "is not a target"),
-        (&["neighbours", "--victim", "ring prefault=false"], "`prefault`"),
+        (&["neighbours", "--victim", "ring prefault=false"], "'prefault'"),
         (&["neighbours", "--victim", "rin variant=naive"], "did you mean 'ring'"),
         (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
         (&["neighbours", "--aggressors", "0"], "--aggressors 0: there must be at least one aggressor"),
