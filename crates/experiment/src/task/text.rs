@@ -53,7 +53,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
     for word in unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty()) {
         let Some((key, value)) = word.split_once('=') else {
             // What came before may have lost its end to a space.
-            let quotes = match table.iter().filter(|(key, _)| *key != "workload").last() {
+            let quotes = match table.iter().rfind(|(key, _)| *key != "workload") {
                 Some((key, Value::String(before))) => {
                     format!("; a value with a space stands in quotes, as in {key}='{before} {word}'")
                 }
