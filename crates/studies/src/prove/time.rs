@@ -50,7 +50,7 @@ pub fn of_levers(left: Duration) -> Duration {
 pub fn with_levers(least: Duration, trial: Duration) -> Duration {
     let left = least.div_f64(LEVERS).max(trial * ENOUGH_FOR_LEVERS);
     // The baseline ends with a whole trial, and the levers begin after it.
-    left.div_f64(1.0 - BASELINE) + trial * 2
+    (left + trial * 2).div_f64(1.0 - BASELINE)
 }
 
 /// The part of what is left that a confirmation has, counted from 0.
