@@ -87,7 +87,10 @@ pub fn unmet_requirement(
         },
         Task::Trace(trace) => Some(only_simulated(trace)),
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) => None,
+        Task::Attached(attached) => crate::attached::missing(attached),
+        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) | Task::Probe(_) => {
+            None
+        }
     }
 }
 

@@ -17,10 +17,12 @@ pub struct Worker {
     pub cpu: CpuId,
     /// All CPUs that it may use; more than one for programs alone.
     pub home: CpuSet,
-    /// The role's variants that it holds. Programs have a worker each, all others share one.
+    /// The role's variants that it holds. Programs and probes have a worker each, all others share one.
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
     pub on_demand: bool,
+    /// Whether its time is that which its units took.
+    pub timed_by_latency: bool,
     /// Whether its work is done by processes that it starts.
     pub program: bool,
     pub pid: Option<i32>,
@@ -44,9 +46,13 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         };
         let variants: Vec<usize> = (0..plan.variants[role].len()).filter(|v| needed(*v)).collect();
         let is_program = |v: &usize| matches!(plan.variants[role][*v].task, Task::Command(_));
+        let is_attached = |v: &usize| plan.variants[role][*v].task.is_attached();
+        let variants: Vec<usize> = variants.into_iter().filter(|v| !is_attached(v)).collect();
         let is_idle = |v: &usize| matches!(plan.variants[role][*v].task, Task::Idle(_));
+        let by_latency = |v: &usize| plan.variants[role][*v].task.is_timed_by_latency();
         let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
         let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
+        let (probes, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(by_latency);
         for (instance, &cpu) in cpus.iter().enumerate() {
             let mut add = |variants: Vec<usize>, on_demand: bool, program: bool| {
                 workers.push(Worker {
@@ -55,6 +61,7 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
                     instance: instance as u32,
                     cpu,
                     home: plan.home(role, instance as u32),
+                    timed_by_latency: variants.iter().all(by_latency),
                     variants,
                     on_demand,
                     program,
@@ -69,6 +76,9 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
             }
             if !idle.is_empty() {
                 add(idle.clone(), true, false);
+            }
+            for &probe in &probes {
+                add(vec![probe], false, false);
             }
             for &program in &programs {
                 let whole = is_whole_run(&plan.variants[role][program].task);

@@ -3,6 +3,7 @@
 //! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
 
+pub mod attached;
 pub mod available;
 mod before_exec;
 mod crew;

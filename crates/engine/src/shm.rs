@@ -75,6 +75,17 @@ impl ReportCell {
     }
 }
 
+/// A report with the latencies of its units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marked {
+    /// The report.
+    pub report: Report,
+    /// The latencies of all units until then, by bucket.
+    pub latencies: [u64; BUCKETS],
+    /// Their sum, ticks.
+    pub sum: u64,
+}
+
 const REPORTS: usize = 4;
 const MESSAGE: usize = 2048;
 
@@ -95,6 +106,7 @@ pub struct Slot {
     restarts: OwnLine<AtomicU64>,
     spent: OwnLine<AtomicU32>,
     marked: OwnLine<ReportCell>,
+    waited: AtomicU64,
     histogram: [AtomicU64; BUCKETS],
 }
 
@@ -149,6 +161,12 @@ impl Slot {
     /// Supervisor: whether question `number` has been answered by a report.
     pub fn wait_answer(&self, number: u32, limit: Duration) -> bool {
         wait_until(&self.answer.0, limit, |value| value == number)
+    }
+
+    /// Worker: whether there is a question that it has not answered.
+    #[inline(always)]
+    pub fn is_asked(&self) -> bool {
+        self.question.0.load(Ordering::Acquire) != self.answer.0.load(Ordering::Relaxed)
     }
 
     /// Worker: answers if there is a question; `report` publishes.
@@ -252,18 +270,23 @@ impl Slot {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Worker: puts down a report and the latencies counted until then, for the supervisor to read once
+    /// Worker: puts down a report, the latencies counted until then and their sum in ticks, for the supervisor to read once
     /// its question has been answered.
-    pub fn mark(&self, report: Report, latencies: &[Cell<u64>; BUCKETS]) {
+    pub fn mark(&self, report: Report, latencies: &[Cell<u64>; BUCKETS], sum: u64) {
         self.marked.0.store(report);
+        self.waited.store(sum, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
             bucket.store(count.get(), Ordering::Relaxed);
         }
     }
 
     /// Supervisor: what was put down before the last answer. The answer orders the two.
-    pub fn marked(&self) -> (Report, [u64; BUCKETS]) {
-        (self.marked.0.load(), std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)))
+    pub fn marked(&self) -> Marked {
+        Marked {
+            report: self.marked.0.load(),
+            latencies: std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)),
+            sum: self.waited.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -424,7 +447,7 @@ mod tests {
                         let report = Report { units: 9, ..Report::default() };
                         slot.publish(1, report);
                         let nine = |bucket| Cell::new(if bucket == 17 { 9 } else { 0 });
-                        slot.mark(report, &std::array::from_fn(nine));
+                        slot.mark(report, &std::array::from_fn(nine), 9);
                     });
                     if slot.order() == order::RUN {
                         slot.set_state(state::RUNNING);
@@ -436,8 +459,8 @@ mod tests {
             let number = slot.ask();
             assert!(slot.wait_answer(number, Duration::from_secs(10)));
             assert_eq!(slot.latest().1.units, 9);
-            let (report, latencies) = slot.marked();
-            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>()), (9, 9, 9));
+            let Marked { report, latencies, sum } = slot.marked();
+            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>(), sum), (9, 9, 9, 9));
             slot.give(order::RUN);
             assert!(slot.wait_state(state::RUNNING, Duration::from_secs(10)));
         });

@@ -143,6 +143,7 @@ fn not_simulated(task: &Task, description: &Description, recordings: &Recordings
                 })
             }
         },
+        Task::Probe(_) | Task::Attached(_) => Some("services that run are not simulated".into()),
         Task::Command(_) => {
             Some("programs are not simulated, but for what 'ringfence trace' recorded of them".into())
         }
@@ -180,6 +181,7 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         Task::Mcf(mcf) => mcf.footprint,
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => return None,
         Task::Trace(_) | Task::Alu(_) | Task::Command(_) | Task::Idle(_) => return None,
+        Task::Probe(_) | Task::Attached(_) => return None,
     };
     let gib = u64::from(description.parts.nodes[node].gib);
     (bytes.0 > gib << 30)

@@ -9,6 +9,7 @@ mod files;
 pub mod lines;
 pub mod mcf;
 pub mod pricer;
+pub mod probe;
 pub mod read;
 pub mod record;
 pub mod ring;
@@ -52,7 +53,8 @@ pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box
         Task::Stream(task) => Some(Box::new(stream::Streamer::new(task))),
         Task::Alu(task) => Some(Box::new(alu::Multiplier::new(task))),
         Task::Mcf(task) => Some(Box::new(pricer::Pricer::new(task)?)),
-        Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+        Task::Probe(task) => Some(Box::new(probe::Prober::new(task)?)),
+        Task::Trace(_) | Task::Command(_) | Task::Attached(_) | Task::Idle(_) => None,
     })
 }
 

@@ -21,6 +21,7 @@ pub fn needed(task: &Task) -> Option<u64> {
         Task::Mcf(mcf) => Some(mcf.footprint.0),
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
         Task::Alu(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+        Task::Probe(_) | Task::Attached(_) => None,
     }
 }
 

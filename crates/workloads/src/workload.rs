@@ -46,8 +46,24 @@ pub trait Workload {
         None
     }
 
+    /// For work of which several units may be under way at once, and for long: what is counted next is all that was due until
+    /// this time on the clock, and nothing that was due later, until [`Workload::is_cut`].
+    fn cut(&mut self, at: u64) {
+        let _ = at;
+    }
+
+    /// Whether all that was due until the last cut has been counted.
+    fn is_cut(&self) -> bool {
+        true
+    }
+
     /// What went wrong so far, in a sentence, where that spoils the work.
     fn failure(&self) -> Option<&str> {
+        None
+    }
+
+    /// What should be known of how it worked, in sentences; asked for when it has paused.
+    fn told(&self) -> Option<String> {
         None
     }
 

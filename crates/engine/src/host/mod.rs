@@ -4,6 +4,7 @@ mod control;
 mod disks;
 mod drift;
 mod episode;
+mod guests;
 mod stretches;
 mod windows;
 
@@ -30,6 +31,7 @@ use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
 use super::{Engine, EngineError, Measured, Used, process};
 use disks::Disks;
+use guests::Guest;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -60,6 +62,11 @@ pub struct HostEngine<'a> {
     drifting: bool,
     starts: Vec<Start>,
     disks: Disks,
+    guests: Vec<Guest>,
+    // What was said by those that were ended.
+    told: Vec<String>,
+    // Windows in a row in which the victim did not answer while others were paused.
+    silent: u32,
     // What was found and put back of earlier programs, one sentence each.
     earlier: Vec<String>,
     _first: First,
@@ -75,6 +82,7 @@ impl<'a> HostEngine<'a> {
     /// by somebody else, or refuses.
     pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         let earlier = isolation::recover_all();
+        let guests = guests::of_plan(plan)?;
         let isolations = isolation::begin(plan)?;
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
@@ -112,6 +120,9 @@ impl<'a> HostEngine<'a> {
             drifting: false,
             starts: Vec::new(),
             disks,
+            guests,
+            told: Vec::new(),
+            silent: 0,
             earlier,
             // After the guardian was started, which would have it from here.
             _first: First::now(),
@@ -129,7 +140,7 @@ impl<'a> HostEngine<'a> {
     }
 
     fn end_trial(&mut self) {
-        let tasks = Crew(&self.workers, &self.guardian);
+        let tasks = Crew(&self.workers, &self.guardian, &self.guests);
         self.isolations.iter_mut().for_each(|isolation| isolation.end_trial(&tasks));
     }
 
@@ -321,6 +332,26 @@ impl<'a> HostEngine<'a> {
         }
     }
 
+    // Who asks a service that was there before goes on asking it: nothing of that service is new in another trial.
+    fn is_started_anew(&self, worker: usize) -> bool {
+        let worker = &self.workers[worker];
+        worker.role == self.plan.metric && !worker.timed_by_latency
+    }
+
+    // What probes say of themselves once they have paused.
+    fn hear_probes(&mut self) {
+        let probes: Vec<usize> = (0..self.workers.len())
+            .filter(|&worker| self.workers[worker].timed_by_latency && self.workers[worker].ended.is_none())
+            .collect();
+        if probes.is_empty() || self.switch(&[]).is_err() {
+            return;
+        }
+        for worker in probes {
+            let said = self.slot(worker).message();
+            self.told.extend(Some(said).filter(|said| !said.is_empty()));
+        }
+    }
+
     // What should be known of figures of tasks that use a disk.
     fn said_of_disks(&self) -> Vec<String> {
         let tasks = self.workers.iter().flat_map(|worker| {
@@ -354,12 +385,15 @@ impl<'a> HostEngine<'a> {
 }
 
 /// Whom an isolation sets apart: the workers' processes, and whatever they have started.
-struct Crew<'a>(&'a [Worker], &'a Guardian);
+struct Crew<'a>(&'a [Worker], &'a Guardian, &'a [Guest]);
 
 impl Tasks for Crew<'_> {
     fn processes(&self, role: usize) -> Vec<u32> {
         let workers = self.0.iter().filter(|worker| worker.role == role);
-        let mut all = Vec::new();
+        let mut all: Vec<i32> = Vec::new();
+        for guest in self.2.iter().filter(|guest| guest.role() == role) {
+            all.extend(guest.processes().into_iter().filter_map(|pid| i32::try_from(pid).ok()));
+        }
         for pid in workers.filter_map(|worker| worker.pid) {
             all.push(pid);
             all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
@@ -403,7 +437,7 @@ impl Engine for HostEngine<'_> {
         }
         self.switch(&[])?;
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
-            .filter(|&worker| self.trial.is_none() || self.workers[worker].role == metric)
+            .filter(|&worker| self.trial.is_none() || self.is_started_anew(worker))
             .partition(|_| self.trial.is_some());
         self.end(&again)?;
         let (victims, others): (Vec<usize>, Vec<usize>) =
@@ -418,12 +452,12 @@ impl Engine for HostEngine<'_> {
             self.start(&victims, trial)?;
         }
         self.trial = Some(trial);
-        let tasks = Crew(&self.workers, &self.guardian);
+        let tasks = Crew(&self.workers, &self.guardian, &self.guests);
         self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))
     }
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
-        let (arm, tasks) = (self.arm_of[case], Crew(&self.workers, &self.guardian));
+        let (arm, tasks) = (self.arm_of[case], Crew(&self.workers, &self.guardian, &self.guests));
         for isolation in &mut self.isolations {
             // Before the next window the tasks run until their rates stand still.
             self.drifting |= isolation.set(arm, &tasks)?;
@@ -435,7 +469,13 @@ impl Engine for HostEngine<'_> {
         self.end_trial();
         let mut told = std::mem::take(&mut self.earlier);
         told.extend(self.said_of_disks());
+        self.hear_probes();
+        told.append(&mut self.told);
         let mut failed = None;
+        match guests::end(std::mem::take(&mut self.guests)) {
+            Ok(sentences) => told.extend(sentences),
+            Err(error) => failed = Some(error),
+        }
         for isolation in std::mem::take(&mut self.isolations) {
             match isolation.end() {
                 Ok(sentences) => told.extend(sentences),

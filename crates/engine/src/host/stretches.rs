@@ -7,6 +7,7 @@ use ringfence_experiment::stretch::Stretch;
 use ringfence_machine::root::FsRoot;
 
 use super::super::Measured;
+use super::super::shm::Marked;
 use super::HostEngine;
 use super::disks::Look;
 use super::windows::Point;
@@ -67,8 +68,8 @@ impl HostEngine<'_> {
         let answered = series.asked.is_some_and(|number| slot.wait_answer(number, Duration::ZERO));
         if answered {
             series.asked = None;
-            let (report, counted) = slot.marked();
-            self.end_stretch(series, report.units, Some(counted));
+            let Marked { report, latencies, .. } = slot.marked();
+            self.end_stretch(series, report.units, Some(latencies));
         } else if length >= LENGTH && series.asked.is_none() && series.counted.is_some() {
             series.asked = Some(slot.ask());
         } else if length >= LENGTH + GRACE || (length >= LENGTH && series.counted.is_none()) {

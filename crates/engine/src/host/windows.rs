@@ -8,10 +8,11 @@ use ringfence_experiment::plan::Active;
 use ringfence_experiment::sample::Sample;
 
 use super::super::settle::Settling;
-use super::super::shm::{Report, state};
+use super::super::shm::{Marked, Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::LOOK;
+use super::guests::{self, Guest};
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -24,6 +25,10 @@ const POLL: Duration = Duration::from_millis(2);
 
 // A task that reports nothing for so many times as long as usual, and for at least so long, does not run.
 const SILENT: u64 = 10;
+
+// A service that answers nothing for so long, and for half of a window, while somebody is paused has stopped.
+const MUTE: Duration = Duration::from_millis(30);
+const SILENT_WINDOWS: u32 = 3;
 const SILENCE: Duration = Duration::from_millis(2);
 
 /// What a worker had done at an end of a window.
@@ -33,27 +38,49 @@ pub(super) struct Point {
     pub(super) report: Report,
     /// The latencies of all units until then, where it counts them.
     pub(super) latencies: Option<[u64; BUCKETS]>,
+    /// Their sum, ticks.
+    pub(super) sum: u64,
 }
 
 impl HostEngine<'_> {
     /// A window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        let mut guests = std::mem::take(&mut self.guests);
+        let measured = self.window_beside(&mut guests, active);
+        self.guests = guests;
+        measured
+    }
+
+    fn window_beside(
+        &mut self,
+        guests: &mut [Guest],
+        active: &[Active],
+    ) -> Result<Vec<Measured>, EngineError> {
+        let length = self.plan.experiment.measure.window.0;
         self.calm_down()?;
         self.switch(active)?;
         let running = self.running();
         self.settle(&running)?;
         self.wait_out_drift(&running)?;
+        self.wait_for_guests(guests, active, length)?;
+        let used_by_guests = guests::uses(guests, active);
+        let paused = guests::pause_others(guests, active, length)?;
         let (used, since) = (self.uses(&running), Instant::now());
         let halved = self.begin_halving();
         // Before the window begins, and after it has ended.
         let look = self.look();
         let counts_before = self.counts(&running);
-        let (length, opening) = (self.plan.experiment.measure.window.0, Instant::now());
+        let opening = Instant::now();
         let begun = self.reports(&running)?;
         let begun_at = self.clock.now();
-        std::thread::sleep(length);
+        // Of those that are timed by latency it began when they were asked.
+        let begun_before = if self.timed_by_latency(&running) { opening.elapsed() } else { Duration::ZERO };
+        let answers = self.let_pass(length.saturating_sub(begun_before), &running, paused.any());
         let (due, mut held) = (Instant::now(), Duration::ZERO);
-        let mut ended = self.reports(&running)?;
+        let asked = self.ask(&running);
+        let stood = paused.end()?;
+        let mut ended = self.answers(&running, asked)?;
+        self.note_silence(answers)?;
         while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
             && due.elapsed() < STALL_LIMIT
         {
@@ -73,9 +100,77 @@ impl HostEngine<'_> {
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
-        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
+        let used = guests::uses(guests, active);
+        let start_ns = self.clock.ns(begun_at.saturating_sub(self.origin)) as u64;
+        for (measured, used) in guests::measured(&used_by_guests, &used, start_ns, since.elapsed()) {
+            self.used[measured.role] = self.used[measured.role].and(used);
+            all.push(measured);
+        }
+        // Where somebody went on too early, it is not the window that it was meant to be.
+        let late = if stood && answers { late } else { length * 100 }.as_nanos() as u64;
+        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late));
         self.note_stretch(&mut all, looks);
         Ok(all)
+    }
+
+    // Those that run already run, or may be paused for so long.
+    fn wait_for_guests(
+        &mut self,
+        guests: &[Guest],
+        active: &[Active],
+        length: Duration,
+    ) -> Result<(), EngineError> {
+        loop {
+            let wait = guests::wait(guests, active, length)?;
+            if wait.is_zero() {
+                return Ok(());
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Interrupted);
+            }
+            std::thread::sleep(wait.min(LOOK));
+        }
+    }
+
+    fn timed_by_latency(&self, workers: &[usize]) -> bool {
+        workers.iter().any(|&worker| self.workers[worker].timed_by_latency)
+    }
+
+    // Waits. Where somebody is paused, no longer than a probe's service goes on answering; whether it did.
+    fn let_pass(&self, length: Duration, running: &[usize], paused: bool) -> bool {
+        let probe = running.iter().find(|&&worker| self.workers[worker].timed_by_latency);
+        let Some(&probe) = probe.filter(|_| paused) else {
+            std::thread::sleep(length);
+            return true;
+        };
+        let begun = Instant::now();
+        let (mut units, mut last) = (self.slot(probe).latest().1.units, begun);
+        loop {
+            let left = length.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(POLL));
+            let now = self.slot(probe).latest().1.units;
+            if now != units {
+                (units, last) = (now, Instant::now());
+            }
+            if last.elapsed() > (length / 2).max(MUTE) {
+                return false;
+            }
+        }
+    }
+
+    // A service that stops answering whenever somebody is paused waits for that somebody.
+    fn note_silence(&mut self, answers: bool) -> Result<(), EngineError> {
+        self.silent = if answers { 0 } else { self.silent + 1 };
+        if self.silent < SILENT_WINDOWS {
+            return Ok(());
+        }
+        Err(EngineError::Failed(format!(
+            "the victim stopped answering whenever the aggressor was paused, {SILENT_WINDOWS} times in a row, and was let go \
+             on at once: it depends on it, so that what it would be without it cannot be measured; choose another aggressor"
+        )))
     }
 
     /// A window from the start to the end of a run of the metric's role, with everybody else under way
@@ -125,7 +220,7 @@ impl HostEngine<'_> {
         let of_run = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
             let started = Report { ticks: report.untimed, ..Report::default() };
-            let point = |number, report| Point { number, report, latencies: None };
+            let point = |number, report| Point { number, report, latencies: None, sum: 0 };
             (point(0, started), point(number, Report { untimed: 0, ..report }))
         };
         let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
@@ -154,6 +249,7 @@ impl HostEngine<'_> {
                 Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
             });
             let latencies = latencies.filter(|latencies| latencies.total() > 0);
+            let sum = ended.sum.saturating_sub(begun.sum);
             let (begun, ended) = (begun.report, ended.report);
             let length = to.saturating_sub(from);
             let counts = counts.unwrap_or_default();
@@ -162,7 +258,10 @@ impl HostEngine<'_> {
                 cpu: worker.cpu,
                 start_ns: ns(from.saturating_sub(self.origin)),
                 length_ns: ns(length),
-                busy_ns: ns(length.saturating_sub(ended.untimed - begun.untimed)),
+                busy_ns: match worker.timed_by_latency {
+                    true => ns(sum),
+                    false => ns(length.saturating_sub(ended.untimed - begun.untimed)),
+                },
                 units: ended.units - begun.units,
                 cycles: counts.cycles,
                 instructions: counts.instructions,
@@ -179,9 +278,17 @@ impl HostEngine<'_> {
     // The present report of each worker; those that report on demand are asked first, and so are those
     // that count latencies, since these must be those of the report's units.
     pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
+        let asked = self.ask(workers);
+        self.answers(workers, asked)
+    }
+
+    // Asks those that have to be.
+    fn ask(&self, workers: &[usize]) -> Vec<Option<u32>> {
         let is_asked = |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
-        let asked: Vec<Option<u32>> =
-            workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect();
+        workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect()
+    }
+
+    fn answers(&mut self, workers: &[usize], asked: Vec<Option<u32>>) -> Result<Vec<Point>, EngineError> {
         for (&worker, number) in workers.iter().zip(asked) {
             self.wait(worker, self.patience(), "does not report", |slot| {
                 slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
@@ -190,10 +297,10 @@ impl HostEngine<'_> {
         let point = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
             if !self.counts_latencies(worker) {
-                return Point { number, report, latencies: None };
+                return Point { number, report, latencies: None, sum: 0 };
             }
-            let (report, latencies) = self.slot(worker).marked();
-            Point { number, report, latencies: Some(latencies) }
+            let Marked { report, latencies, sum } = self.slot(worker).marked();
+            Point { number, report, latencies: Some(latencies), sum }
         };
         Ok(workers.iter().map(point).collect())
     }

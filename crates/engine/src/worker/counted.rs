@@ -13,18 +13,19 @@ use crate::shm::Slot;
 /// counting disturbs nobody.
 pub struct Counted {
     counts: [Cell<u64>; BUCKETS],
+    sum: Cell<u64>,
     clock: &'static Clock,
 }
 
 impl Counted {
     /// Nothing yet.
     pub fn new(clock: &'static Clock) -> Self {
-        Self { counts: std::array::from_fn(|_| Cell::new(0)), clock }
+        Self { counts: std::array::from_fn(|_| Cell::new(0)), sum: Cell::new(0), clock }
     }
 
     /// Answers a question with the last report that was published and all latencies of its units.
     pub fn answer(&self, slot: &Slot, tally: &Tally) {
-        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts));
+        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts, self.sum.get()));
     }
 }
 
@@ -33,5 +34,6 @@ impl Latencies for Counted {
     fn count(&self, ticks: u64) {
         let count = &self.counts[bucket_of(self.clock.ns(ticks) as u64)];
         count.set(count.get() + 1);
+        self.sum.set(self.sum.get() + ticks);
     }
 }

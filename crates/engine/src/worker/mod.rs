@@ -23,6 +23,7 @@ use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::isolation::cgroup::Group;
+use crate::priority::First;
 use crate::program::whole_run::WholeRun;
 use crate::program::{Program, ProgramError};
 
@@ -96,6 +97,9 @@ pub fn main(fd: RawFd) -> ! {
     let spec: Option<Spec> = serde_json::from_str(&text).ok();
     if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
         let slot = shared.slot(spec.slot);
+        // Who asks should ask in time, whoever else wants the CPU.
+        let asks = |assigned: &Assigned| assigned.task.is_timed_by_latency();
+        let _first = spec.tasks.iter().flatten().any(asks).then(First::now);
         let failure = match prepare(&spec, slot) {
             Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,
@@ -248,6 +252,9 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 if let Some(text) = workload.failure() {
                     return Failure { usage: false, text: text.into() };
                 }
+                if let Some(told) = workload.told() {
+                    slot.say(&told);
+                }
             }
             Runner::WholeRun(program) => {
                 slot.set_settle_units(0);
@@ -341,6 +348,7 @@ fn steady(
 ) -> Result<(), String> {
     let clock = Clock::host();
     let target = (REPORT_NS / clock.ns_per_tick()) as u64;
+    let mut asked = false;
     let mut turn = quota.filter(|quota| quota.0 < 1.0).map(|quota| Turn::new(quota, clock));
     while slot.order() == ordered {
         let spent = workload.spent();
@@ -361,7 +369,15 @@ fn steady(
         tally.report.units += work.units;
         tally.report.untimed += work.untimed;
         tally.publish(slot, clock);
-        counted.answer(slot, tally);
+        if slot.is_asked() {
+            if !std::mem::replace(&mut asked, true) {
+                workload.cut(tally.report.ticks);
+            }
+            if workload.is_cut() {
+                counted.answer(slot, tally);
+                asked = false;
+            }
+        }
         let took = tally.report.ticks - before;
         if took < target / 2 {
             *amount = (*amount * 2).min(1 << 20);

@@ -79,7 +79,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::shm::{Report, Shared, order};
+    use super::super::super::shm::{Marked, Report, Shared, order};
     use super::super::steady;
     use super::*;
     use ringfence_workloads::{Latencies, Work, Workload};
@@ -113,13 +113,13 @@ mod tests {
             while last.units < 6 {
                 let number = slot.ask();
                 assert!(slot.wait_answer(number, Duration::from_secs(60)));
-                let (report, latencies) = slot.marked();
+                let Marked { report, latencies, .. } = slot.marked();
                 assert_eq!(latencies.iter().sum::<u64>(), report.units, "those of its units");
                 last = report;
             }
             let number = slot.ask();
             assert!(slot.wait_answer(number, Duration::from_secs(60)));
-            let (later, _) = slot.marked();
+            let later = slot.marked().report;
             assert_eq!(later.units, 6);
             assert!(later.untimed > last.untimed, "a rest is not work: {later:?}");
             slot.give(order::PAUSE);

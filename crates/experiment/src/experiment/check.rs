@@ -177,7 +177,8 @@ impl Measure {
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
             return Some(format!("a window of {}: its length must be between 1ms and 10min", self.window));
         }
-        if let Some(problem) = self.episode.and_then(|episode| episode.problem()) {
+        let episode = self.episode.and_then(|episode| episode.problem());
+        if let Some(problem) = episode.or_else(|| self.freezing.and_then(|freezing| freezing.problem())) {
             return Some(problem);
         }
         if self.isolation_settle > Span::ms(600_000) {

@@ -38,6 +38,7 @@
 
 mod check;
 mod episode;
+mod freezing;
 mod isolation;
 mod kind;
 
@@ -50,6 +51,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 pub use episode::Episode;
+pub use freezing::{FreezeBy, Freezing};
 pub use kind::Kind;
 
 use crate::io_priority::IoPriority;
@@ -126,6 +128,9 @@ pub struct Measure {
     /// What is measured in the place of a window: absent where harm does not come late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub episode: Option<Episode>,
+    /// How long what is attached may be paused; absent: the defaults, which matter only where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freezing: Option<Freezing>,
     /// Least time between a change of tasks and the window; longer where a task needs longer to
     /// refill its caches (a chase is given one round).
     pub settle: Span,
@@ -166,6 +171,7 @@ impl Default for Measure {
             rounds: 2,
             window: Span::ms(20),
             episode: None,
+            freezing: None,
             settle: Span::ms(2),
             isolation_settle: Span::ms(10_000),
             probe: Span::ms(2),

@@ -1,5 +1,6 @@
 //! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
 
+mod attached;
 mod calm;
 mod cases;
 mod episodes;
@@ -76,15 +77,17 @@ impl Plan {
         let wants: Vec<Want> = experiment
             .roles
             .iter()
-            .map(|role| Want {
+            .zip(&variants)
+            .map(|(role, variants)| Want {
                 role: role.name.clone(),
-                count: role.count.as_slice().iter().copied().max().unwrap_or(1),
+                count: attached::instances(role, variants),
                 cpus: role.cpus.clone(),
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
         windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
         latencies_are_counted(experiment, &variants[metric]).map_err(ExperimentError)?;
+        attached::check(experiment, &variants, metric).map_err(ExperimentError)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
         let arms: Vec<Vec<usize>> =
             experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
@@ -95,10 +98,12 @@ impl Plan {
             .enumerate()
             .filter_map(|(case, what)| {
                 let reason = what.active.iter().find_map(|active| {
-                    if let Some(shortage) = placed.shortage(&wants, metric, active.role, active.count) {
+                    let task = &variants[active.role][active.variant].task;
+                    // What runs already has its CPUs.
+                    let count = if task.is_attached() { 0 } else { active.count };
+                    if let Some(shortage) = placed.shortage(&wants, metric, active.role, count) {
                         return Some(shortage);
                     }
-                    let task = &variants[active.role][active.variant].task;
                     let missing = task.missing(features);
                     missing.or_else(|| episodes::refusal(experiment, task, active.role == metric))
                 })?;
@@ -185,7 +190,10 @@ impl Plan {
             } else {
                 before + measure.length().0
             };
-            window * windows + probe
+            let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
+                freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
+            });
+            window * windows + probe + paused
         };
         self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()
     }
@@ -251,7 +259,7 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
             },
             match task {
                 Task::Chase(_) => "give it histogram=true",
-                _ => "take commit, read or 'chase histogram=true'",
+                _ => "take probe, commit, read or 'chase histogram=true'",
             }
         )),
         None => Ok(()),

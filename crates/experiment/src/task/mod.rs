@@ -3,12 +3,14 @@
 //! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`] per
 //! combination.
 
+mod attached;
 pub mod axes;
 mod churn;
 mod command;
 mod commit;
 mod dirty;
 mod instruction;
+mod probe;
 mod read;
 mod record;
 mod ring;
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
+pub use attached::Attached;
 pub use churn::Churn;
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
 pub use commit::{Commit, Io, Layout, Sync};
@@ -35,6 +38,7 @@ pub use dirty::{Dirty, DirtyIo};
 pub use ringfence_persist::{Flush, Width};
 
 pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
+pub use probe::Probe;
 pub use read::{FlushBetween, Memory, Read};
 pub use record::{PAYLOADS, Record, RecordMethod};
 pub use ring::{Ring, RingVariant};
@@ -72,6 +76,10 @@ pub enum Task {
     Alu(Alu),
     /// A minimum-cost-flow network simplex; unit = arcs priced.
     Mcf(Mcf),
+    /// Asks a service that runs already and times the answers; unit = answers.
+    Probe(Probe),
+    /// What runs already and is not ours; unit = ns of CPU time.
+    Attached(Attached),
     /// A recorded program, played on a described machine; unit = events of the recording.
     Trace(Trace),
     /// Any program; unit = as its parameter `unit` says.
@@ -96,6 +104,8 @@ impl Task {
             Task::Stream(_) => "stream",
             Task::Alu(_) => "alu",
             Task::Mcf(_) => "mcf",
+            Task::Probe(_) => "probe",
+            Task::Attached(_) => "attached",
             Task::Trace(_) => "trace",
             Task::Command(_) => "command",
             Task::Idle(_) => "idle",
@@ -115,6 +125,8 @@ impl Task {
             Task::Stream(_) | Task::Dirty(_) | Task::Scan(_) => "bytes",
             Task::Alu(_) => "multiplications",
             Task::Mcf(_) => "arcs priced",
+            Task::Probe(_) => "answers",
+            Task::Attached(_) => ProgramUnit::CpuTime.name(),
             Task::Trace(_) => "events",
             Task::Command(command) => command.unit.name(),
             Task::Idle(_) => "none",
@@ -130,7 +142,7 @@ impl Task {
             Task::Commit(commit) => Some(commit.bytes()),
             Task::Stream(_) | Task::Dirty(_) | Task::Scan(_) => Some(1),
             Task::Churn(_) | Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
-            Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+            Task::Trace(_) | Task::Command(_) | Task::Idle(_) | Task::Probe(_) | Task::Attached(_) => None,
         }
     }
 
@@ -141,18 +153,30 @@ impl Task {
             Task::Ring(ring) => ring.pinned,
             Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
             Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => true,
-            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => true,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) | Task::Probe(_) => true,
+            Task::Attached(_) => false,
         }
+    }
+
+    /// Whether it runs already and is not ours: it has no CPU from us, and pauses for windows only.
+    pub fn is_attached(&self) -> bool {
+        matches!(self, Task::Attached(_))
+    }
+
+    /// Whether its time is that which its units took, several of which may be under way at once, and not that in which it
+    /// ran.
+    pub fn is_timed_by_latency(&self) -> bool {
+        matches!(self, Task::Probe(_))
     }
 
     /// Whether it counts the latencies of single units of its work.
     pub fn counts_latencies(&self) -> bool {
         match self {
-            Task::Read(_) | Task::Commit(_) => true,
+            Task::Read(_) | Task::Commit(_) | Task::Probe(_) => true,
             Task::Chase(chase) => chase.histogram,
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => false,
-            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => false,
+            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) | Task::Attached(_) => false,
         }
     }
 
@@ -171,7 +195,7 @@ impl Task {
             Task::Scan(scan) => Some(&scan.dir),
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Read(_) => None,
             Task::Stream(_) | Task::Mcf(_) | Task::Alu(_) | Task::Idle(_) => None,
-            Task::Trace(_) | Task::Command(_) => None,
+            Task::Trace(_) | Task::Command(_) | Task::Probe(_) | Task::Attached(_) => None,
         }
     }
 
@@ -198,7 +222,7 @@ impl Task {
 
     /// Whether it waits in system calls for a device, for as long as that takes.
     pub fn waits_for_a_device(&self) -> bool {
-        matches!(self, Task::Commit(_))
+        matches!(self, Task::Commit(_) | Task::Probe(_))
     }
 
     /// Whether what it times are loads, of which some hit a cache and some miss.
@@ -212,7 +236,9 @@ impl Task {
             Task::Read(read) => Some(read.least_window()),
             Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => Some(Commit::LEAST_WINDOW),
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
+            Task::Probe(probe) => Some(probe.least_window()),
             Task::Alu(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
+            Task::Attached(_) => None,
         }
     }
 
@@ -225,7 +251,7 @@ impl Task {
             Task::Commit(commit) => commit.impossible(),
             Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
-            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
+            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) | Task::Probe(_) | Task::Attached(_) => None,
         }
     }
 
@@ -252,6 +278,8 @@ impl Task {
                 at_least("footprint per instance", each, Bytes::kib(4))
             }
             Task::Stream(stream) => at_least("size", stream.size, Bytes::kib(4)),
+            Task::Probe(probe) => probe.check(),
+            Task::Attached(attached) => attached.check(),
             Task::Trace(trace) => trace.check(),
             Task::Command(command) => command.check(),
             Task::Alu(_) | Task::Idle(_) => Ok(()),

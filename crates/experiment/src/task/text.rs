@@ -7,9 +7,9 @@ use toml::{Table, Value};
 use crate::nearest;
 
 /// The built-in workloads' names.
-pub const WORKLOADS: [&str; 15] = [
+pub const WORKLOADS: [&str; 17] = [
     "write", "ring", "record", "commit", "dirty", "churn", "scan", "chase", "read", "stream", "alu", "mcf",
-    "trace", "command", "idle",
+    "probe", "attached", "trace", "command", "idle",
 ];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in

@@ -1,0 +1,38 @@
+//! What runs already and is not ours, as an engine uses it.
+
+use ringfence_attach::{Found, Method, Refusal, Target, find};
+use ringfence_experiment::FreezeBy;
+use ringfence_experiment::task::Attached;
+use ringfence_machine::root::FsRoot;
+
+/// Finds it.
+///
+/// # Errors
+/// Where it is not there, or not to be attached to, in one sentence.
+pub fn found(attached: &Attached) -> Result<Found, String> {
+    let target: Target = attached.target().parse().map_err(|error| format!("{error}"))?;
+    find(&FsRoot::host(), &target).map_err(|refusal: Refusal| refusal.to_string())
+}
+
+/// Why it cannot be a task here, to follow "because".
+pub fn missing(attached: &Attached) -> Option<String> {
+    found(attached).err()
+}
+
+/// How it is to be frozen.
+///
+/// # Errors
+/// One sentence where that way is not there.
+pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
+    let is_wanted = |method: &&Method| match by {
+        None => true,
+        Some(FreezeBy::Signals) => **method == Method::Signals,
+        Some(FreezeBy::Group) => **method != Method::Signals,
+    };
+    found.methods.iter().find(is_wanted).cloned().ok_or_else(|| {
+        format!(
+            "{} has no control group of its own that could be frozen: pause it by signals (--freeze signals)",
+            found.target
+        )
+    })
+}

@@ -1,0 +1,222 @@
+//! Those that run already beside the workers: they run all the time but for windows of cases that are without them.
+
+use std::time::{Duration, Instant};
+
+use ringfence_attach::{Found, Freezer, Frozen, NotYet, Options, Source, Usage, usage};
+use ringfence_experiment::Freezing;
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::Task;
+use ringfence_machine::root::FsRoot;
+
+use super::super::{EngineError, Measured};
+use crate::attached;
+use crate::used::Used;
+
+// A freeze that takes longer to be in force has failed.
+const FREEZE_LIMIT: Duration = Duration::from_millis(50);
+
+/// One of them.
+pub(super) struct Guest {
+    role: usize,
+    found: Found,
+    freezer: Freezer,
+    thawed: Option<Instant>,
+    pauses: u64,
+    by: String,
+}
+
+/// Those of a plan, none of them paused.
+///
+/// # Errors
+/// Where one is not there, or not to be attached to.
+pub(super) fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
+    let freezing = plan.experiment.measure.freezing.unwrap_or_default();
+    let is_run = |role: usize| {
+        let cases: Vec<usize> = plan.run_cases().collect();
+        cases.iter().any(|case| plan.cases[*case].active.iter().any(|active| active.role == role))
+    };
+    let mut guests = Vec::new();
+    for (role, variants) in plan.variants.iter().enumerate().filter(|(role, _)| is_run(*role)) {
+        // They differ in what arms give them, not in whom they name.
+        let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else { continue };
+        let name = &plan.experiment.roles[role].name;
+        guests.push(Guest::new(role, attached, &freezing).map_err(|why| match why {
+            EngineError::Usage(why) => EngineError::Usage(format!("{name}: {why}")),
+            other => other,
+        })?);
+    }
+    Ok(guests)
+}
+
+impl Guest {
+    fn new(
+        role: usize,
+        attached: &ringfence_experiment::task::Attached,
+        freezing: &Freezing,
+    ) -> Result<Self, EngineError> {
+        let found = attached::found(attached).map_err(EngineError::Usage)?;
+        let method = attached::method(&found, freezing.by).map_err(EngineError::Usage)?;
+        let by = method.to_string();
+        let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
+        let freezer = Freezer::new(&FsRoot::host(), found.clone(), method, options)
+            .map_err(|error| EngineError::Failed(error.to_string()))?;
+        Ok(Self { role, found, freezer, thawed: None, pauses: 0, by })
+    }
+
+    /// Its role.
+    pub(super) fn role(&self) -> usize {
+        self.role
+    }
+
+    /// Its processes.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        let found = ringfence_attach::find(&FsRoot::host(), &self.found.target);
+        found.map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
+    }
+
+    fn runs(&self, active: &[Active]) -> bool {
+        active.iter().any(|active| active.role == self.role)
+    }
+
+    // How long it is until a window may open with it as it is wanted.
+    fn not_before(&self, active: &[Active], pause: Duration) -> Result<Duration, EngineError> {
+        if self.runs(active) {
+            return Ok(self
+                .thawed
+                .map_or(Duration::ZERO, |thawed| Freezing::AFTER_THAW.saturating_sub(thawed.elapsed())));
+        }
+        match self.freezer.may_freeze(pause) {
+            Ok(()) => Ok(Duration::ZERO),
+            Err(NotYet::Until(wait)) => Ok(wait),
+            Err(error) => Err(EngineError::Usage(format!("{}: {error}", self.found.target))),
+        }
+    }
+}
+
+/// How long a pause for a window lasts.
+fn pause(window: Duration) -> Duration {
+    Freezing::AFTER_FREEZE + window
+}
+
+/// How long it is until a window of this length may open.
+pub(super) fn wait(guests: &[Guest], active: &[Active], window: Duration) -> Result<Duration, EngineError> {
+    guests.iter().try_fold(Duration::ZERO, |longest, guest| {
+        guest.not_before(active, pause(window)).map(|wait| longest.max(wait))
+    })
+}
+
+/// Those that are paused for a window; they go on when this is dropped.
+pub(super) struct Paused<'a>(Vec<(Frozen<'a>, &'a mut Option<Instant>)>);
+
+impl Paused<'_> {
+    /// Whether anybody is.
+    pub(super) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Lets them go on. Whether all stood until now.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(super) fn end(self) -> Result<bool, EngineError> {
+        let mut all = true;
+        for (frozen, thawed) in self.0 {
+            let ended = frozen.thaw().map_err(|error| EngineError::Failed(error.to_string()))?;
+            *thawed = Some(Instant::now());
+            all &= !ended.by_force;
+        }
+        Ok(all)
+    }
+}
+
+/// Pauses those that a window is without, and waits until whoever waited for them has noticed.
+///
+/// # Errors
+/// Where one cannot be paused; the others go on then.
+pub(super) fn pause_others<'a>(
+    guests: &'a mut [Guest],
+    active: &[Active],
+    window: Duration,
+) -> Result<Paused<'a>, EngineError> {
+    let mut paused = Vec::new();
+    for guest in guests.iter_mut().filter(|guest| !guest.runs(active)) {
+        guest.pauses += 1;
+        let target = guest.found.target.clone();
+        let frozen = guest.freezer.freeze(pause(window), FREEZE_LIMIT);
+        let frozen = frozen.map_err(|error| EngineError::Failed(format!("{target}: {error}")))?;
+        paused.push((frozen, &mut guest.thawed));
+    }
+    if !paused.is_empty() {
+        std::thread::sleep(Freezing::AFTER_FREEZE);
+    }
+    Ok(Paused(paused))
+}
+
+/// What those that run in a window have used until now.
+pub(super) fn uses(guests: &mut [Guest], active: &[Active]) -> Vec<(usize, Usage)> {
+    let root = FsRoot::host();
+    let running = guests.iter_mut().filter(|guest| guest.runs(active));
+    running.map(|guest| (guest.role, usage(&root, &mut guest.found))).collect()
+}
+
+/// What they did in a window, and what they used.
+pub(super) fn measured(
+    before: &[(usize, Usage)],
+    after: &[(usize, Usage)],
+    start_ns: u64,
+    length: Duration,
+) -> Vec<(Measured, Used)> {
+    let length_ns = length.as_nanos() as u64;
+    let one = |((role, before), (_, after)): (&(usize, Usage), &(usize, Usage))| {
+        let cpu_ns = after.cpu.saturating_sub(before.cpu).as_nanos() as u64;
+        let bytes =
+            |usage: &Usage| usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written));
+        let (read, written) =
+            (bytes(after).0.saturating_sub(bytes(before).0), bytes(after).1.saturating_sub(bytes(before).1));
+        let sample = Sample {
+            start_ns,
+            length_ns,
+            busy_ns: length_ns,
+            units: cpu_ns,
+            simulated: Some(false),
+            ..Sample::default()
+        };
+        let used = Used {
+            windows_ns: length_ns,
+            cpu_ns,
+            io_bytes: read + written,
+            disk_bytes: written,
+            restarts: 0,
+        };
+        (Measured { role: *role, sample }, used)
+    };
+    before.iter().zip(after).map(one).collect()
+}
+
+/// Ends it: nobody is paused any more, whatever happens. Returned is what should be known.
+///
+/// # Errors
+/// What could not be put back.
+pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
+    let mut said = Vec::new();
+    let mut failed = None;
+    for guest in guests {
+        let (time, share) = guest.freezer.frozen();
+        if guest.pauses > 0 {
+            said.push(format!(
+                "{} was paused {} times, {:.1} s in all and {:.0} % of the time, by {}, and goes on.",
+                guest.found.target,
+                guest.pauses,
+                time.as_secs_f64(),
+                share * 100.0,
+                guest.by
+            ));
+        }
+        match guest.freezer.end() {
+            Ok(restored) => said.extend(restored.said().cloned()),
+            Err(error) => failed = Some(EngineError::Failed(format!("{}: {error}", guest.found.target))),
+        }
+    }
+    failed.map_or(Ok(said), Err)
+}

@@ -1,0 +1,100 @@
+//! How long what is not ours may be paused.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Share, Span};
+
+/// Limits for pausing what is attached. It is paused for a window at a time, and runs the rest of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Freezing {
+    /// The longest that it is paused at once.
+    pub longest: Span,
+    /// The share of its time in which it is paused, at most.
+    pub share: Share,
+    /// How it is paused; absent: by whatever is quickest and leaves its processes where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<FreezeBy>,
+}
+
+impl Default for Freezing {
+    fn default() -> Self {
+        Self { longest: Span::ms(100), share: Share(0.2), by: None }
+    }
+}
+
+/// How what is attached is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FreezeBy {
+    /// By its control group: `cgroup.freeze` of version 2, the freezer of version 1.
+    Group,
+    /// By `SIGSTOP` to each process.
+    Signals,
+}
+
+impl std::str::FromStr for FreezeBy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "group" => Ok(Self::Group),
+            "signals" => Ok(Self::Signals),
+            _ => Err(format!("'{text}' is no way to pause a program: there are group and signals")),
+        }
+    }
+}
+
+impl Freezing {
+    /// From a pause on until a window opens: those who waited for what is paused have noticed.
+    pub const AFTER_FREEZE: Duration = Duration::from_millis(15);
+
+    /// From its going on until a window opens. What has come in meanwhile is worked off, and caches are refilled: a backlog
+    /// takes up to the time paused times load / (1 - load).
+    pub const AFTER_THAW: Duration = Duration::from_millis(300);
+
+    /// A window that fits into a pause, in whole milliseconds.
+    pub fn window(&self) -> Span {
+        let room = self.longest.0.saturating_sub(Self::AFTER_FREEZE + Self::MARGIN);
+        Span::ms((room.as_millis() as u64).max(1))
+    }
+
+    // For what comes late.
+    const MARGIN: Duration = Duration::from_millis(5);
+
+    /// The least that a window with it paused and one beside it take together, with what must pass before each.
+    pub fn pair(&self, window: Duration) -> Duration {
+        let paused = Self::AFTER_FREEZE + window;
+        (paused + Self::AFTER_THAW + window).max(paused.div_f64(self.share.0.clamp(0.001, 1.0)))
+    }
+
+    pub(super) fn problem(&self) -> Option<String> {
+        if self.longest < Span::ms(20) || self.longest > Span::ms(10_000) {
+            return Some(format!("freezing: longest = {} is not between 20ms and 10s", self.longest));
+        }
+        if !(0.001..=0.9).contains(&self.share.0) {
+            return Some(format!("freezing: share = {} is not between 0.1% and 90%", self.share));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_fits_into_a_pause_and_pauses_into_their_share() {
+        let freezing = Freezing::default();
+        assert_eq!(freezing.window(), Span::ms(80));
+        // 95 ms of a pair's 475 ms.
+        assert_eq!(freezing.pair(Duration::from_millis(80)), Duration::from_millis(475));
+        let rare = Freezing { share: Share(0.05), ..freezing };
+        assert_eq!(rare.pair(Duration::from_millis(80)), Duration::from_millis(1900));
+        assert_eq!(freezing.problem(), None);
+        assert!(Freezing { longest: Span::ms(1), ..freezing }.problem().unwrap().contains("20ms and 10s"));
+        assert!(Freezing { share: Share(0.0), ..freezing }.problem().unwrap().contains("90%"));
+    }
+}

@@ -1,0 +1,92 @@
+//! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows only.
+
+use super::{Plan, is_whole_run};
+use crate::experiment::Freezing;
+use crate::task::axes::Variant;
+use crate::{Experiment, Role};
+
+/// How many instances of a role are to be placed; none of what runs already.
+pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
+    match variants.iter().all(|variant| variant.task.is_attached()) {
+        true => 0,
+        false => role.count.as_slice().iter().copied().max().unwrap_or(1),
+    }
+}
+
+/// What cannot be done with what runs already.
+///
+/// # Errors
+/// One sentence with the remedy.
+pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) -> Result<(), String> {
+    let variants_of_metric = &variants[metric];
+    for (number, (role, variants)) in experiment.roles.iter().zip(variants).enumerate() {
+        let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
+        let name = &role.name;
+        if attached == 0 {
+            continue;
+        }
+        if attached < variants.len() {
+            return Err(format!(
+                "role '{name}' is attached in some cases and started in others: make two roles of it"
+            ));
+        }
+        if number == metric {
+            return Err(format!(
+                "'{name}' runs already, and how fast it is cannot be seen from outside: make a probe of it the metric, as in \
+                 task = {{ workload = \"probe\", ask = \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
+            ));
+        }
+        if role.count.as_slice() != [1] {
+            return Err(format!("role '{name}' runs already, and there is one of it: leave count out"));
+        }
+        if role.cpus.is_some() || role.placement.is_some() {
+            return Err(format!(
+                "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and placement out"
+            ));
+        }
+        if experiment.measure.episode.is_some() {
+            return Err(format!(
+                "role '{name}' runs already and can be paused for a moment only, and an episode lasts longer: take windows"
+            ));
+        }
+        if variants_of_metric.iter().any(|variant| is_whole_run(&variant.task)) {
+            return Err(format!(
+                "role '{name}' runs already and can be paused for a moment only, and a run of '{}' lasts longer: show its \
+                 progress otherwise (--victim-progress), or ask it (--victim-probe)",
+                experiment.metric
+            ));
+        }
+        let freezing = experiment.measure.freezing.unwrap_or_default();
+        let window = experiment.measure.window;
+        if is_paused(experiment, name) && window > freezing.window() {
+            return Err(format!(
+                "window = {window} does not fit into the longest pause of '{name}', which is {}: use {} at most, or a longer \
+                 pause (--longest-freeze)",
+                freezing.longest,
+                freezing.window()
+            ));
+        }
+    }
+    Ok(())
+}
+
+// Whether some arm runs without it.
+fn is_paused(experiment: &Experiment, name: &String) -> bool {
+    experiment.arms.iter().any(|arm| !arm.active.contains(name))
+}
+
+impl Plan {
+    /// The limits for what is attached, where any is paused for a case's baseline or for itself.
+    pub fn pauses(&self, case: usize) -> Option<Freezing> {
+        let attached = |case: usize| {
+            let active = self.cases[case].active.iter();
+            active
+                .filter(|active| self.variants[active.role][active.variant].task.is_attached())
+                .map(|active| active.role)
+                .collect::<Vec<_>>()
+        };
+        let own = attached(case);
+        let differs = self.cases[case].others().any(|other| attached(other) != own);
+        differs.then(|| self.experiment.measure.freezing.unwrap_or_default())
+    }
+}

@@ -1,0 +1,200 @@
+//! Asks a service that runs already, at a fixed rate, and counts how long each answer took since its question was due.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ringfence_experiment::histogram::{BUCKETS, Histogram, bucket_of};
+use ringfence_experiment::task::Probe as Task;
+use ringfence_machine::clock::Clock;
+use ringfence_probe::{Answer, Loop, Outcome, Probe, Question, Spent, now};
+
+use crate::{Latencies, SetupError, Work, Workload};
+
+// So often somebody may ask for a report, or order something else.
+const STEP: Duration = Duration::from_millis(1);
+// A service that fails more often than this does something else than what is measured.
+const FAILURES: u64 = 10;
+const FAILED_SHARE: f64 = 0.01;
+
+/// Who asks.
+pub struct Prober {
+    probe: Probe,
+    clock: &'static Clock,
+    /// What was due until this time is counted next, and nothing later.
+    cut: Option<Cut>,
+    /// Answers to what was due after the cut.
+    held: VecDeque<Answer>,
+    answered: u64,
+    failed: u64,
+    lags: Box<[u64; BUCKETS]>,
+    failure: Option<String>,
+    running_ns: u64,
+    resumed_at: Option<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    at: u64,
+    /// Whether all that was due by then has been asked.
+    asked: bool,
+}
+
+/// What a task asks.
+///
+/// # Errors
+/// One sentence for a target or bytes that make no sense.
+pub fn question(task: &Task) -> Result<Question, String> {
+    let target = task.ask.parse()?;
+    let send = ringfence_probe::unescape(&task.send)?;
+    let mut question = Question::new(target, send, f64::from(task.rate));
+    question.mode = if task.closed { Loop::Closed } else { Loop::Open };
+    question.limit = task.timeout.0;
+    question.check().map_err(|error| error.to_string())?;
+    Ok(question)
+}
+
+impl Prober {
+    /// Connects, and learns what an answer looks like.
+    ///
+    /// # Errors
+    /// Where there is no service, or it answers nothing that could be timed.
+    pub fn new(task: &Task) -> Result<Self, SetupError> {
+        let probe = Probe::open(&question(task).map_err(SetupError::Other)?)
+            .map_err(|error| SetupError::Other(error.to_string()))?;
+        Ok(Self {
+            probe,
+            clock: Clock::host(),
+            cut: None,
+            held: VecDeque::new(),
+            answered: 0,
+            failed: 0,
+            lags: Box::new([0; BUCKETS]),
+            failure: None,
+            running_ns: 0,
+            resumed_at: None,
+        })
+    }
+
+    fn take(&mut self, answer: Answer, latencies: &dyn Latencies) -> u64 {
+        latencies.count((answer.latency_ns as f64 / self.clock.ns_per_tick()) as u64);
+        self.lags[bucket_of(answer.lag_ns)] += 1;
+        1
+    }
+
+    fn is_reached(&self, cut: Cut) -> bool {
+        cut.asked && self.probe.oldest_unanswered().is_none_or(|due| due > cut.at)
+    }
+
+    // Steps until a time, and counts what came.
+    fn step(&mut self, until: u64, latencies: &dyn Latencies) -> u64 {
+        let mut came = Vec::new();
+        if let Err(error) = self.probe.step(until, &mut |answer| came.push(answer)) {
+            self.failure = Some(error.to_string());
+        }
+        if let Some(cut) = &mut self.cut {
+            cut.asked = true;
+        }
+        let mut units = 0;
+        for answer in came {
+            if let Outcome::Failed(failure) = answer.outcome {
+                self.failed += 1;
+                let share = self.failed as f64 / (self.failed + self.answered) as f64;
+                if self.failed > FAILURES && share > FAILED_SHARE {
+                    self.failure = Some(format!(
+                        "{} of {} questions failed, the last because {failure}",
+                        self.failed,
+                        self.failed + self.answered
+                    ));
+                }
+                continue;
+            }
+            self.answered += 1;
+            match self.cut {
+                Some(cut) if answer.due_ns > cut.at => self.held.push_back(answer),
+                _ => units += self.take(answer, latencies),
+            }
+        }
+        units
+    }
+}
+
+impl Workload for Prober {
+    fn work(&mut self, _: u64, latencies: &dyn Latencies) -> Work {
+        let mut units = 0;
+        if self.cut.is_some_and(|cut| self.is_reached(cut)) {
+            // It was told of: what came meanwhile is of what follows.
+            self.cut = None;
+            for answer in std::mem::take(&mut self.held) {
+                units += self.take(answer, latencies);
+            }
+        }
+        units += self.step(now() + STEP.as_nanos() as u64, latencies);
+        Work { units, untimed: 0 }
+    }
+
+    fn resumed(&mut self) {
+        self.resumed_at = Some(now());
+        self.probe.resume();
+    }
+
+    fn paused(&mut self) {
+        self.probe.pause();
+        if let Some(since) = self.resumed_at.take() {
+            self.running_ns += now().saturating_sub(since);
+        }
+        // Nobody is told of these: they belong to no window.
+        while self.probe.oldest_unanswered().is_some() && self.failure.is_none() {
+            self.step(now() + STEP.as_nanos() as u64, &Unheard);
+        }
+        (self.cut, self.held) = (None, VecDeque::new());
+    }
+
+    fn cut(&mut self, _: u64) {
+        self.cut = Some(Cut { at: now(), asked: false });
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut.is_none_or(|cut| self.is_reached(cut))
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn told(&self) -> Option<String> {
+        let lags = Histogram::of_buckets(self.lags.iter().copied());
+        Some(said(&self.probe.spent(), &lags, self.running_ns))
+    }
+}
+
+struct Unheard;
+
+impl Latencies for Unheard {
+    fn count(&self, _: u64) {}
+}
+
+// How the probe itself did.
+fn said(spent: &Spent, lags: &Histogram, running_ns: u64) -> String {
+    let us = |share| lags.quantile(share).unwrap_or(0) as f64 / 1e3;
+    let busy = spent.cpu.as_secs_f64() / (running_ns as f64 / 1e9).max(1e-9);
+    let mut text = format!(
+        "The probe asked {} questions, {:.1} us after they were due in the median and {:.0} us at p99, and used {:.0} % of a CPU.",
+        spent.asked,
+        us(0.5),
+        us(0.99),
+        busy * 100.0
+    );
+    let counts = [
+        (spent.unanswered, "were not answered in time and count as long as that"),
+        (spent.failed, "failed and are in no figure"),
+        (spent.reopened, "times a connection was opened again"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(" {count} {what}.");
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "../tests/inside/probe.rs"]
+mod tests;
