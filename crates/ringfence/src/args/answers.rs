@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::common::{Measuring, Metric, On, Output, Placement};
+use super::services::Services;
 use crate::failure::Exit;
 
 /// How a program shows its progress.
@@ -62,16 +63,20 @@ Examples:
   ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise"))]
 pub struct Prove {
     /// The task that must not be slowed down
-    #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "resume"])]
+    #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "victim_probe", "resume"])]
     pub victim: Option<String>,
     /// Or a command that ends, whose runs are timed
     ///
     /// The command must do a fixed amount of work; each run is timed from start to end.
-    #[arg(long, value_name = "COMMAND", conflicts_with = "victim")]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
     pub victim_run: Option<String>,
     /// The task to run beside it
-    #[arg(long, value_name = "TASK", required_unless_present = "resume")]
+    #[arg(long, value_name = "TASK", required_unless_present_any = ["resume", "aggressor_pid", "aggressor_cgroup",
+          "aggressor_unit", "aggressor_container"])]
     pub aggressor: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub services: Services,
     /// The slowdown that is allowed
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
 
 use super::common::{Measuring, Metric, On, Output, Placement};
+use super::services::Services;
 
 /// `survey`.
 #[derive(Debug, ClapArgs)]
@@ -157,6 +158,9 @@ pub struct Neighbours {
     /// The task that is slowed down
     #[arg(long, value_name = "TASK", default_value = "chase")]
     pub victim: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub services: Services,
     /// A task to run beside it; may be repeated
     ///
     /// Several are compared with each other. Without this flag, the aggressors are a writer with each instruction, alu and idle.

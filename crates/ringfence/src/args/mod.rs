@@ -10,6 +10,7 @@ mod lock;
 mod machine;
 mod measuring;
 mod resctrl;
+mod services;
 mod slips;
 mod whatif;
 
@@ -32,6 +33,7 @@ pub use machine::{
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 pub use resctrl::{Apply, Confined, Forget, Limits, Resctrl, ResctrlAction, Target, Undo, Watch};
+pub use services::Services;
 pub use whatif::WhatIf;
 
 /// What does a durable write cost here, whom does it slow down, and what helps?

@@ -8,3 +8,4 @@ pub mod folder;
 pub mod host;
 pub mod medium;
 pub mod page;
+pub mod services;

@@ -6,7 +6,7 @@ use ringfence_experiment::{Arm, Episode, Experiment, Measure, OneOrMany, Placeme
 use crate::args::Neighbours;
 use crate::failure::Failure;
 use crate::shared::flags::one_or_many;
-use crate::shared::{experiment, flags};
+use crate::shared::{experiment, flags, services};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
@@ -16,19 +16,26 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let task = |flag: &str, text: &str| {
         available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
     };
-    let victim = task("victim", &args.victim)?;
+    let victim = match services::victim(&args.services) {
+        Some(probe) => probe,
+        None => task("victim", &args.victim)?,
+    };
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
     let texts: Vec<&str> = if args.aggressor.is_empty() {
         default.to_vec()
     } else {
         args.aggressor.iter().map(String::as_str).collect()
     };
-    let aggressors = texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?;
+    let aggressors = match services::aggressor(&args.services) {
+        Some(attached) => vec![attached],
+        None => texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?,
+    };
     flags::check_counts("aggressors", "aggressor", &args.aggressors)?;
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     let mut measure = Measure { looks: vec![12], ..Measure::default() };
+    services::set_freezing(&mut measure, &args.services, args.measuring.window.as_deref())?;
     if let Some(text) = &args.episode {
         let mut episode = Episode::default();
         flags::set(&mut episode, "episode", Some(text.as_str()).filter(|text| !text.is_empty()))?;

@@ -20,7 +20,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
 use crate::shared::flags::{check_counts, check_trials, set, set_budget, set_some};
-use crate::shared::{experiment, flags, host, page};
+use crate::shared::{experiment, flags, host, page, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -112,13 +112,16 @@ fn question(args: &Prove) -> Result<Question, Failure> {
                 .into(),
         ));
     }
-    let victim = match (&args.victim, &args.victim_run) {
-        (_, Some(command)) => program("victim-run", command, Some("whole-run"))?,
-        (Some(text), None) => task("victim", text, args.victim_progress)?,
-        (None, None) => unreachable!("required by the parser"),
+    let victim = match (services::victim(&args.services), &args.victim, &args.victim_run) {
+        (Some(probe), ..) => probe,
+        (_, _, Some(command)) => program("victim-run", command, Some("whole-run"))?,
+        (_, Some(text), None) => task("victim", text, args.victim_progress)?,
+        (_, None, None) => unreachable!("required by the parser"),
     };
-    let mut aggressor =
-        task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?;
+    let mut aggressor = match services::aggressor(&args.services) {
+        Some(attached) => attached,
+        None => task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?,
+    };
     let mut victim = victim;
     let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
@@ -137,6 +140,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         rounds: args.rounds.unwrap_or(if whole { 1 } else { 2 }),
         ..Measure::default()
     };
+    services::set_freezing(&mut measure, &args.services, args.window.as_deref())?;
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
     set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;

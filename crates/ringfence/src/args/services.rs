@@ -1,0 +1,102 @@
+//! Flags for what runs already: services as victims, and whatever runs beside them.
+
+use clap::Args as ClapArgs;
+
+/// A victim or an aggressor that runs already.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct Services {
+    /// Ask a service that runs, and time its answers, such as tcp://localhost:6379
+    ///
+    /// The victim is the service that answers: tcp://HOST:PORT and unix:PATH with the bytes of --probe-send,
+    /// http://HOST:PORT/PATH, or exec:COMMAND, a program that answers lines with lines. Questions are asked at a fixed rate
+    /// whether or not the last was answered, and the time of an answer counts from when its question was due.
+    #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with_all = ["victim", "resume"])]
+    pub victim_probe: Option<String>,
+    /// The bytes of a question, with \r, \n and \xHH, such as 'PING\r\n'
+    #[arg(
+        long,
+        value_name = "BYTES",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    pub probe_send: Option<String>,
+    /// Questions a second [default: 1000]
+    ///
+    /// The rate is part of the question: at another one the answers take another time.
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    pub probe_rate: Option<u32>,
+    /// The process that answers, so that it is known whose the answers are
+    ///
+    /// It is never paused, moved or sent a signal.
+    #[arg(
+        long,
+        value_name = "PID",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    pub victim_pid: Option<u32>,
+    /// Or its control group, by its path as in /proc/PID/cgroup
+    #[arg(
+        long,
+        value_name = "PATH",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    #[arg(conflicts_with = "victim_pid")]
+    pub victim_cgroup: Option<String>,
+    /// Or its systemd unit
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    #[arg(conflicts_with_all = ["victim_pid", "victim_cgroup"])]
+    pub victim_unit: Option<String>,
+    /// Or its container, by id
+    #[arg(
+        long,
+        value_name = "ID",
+        help_heading = "Services",
+        requires = "victim_probe",
+        hide_short_help = true
+    )]
+    #[arg(conflicts_with_all = ["victim_pid", "victim_cgroup", "victim_unit"])]
+    pub victim_container: Option<String>,
+    /// A process that runs already, as the aggressor, with all that it started
+    ///
+    /// It is paused for windows of a tenth of a second, a fifth of its time at most, and goes on whatever happens.
+    #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with_all = ["aggressor", "resume"])]
+    pub aggressor_pid: Option<u32>,
+    /// A control group, by its path as in /proc/PID/cgroup
+    #[arg(long, value_name = "PATH", help_heading = "Services", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "resume"])]
+    pub aggressor_cgroup: Option<String>,
+    /// A systemd unit
+    #[arg(long, value_name = "NAME", help_heading = "Services", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "resume"])]
+    pub aggressor_unit: Option<String>,
+    /// A container, by its id or the beginning of it
+    #[arg(long, value_name = "ID", help_heading = "Services", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "aggressor_unit", "resume"])]
+    pub aggressor_container: Option<String>,
+    /// The longest that it is paused at once [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Services", hide_short_help = true)]
+    pub longest_freeze: Option<String>,
+    /// The share of its time that it is paused, at most [default: 20%]
+    #[arg(long, value_name = "SHARE", help_heading = "Services", hide_short_help = true)]
+    pub frozen_share: Option<String>,
+    /// How it is paused: group or signals [default: the quickest]
+    #[arg(long, value_name = "HOW", help_heading = "Services", hide_short_help = true)]
+    pub freeze: Option<String>,
+}
