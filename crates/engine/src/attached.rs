@@ -36,3 +36,8 @@ pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
         )
     })
 }
+
+/// Its processes at this moment; none where it is no more.
+pub fn processes(attached: &Attached) -> Vec<u32> {
+    found(attached).map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
+}

@@ -23,6 +23,12 @@ use crate::too_long::too_long;
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;
 
+/// Whether there was a baseline: where the control has refused a verdict, nothing was measured beside the aggressor. What runs
+/// already has no CPU from us.
+pub(crate) fn was_measured_beside(proof: &Proof) -> bool {
+    !proof.cpus[1].is_empty() || proof.record.question.aggressor().is_ok_and(|task| task.is_attached())
+}
+
 /// Renders an answer; the verdict comes last, where the eye rests.
 pub fn prove(proof: &Proof, style: &Style) -> String {
     let mut out = String::new();
@@ -33,7 +39,7 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let on = |cpus: &[u32]| {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         if cpus.is_empty() {
-            return "not started".to_string();
+            return if was_measured_beside(proof) { "where it runs already" } else { "not started" }.to_string();
         }
         format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
     };
@@ -54,8 +60,7 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         trials(&proof.beside),
         if proof.verdict == Verdict::NothingHappened { "" } else { side(&proof.beside, question.budget.0) }
     );
-    // Where the control has refused a verdict, nothing was measured beside the aggressor.
-    if !proof.cpus[1].is_empty() {
+    if was_measured_beside(proof) {
         paragraph(&mut out, 0, &beside, style);
     }
     if !proof.tried.is_empty() {

@@ -5,6 +5,8 @@ mod disks;
 mod drift;
 mod episode;
 mod guests;
+mod members;
+mod said;
 mod stretches;
 mod windows;
 
@@ -14,8 +16,8 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::start::Start;
-use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes::Variant;
+use ringfence_experiment::task::{Attached, Task};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::counters::Counters;
 use ringfence_machine::cpulist::CpuId;
@@ -25,13 +27,14 @@ use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
-use super::isolation::{self, Isolation, Tasks};
+use super::isolation::{self, Isolation};
 use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
-use super::{Engine, EngineError, Measured, Used, process};
+use super::{Engine, EngineError, Measured, Used};
 use disks::Disks;
 use guests::Guest;
+use members::Members;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -40,6 +43,18 @@ const SWITCH_LIMIT: Duration = Duration::from_secs(20);
 const DISK_LIMIT: Duration = Duration::from_secs(120);
 // How often a worker that is waited for is looked after.
 const LOOK: Duration = Duration::from_millis(100);
+
+// Only some of the engine's fields, so that its isolations can be changed meanwhile.
+macro_rules! members {
+    ($engine:expr) => {
+        Members {
+            workers: &$engine.workers,
+            guardian: &$engine.guardian,
+            guests: &$engine.guests,
+            services: &$engine.services,
+        }
+    };
+}
 
 /// Runs tasks on this machine.
 pub struct HostEngine<'a> {
@@ -63,6 +78,8 @@ pub struct HostEngine<'a> {
     starts: Vec<Start>,
     disks: Disks,
     guests: Vec<Guest>,
+    // Whose answers probes time, by role.
+    services: Vec<(usize, Attached)>,
     // What was said by those that were ended.
     told: Vec<String>,
     // Windows in a row in which the victim did not answer while others were paused.
@@ -95,6 +112,7 @@ impl<'a> HostEngine<'a> {
             Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
+        let services = members::services(plan);
         let (roles, plan) = (plan.experiment.roles.len(), plan.clone());
         let tasks = |worker: &Worker| {
             let (role, variants) = (worker.role, worker.variants.clone());
@@ -121,6 +139,7 @@ impl<'a> HostEngine<'a> {
             starts: Vec::new(),
             disks,
             guests,
+            services,
             told: Vec::new(),
             silent: 0,
             earlier,
@@ -140,7 +159,7 @@ impl<'a> HostEngine<'a> {
     }
 
     fn end_trial(&mut self) {
-        let tasks = Crew(&self.workers, &self.guardian, &self.guests);
+        let tasks = members!(self);
         self.isolations.iter_mut().for_each(|isolation| isolation.end_trial(&tasks));
     }
 
@@ -338,39 +357,6 @@ impl<'a> HostEngine<'a> {
         worker.role == self.plan.metric && !worker.timed_by_latency
     }
 
-    // What probes say of themselves once they have paused.
-    fn hear_probes(&mut self) {
-        let probes: Vec<usize> = (0..self.workers.len())
-            .filter(|&worker| self.workers[worker].timed_by_latency && self.workers[worker].ended.is_none())
-            .collect();
-        if probes.is_empty() || self.switch(&[]).is_err() {
-            return;
-        }
-        for worker in probes {
-            let said = self.slot(worker).message();
-            self.told.extend(Some(said).filter(|said| !said.is_empty()));
-        }
-    }
-
-    // What should be known of figures of tasks that use a disk.
-    fn said_of_disks(&self) -> Vec<String> {
-        let tasks = self.workers.iter().flat_map(|worker| {
-            worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
-        });
-        // An episode sees what these tell of.
-        let windows = self.plan.experiment.measure.episode.is_none();
-        let mut said: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
-        said.sort();
-        said.dedup();
-        if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
-            let name = &self.plan.experiment.name;
-            said.push(format!(
-                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it."
-            ));
-        }
-        said
-    }
-
     // Whether the task that a worker is ordered to run counts latencies.
     fn counts_latencies(&self, worker: usize) -> bool {
         let Worker { role, ordered, .. } = self.workers[worker];
@@ -381,35 +367,6 @@ impl<'a> HostEngine<'a> {
 
     fn running(&self) -> Vec<usize> {
         (0..self.workers.len()).filter(|&worker| self.workers[worker].ordered != order::PAUSE).collect()
-    }
-}
-
-/// Whom an isolation sets apart: the workers' processes, and whatever they have started.
-struct Crew<'a>(&'a [Worker], &'a Guardian, &'a [Guest]);
-
-impl Tasks for Crew<'_> {
-    fn processes(&self, role: usize) -> Vec<u32> {
-        let workers = self.0.iter().filter(|worker| worker.role == role);
-        let mut all: Vec<i32> = Vec::new();
-        for guest in self.2.iter().filter(|guest| guest.role() == role) {
-            all.extend(guest.processes().into_iter().filter_map(|pid| i32::try_from(pid).ok()));
-        }
-        for pid in workers.filter_map(|worker| worker.pid) {
-            all.push(pid);
-            all.extend(process::descendants(&FsRoot::host(), pid).iter().map(|child| child.pid));
-        }
-        all.into_iter().filter_map(|pid| u32::try_from(pid).ok()).collect()
-    }
-
-    // The guardian has them.
-    fn orphans(&self) -> Vec<u32> {
-        let guardian = self.1.pid();
-        let below = process::descendants(&FsRoot::host(), guardian);
-        let workers: Vec<i32> = self.0.iter().filter_map(|worker| worker.pid).collect();
-        let orphan = |process: &&process::Process| {
-            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
-        };
-        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
     }
 }
 
@@ -452,12 +409,12 @@ impl Engine for HostEngine<'_> {
             self.start(&victims, trial)?;
         }
         self.trial = Some(trial);
-        let tasks = Crew(&self.workers, &self.guardian, &self.guests);
+        let tasks = members!(self);
         self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))
     }
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
-        let (arm, tasks) = (self.arm_of[case], Crew(&self.workers, &self.guardian, &self.guests));
+        let (arm, tasks) = (self.arm_of[case], members!(self));
         for isolation in &mut self.isolations {
             // Before the next window the tasks run until their rates stand still.
             self.drifting |= isolation.set(arm, &tasks)?;

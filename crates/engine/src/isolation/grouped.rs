@@ -45,7 +45,10 @@ pub fn by_arm<T>(
     let roles = &plan.experiment.roles;
     let index = |name: &String| roles.iter().position(|role| role.name == *name);
     let of_arm = |arm: &Arm| {
-        let given = of(arm).iter().filter_map(|(name, value)| Some((index(name)?, value)));
+        // What runs already is limited where it is: see `adopted`.
+        let is_started =
+            |role: &usize| !plan.variants[*role].iter().any(|variant| variant.task.is_attached());
+        let given = of(arm).iter().filter_map(|(name, value)| Some((index(name).filter(is_started)?, value)));
         given.map(|(role, value)| (role, limit(role, value))).collect()
     };
     plan.experiment.arms.iter().map(of_arm).collect()

@@ -68,7 +68,7 @@ impl Limit {
     }
 
     /// The files that hold it, and what is written there, in this order; none in a version that does not have it.
-    pub(super) fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
+    pub fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
         match (self, version) {
             (Limit::Quota(quota), version) => {
                 let us = ((PERIOD_US as f64 * quota.0).round() as u64).max(1000);

@@ -5,6 +5,7 @@
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
 
+pub mod adopted;
 pub(crate) mod cgroup;
 pub mod disk;
 pub mod disk_weight;
@@ -33,8 +34,9 @@ pub use settings::Settings;
 use crate::EngineError;
 
 /// All of them.
-pub const KINDS: [Kind; 7] = [
+pub const KINDS: [Kind; 8] = [
     resctrl::KIND,
+    adopted::KIND,
     weight::KIND,
     disk::KIND,
     disk_weight::KIND,

@@ -2,13 +2,15 @@
 //! control groups, `cpu.shares` of version 1 (kernel documentation, admin-guide/cgroup-v2 and
 //! scheduler/sched-design-CFS).
 
+use std::collections::BTreeMap;
+
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
 use super::cgroup;
 use super::grouped::{self, Grouped};
-use super::kind::Kind;
+use super::kind::{Isolation, Kind};
 use super::limit::{DEFAULT_WEIGHT, Limit};
 use crate::EngineError;
 
@@ -19,12 +21,12 @@ pub const KIND: Kind = Kind {
         let tried = cgroup::try_make(&FsRoot::host(), &Limit::Weight(DEFAULT_WEIGHT));
         tried.err().map(|why| format!("no control group with a cpu.weight can be made here: {why}"))
     },
-    begin: |plan| Ok(Some(Box::new(begin(plan)?))),
+    begin: |plan| Ok(begin(plan)?.map(|begun| Box::new(begun) as Box<dyn Isolation>)),
     // The journal of changes has it.
     recover: || Ok(Vec::new()),
 };
 
-fn begin(plan: &Plan) -> Result<Grouped, EngineError> {
+fn begin(plan: &Plan) -> Result<Option<Grouped>, EngineError> {
     let experiment = &plan.experiment;
     // A process is in one group of a hierarchy, and a program's quota wants one too. In another arm it does no harm:
     // a program with a quota is a process of its own, which stays where it is.
@@ -47,6 +49,10 @@ fn begin(plan: &Plan) -> Result<Grouped, EngineError> {
         }
     }
     let arms = grouped::by_arm(plan, |arm| &arm.cpu_weight, |_, weight| Limit::Weight(*weight));
+    if arms.iter().all(BTreeMap::is_empty) {
+        return Ok(None);
+    }
     Grouped::begin(&FsRoot::host(), &experiment.name, "weight", arms, |_| Limit::Weight(DEFAULT_WEIGHT))
+        .map(Some)
         .map_err(|why| EngineError::Usage(format!("no control group with a cpu.weight can be made: {why}")))
 }

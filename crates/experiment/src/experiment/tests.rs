@@ -128,7 +128,7 @@ fn a_quantity_is_named_and_refused_where_nobody_counts() {
     // The mean is what older programs take, too, so they are not told of it.
     assert!(!with("mean", "alu").unwrap().experiment.to_toml().contains("quantity"));
     for (quantity, victim, said) in [
-        ("p99", "alu", "the latencies of alu are not counted: take commit"),
+        ("p99", "alu", "the latencies of alu are not counted: take probe, commit"),
         ("p99", "chase", "give it histogram=true"),
         ("p98", "commit", "'p98' is not a quantity"),
     ] {

@@ -127,7 +127,8 @@ fn plain(value: &Value) -> String {
 }
 
 // A parameter of every workload, which is not part of the task itself.
-const QUOTA: &str = "quota";
+/// The parameter that every task has: the share of a CPU's time that it may use.
+pub const QUOTA: &str = "quota";
 
 fn quota(value: &Value) -> Result<Share, String> {
     let text = plain(value);

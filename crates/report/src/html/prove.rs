@@ -9,7 +9,7 @@ use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Badge, Card, Layout, Section};
 use crate::numbers;
-use crate::prove::{checks, conclusion, side, told_as, trials, word};
+use crate::prove::{checks, conclusion, side, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 
 /// The first screen of a proof.
@@ -66,8 +66,7 @@ fn badge(verdict: Verdict) -> Badge {
 fn cards(proof: &Proof) -> Vec<Card> {
     let budget = proof.record.question.budget.0;
     let mut cards = Vec::new();
-    // Where the control has refused a verdict, nothing was measured beside the aggressor.
-    if !proof.cpus[1].is_empty() {
+    if was_measured_beside(proof) {
         cards.push(card("without a lever", &proof.beside, budget));
     }
     if let Some(last) = proof.confirmations.last() {

@@ -303,6 +303,7 @@ fn worked(baseline: &Stage) -> Option<Worked> {
     let used = *baseline.used.get(role).filter(|used| used.windows_ns > 0)?;
     let telling = baseline.plan.variants[role].iter().all(|variant| match &variant.task {
         Task::Command(command) => matches!(command.unit, ProgramUnit::Lines | ProgramUnit::Counter),
+        Task::Attached(_) => false,
         _ => true,
     });
     // Of the same windows: those of an earlier run were told then, or not at all.

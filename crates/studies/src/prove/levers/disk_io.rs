@@ -12,6 +12,7 @@ pub fn of_others(task: &Task) -> Option<String> {
         Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
         Task::Churn(_) => "the file system's own threads write what making and removing files changes",
         Task::Scan(_) | Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
+        Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
         _ => "the aggressor uses no disk",
     };
     Some(why.into())

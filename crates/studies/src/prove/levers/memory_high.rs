@@ -52,6 +52,7 @@ fn not_held_up(task: &Task) -> Option<String> {
         Task::Dirty(_) | Task::Commit(_) => OLD,
         Task::Scan(_) => "the aggressor reads, and what is held up is making pages dirty",
         Task::Churn(_) => "the aggressor makes and removes files, which dirties few pages of theirs",
+        Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
         _ => "the aggressor writes no files",
     };
     Some(why.into())

@@ -1,5 +1,6 @@
 //! The levers: first those that need no privilege beyond making a control group, then those of resctrl.
 
+mod adopted;
 mod bandwidth;
 mod both;
 mod disk_io;

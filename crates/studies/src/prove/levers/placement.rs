@@ -19,6 +19,9 @@ impl Lever for OtherPlacement {
         if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }
+        if context.aggressor.is_attached() {
+            return Err("the aggressor runs already, and stays on the CPUs that it has".into());
+        }
         // From the nearest to the farthest; what is as near as the present place is not a lever.
         let kinds = [PlacementKind::Smt, PlacementKind::Llc, PlacementKind::Node, PlacementKind::Remote];
         let farther = kinds.iter().skip_while(|kind| **kind != context.placement).skip(1);

@@ -1,9 +1,11 @@
 //! A quota of CPU time.
 
+use ringfence_engine::isolation::limit::Limit;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
 use toml::{Table, Value};
 
+use super::adopted;
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Quota;
@@ -19,6 +21,10 @@ impl Lever for Quota {
         if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }
+        let attached = match context.aggressor {
+            Task::Attached(attached) => Some(attached),
+            _ => None,
+        };
         let candidate = |share: f64| {
             let quota = Share(share);
             let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
@@ -29,11 +35,15 @@ impl Lever for Quota {
             let property = format!("CPUQuota={quota}");
             let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
             let command = started(&systemd, context.aggressor);
-            let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(vec![command]);
+            let (keep, commands) = match attached {
+                Some(attached) => adopted::kept(attached, &Limit::Quota(quota), &property)?,
+                None => (keep, vec![command]),
+            };
+            let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);
             candidate.price_in_cpu_time = true;
             candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
-            candidate
+            Ok(candidate)
         };
-        Ok(SHARES.into_iter().map(candidate).collect())
+        SHARES.into_iter().map(candidate).collect()
     }
 }

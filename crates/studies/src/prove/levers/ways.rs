@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ringfence_engine::attached;
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind};
@@ -116,10 +118,10 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
             "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
         ));
     };
-    let victims = &context.baseline.placed.cpus[context.baseline.metric];
-    let aggressors = &context.baseline.placed.cpus[1 - context.baseline.metric];
-    let domains = domains(context, level, victims)?;
-    let theirs = self::domains(context, level, aggressors)?;
+    let victims = cpus(context.baseline, context.baseline.metric)?;
+    let aggressors = cpus(context.baseline, 1 - context.baseline.metric)?;
+    let domains = domains(context, level, &victims)?;
+    let theirs = self::domains(context, level, &aggressors)?;
     if domains.iter().all(|domain| !theirs.contains(domain)) {
         return Err(format!("victim and aggressor share no L{level}"));
     }
@@ -148,6 +150,18 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
 }
 
 /// The numbers of the caches that these CPUs use.
+// The CPUs of a role: where it was placed, or where what runs already may run.
+fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
+    let service = match plan.variants[role].first().map(|variant| &variant.task) {
+        Some(Task::Attached(attached)) => attached.clone(),
+        Some(Task::Probe(probe)) => probe.service().ok_or(
+            "whose the answers are is not known: name the service by --victim-pid, --victim-cgroup or --victim-unit",
+        )?,
+        _ => return Ok(plan.placed.cpus[role].clone()),
+    };
+    attached::found(&service).map(|found| found.cpus.iter().collect())
+}
+
 pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
     let mut domains = Vec::new();
     for &cpu in cpus {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_engine::isolation::limit::Limit;
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::Task;
 
+use super::adopted;
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
@@ -27,7 +29,12 @@ impl Lever for Weight {
             instances(role).flat_map(move |one| context.baseline.home(role, one).iter().collect::<Vec<_>>())
         };
         let victims: Vec<_> = of_role(metric).collect();
-        if !of_role(1 - metric).any(|cpu| victims.contains(&cpu)) {
+        let attached = match context.aggressor {
+            Task::Attached(attached) => Some(attached),
+            _ => None,
+        };
+        // What runs already may run wherever the service does.
+        if attached.is_none() && !of_role(1 - metric).any(|cpu| victims.contains(&cpu)) {
             return Err("victim and aggressor share no CPU, and a weight divides a CPU's time".into());
         }
         let candidate = |weight: u32| {
@@ -36,22 +43,29 @@ impl Lever for Weight {
                 cpu_weight: BTreeMap::from([(AGGRESSOR.into(), weight)]),
                 ..Arm::new(&format!("cpu weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
             };
-            Candidate {
+            let (keep, commands) = match attached {
+                Some(attached) => adopted::kept(attached, &Limit::Weight(weight), &property)?,
+                None => (
+                    format!(
+                        "start the aggressor with that weight; without systemd, {weight} in cpu.weight of its cgroup is the \
+                         same, or {} in cpu.shares of version 1",
+                        (weight * 1024 / 100).max(2)
+                    ),
+                    vec![started(&["systemd-run", "--scope", "-p", &property], context.aggressor)],
+                ),
+            };
+            Ok(Candidate {
                 lever: self.name().into(),
                 arm,
                 role: None,
-                keep: format!(
-                    "start the aggressor with that weight; without systemd, {weight} in cpu.weight of its cgroup is the \
-                     same, or {} in cpu.shares of version 1",
-                    (weight * 1024 / 100).max(2)
-                ),
-                commands: vec![started(&["systemd-run", "--scope", "-p", &property], context.aggressor)],
+                keep,
+                commands,
                 caveat: Some(
                     "it holds while both want the same CPU: caches and memory are shared as before".into(),
                 ),
                 price_in_cpu_time: true,
-            }
+            })
         };
-        Ok(WEIGHTS.into_iter().map(candidate).collect())
+        WEIGHTS.into_iter().map(candidate).collect()
     }
 }

@@ -1,0 +1,63 @@
+//! Who belongs to a role: those that an isolation sets apart.
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Attached, Task};
+use ringfence_machine::root::FsRoot;
+
+use super::super::crew::Worker;
+use super::super::guardian::Guardian;
+use super::super::isolation::Tasks;
+use super::super::process;
+use super::guests::Guest;
+use crate::attached;
+
+/// The workers' processes, and whatever they have started; what runs already; and the services that probes ask.
+pub(super) struct Members<'a> {
+    pub(super) workers: &'a [Worker],
+    pub(super) guardian: &'a Guardian,
+    pub(super) guests: &'a [Guest],
+    /// By role.
+    pub(super) services: &'a [(usize, Attached)],
+}
+
+/// The services whose answers a plan is about, where they were named.
+pub(super) fn services(plan: &Plan) -> Vec<(usize, Attached)> {
+    let of_role = |(role, variants): (usize, &Vec<ringfence_experiment::task::axes::Variant>)| {
+        let service = variants.iter().find_map(|variant| match &variant.task {
+            Task::Probe(probe) => probe.service(),
+            _ => None,
+        });
+        service.map(|service| (role, service))
+    };
+    plan.variants.iter().enumerate().filter_map(of_role).collect()
+}
+
+impl Tasks for Members<'_> {
+    fn processes(&self, role: usize) -> Vec<u32> {
+        let mut all: Vec<u32> = Vec::new();
+        for guest in self.guests.iter().filter(|guest| guest.role() == role) {
+            all.extend(guest.processes());
+        }
+        for (_, service) in self.services.iter().filter(|(own, _)| *own == role) {
+            all.extend(attached::processes(service));
+        }
+        let workers = self.workers.iter().filter(|worker| worker.role == role);
+        for pid in workers.filter_map(|worker| worker.pid) {
+            let below = process::descendants(&FsRoot::host(), pid);
+            let pids = std::iter::once(pid).chain(below.iter().map(|child| child.pid));
+            all.extend(pids.filter_map(|pid| u32::try_from(pid).ok()));
+        }
+        all
+    }
+
+    // The guardian has them.
+    fn orphans(&self) -> Vec<u32> {
+        let guardian = self.guardian.pid();
+        let below = process::descendants(&FsRoot::host(), guardian);
+        let workers: Vec<i32> = self.workers.iter().filter_map(|worker| worker.pid).collect();
+        let orphan = |process: &&process::Process| {
+            process.parent == guardian && process.state != 'Z' && !workers.contains(&process.pid)
+        };
+        below.iter().filter(orphan).filter_map(|process| u32::try_from(process.pid).ok()).collect()
+    }
+}

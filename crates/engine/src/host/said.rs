@@ -1,0 +1,41 @@
+//! What should be known of figures, whatever they are.
+
+use ringfence_experiment::task::Task;
+use ringfence_machine::root::FsRoot;
+
+use super::HostEngine;
+
+impl HostEngine<'_> {
+    // What probes say of themselves once they have paused.
+    pub(super) fn hear_probes(&mut self) {
+        let probes: Vec<usize> = (0..self.workers.len())
+            .filter(|&worker| self.workers[worker].timed_by_latency && self.workers[worker].ended.is_none())
+            .collect();
+        if probes.is_empty() || self.switch(&[]).is_err() {
+            return;
+        }
+        for worker in probes {
+            let said = self.slot(worker).message();
+            self.told.extend(Some(said).filter(|said| !said.is_empty()));
+        }
+    }
+
+    // What should be known of figures of tasks that use a disk.
+    pub(super) fn said_of_disks(&self) -> Vec<String> {
+        let tasks = self.workers.iter().flat_map(|worker| {
+            worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task)
+        });
+        // An episode sees what these tell of.
+        let windows = self.plan.experiment.measure.episode.is_none();
+        let mut said: Vec<String> = tasks.filter(|_| windows).filter_map(Task::caution).collect();
+        said.sort();
+        said.dedup();
+        if let Some(wrote) = self.disks.wrote(&FsRoot::host()) {
+            let name = &self.plan.experiment.name;
+            said.push(format!(
+                "In '{name}' {wrote}, by the disk's own count, which is of everybody who uses it."
+            ));
+        }
+        said
+    }
+}
