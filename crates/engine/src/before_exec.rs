@@ -1,4 +1,4 @@
-//! What has to be done with signals, and between fork and exec: the part that no safe call offers.
+//! What has to be done with signals, between fork and exec, and for real time: the part that no safe call offers.
 
 use std::ffi::CString;
 use std::io;
@@ -34,6 +34,16 @@ pub fn restore_signals(command: &mut Command) {
 pub fn enter_group(command: &mut Command, procs: CString) {
     // SAFETY: it opens, writes and closes a file by system calls alone, and allocates nothing.
     unsafe { command.pre_exec(move || cgroup::enter(&procs).map_err(io::Error::from)) };
+}
+
+/// From now on this thread runs as soon as it is ready, before all that have no real-time priority (sched(7)); whether that is
+/// permitted. What it starts does not.
+pub fn run_in_time() -> bool {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: an attribute of this thread; the parameter outlives the call.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const least) == 0
+    }
 }
 
 /// What is started runs with this priority.

@@ -39,7 +39,8 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let on = |cpus: &[u32]| {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         if cpus.is_empty() {
-            return if was_measured_beside(proof) { "where it runs already" } else { "not started" }.to_string();
+            return if was_measured_beside(proof) { "where it runs already" } else { "not started" }
+                .to_string();
         }
         format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
     };
@@ -145,7 +146,9 @@ pub(crate) fn told_as(question: &Question) -> String {
 // What a figure is about, where it is not the mean.
 fn of_what(proof: &Proof, figure: &Estimate) -> String {
     let quantile = proof.record.question.measure.quantity.quantile().filter(|_| figure.is_ok());
-    quantile.map_or(String::new(), |of| format!("{of} of a {} ", one(&proof.unit)))
+    let unit = one(&proof.unit);
+    let article = if unit.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    quantile.map_or(String::new(), |of| format!("{of} of {article} {unit} "))
 }
 
 pub(crate) fn trials(estimate: &Estimate) -> String {

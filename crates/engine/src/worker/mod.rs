@@ -22,6 +22,7 @@ use self::counted::Counted;
 use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
+use crate::before_exec::run_in_time;
 use crate::isolation::cgroup::Group;
 use crate::priority::First;
 use crate::program::whole_run::WholeRun;
@@ -99,7 +100,9 @@ pub fn main(fd: RawFd) -> ! {
         let slot = shared.slot(spec.slot);
         // Who asks should ask in time, whoever else wants the CPU.
         let asks = |assigned: &Assigned| assigned.task.is_timed_by_latency();
-        let _first = spec.tasks.iter().flatten().any(asks).then(First::now);
+        let asks = spec.tasks.iter().flatten().any(asks);
+        // A high priority alone does not take the CPU from whoever has just got it.
+        let _first = (asks && !run_in_time()).then(First::now);
         let failure = match prepare(&spec, slot) {
             Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,

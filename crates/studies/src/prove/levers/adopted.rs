@@ -13,12 +13,18 @@ pub fn kept(attached: &Attached, limit: &Limit, property: &str) -> Result<(Strin
     let (folder, version) = adopted::own_group(attached, limit)?;
     if let Some(unit) = &attached.unit {
         let command = shell::line(["systemctl", "set-property", "--runtime", unit, property]);
-        return Ok(("give the unit that property; without --runtime it outlives a reboot".into(), vec![command]));
+        return Ok((
+            "give the unit that property; without --runtime it outlives a reboot".into(),
+            vec![command],
+        ));
     }
     let command = |(file, text): (&str, String)| {
         let path = folder.join(file).display().to_string();
         format!("echo {} > {}", shell::quote(&text), shell::quote(&path))
     };
     let commands = limit.settings(version).into_iter().map(command).collect();
-    Ok(("write it to its control group; whoever made the group may write something else there".into(), commands))
+    Ok((
+        "write it to its control group; whoever made the group may write something else there".into(),
+        commands,
+    ))
 }
