@@ -110,30 +110,75 @@ pub struct Found {
     pub(crate) guard: Guard,
 }
 
-/// Finds a target.
+impl Found {
+    /// Looks again: its processes that live now. What joins later is held against the same list.
+    ///
+    /// # Errors
+    /// Where one that the system depends on is among them by now.
+    pub fn look(&mut self, root: &FsRoot) -> Result<Vec<Process>, Refusal> {
+        let mut all = settled(&mut self.members, root);
+        check_vital(&self.guard, &self.target, &all)?;
+        all.retain(|process| !process.has_ended());
+        Ok(all)
+    }
+}
+
+/// Who goes by a name, for those who only look at them: the system may depend on these.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// What was asked for.
+    pub target: Target,
+    members: Members,
+}
+
+impl Seen {
+    /// Its processes that live now.
+    pub fn look(&mut self, root: &FsRoot) -> Vec<Process> {
+        let mut all = settled(&mut self.members, root);
+        all.retain(|process| !process.has_ended());
+        all
+    }
+}
+
+/// Finds what is only looked at, and neither frozen nor limited: nothing is refused for the system's sake.
 ///
 /// # Errors
-/// Where it is not there, or not to be attached to: the system depends on it, it is this program, or it cannot be known
-/// what belongs to it.
-pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
-    let hierarchies = Hierarchy::all(root);
-    let not_there = |why: String| Refusal::NotThere { target: target.clone(), why };
-    let (mut members, folders) = match target {
-        Target::Pid(pid) => {
-            let top = Process::read(root, *pid).filter(|process| !process.has_ended());
-            let top = top.ok_or_else(|| not_there("no process that lives has that number".into()))?;
-            let text = root.read_opt(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-            let of = |one: &Hierarchy| Some((one.controllers.clone(), one.folder(one.path_of(&text)?)));
-            (Members::Tree(Tree::new(root, &top)), hierarchies.iter().filter_map(of).collect::<Vec<_>>())
-        }
-        _ => {
-            let named = names::groups(root, &hierarchies, target)?;
-            let folders: Vec<PathBuf> = named.iter().map(|(_, folder)| folder.clone()).collect();
-            check_whole(root, target, &hierarchies, &folders)?;
-            (Members::Groups(folders), named)
-        }
+/// Where it is not there, or it cannot be known what belongs to it.
+pub fn see(root: &FsRoot, target: &Target) -> Result<Seen, Refusal> {
+    let (members, _) = members(root, &Hierarchy::all(root), target)?;
+    let mut seen = Seen { target: target.clone(), members };
+    if seen.look(root).is_empty() { Err(empty(target)) } else { Ok(seen) }
+}
+
+fn empty(target: &Target) -> Refusal {
+    Refusal::NotThere { target: target.clone(), why: "it holds no process that lives".into() }
+}
+
+// The controllers of a hierarchy, and a folder in it.
+type Folder = (Vec<String>, PathBuf);
+
+// Who belongs to a target, and its groups.
+fn members(
+    root: &FsRoot,
+    hierarchies: &[Hierarchy],
+    target: &Target,
+) -> Result<(Members, Vec<Folder>), Refusal> {
+    let Target::Pid(pid) = target else {
+        let named = names::groups(root, hierarchies, target)?;
+        let folders: Vec<PathBuf> = named.iter().map(|(_, folder)| folder.clone()).collect();
+        check_whole(root, target, hierarchies, &folders)?;
+        return Ok((Members::Groups(folders), named));
     };
-    // A few looks, should it fork just now: those who freeze look again.
+    let top = Process::read(root, *pid).filter(|process| !process.has_ended());
+    let why = || "no process that lives has that number".into();
+    let top = top.ok_or_else(|| Refusal::NotThere { target: target.clone(), why: why() })?;
+    let text = root.read_opt(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let of = |one: &Hierarchy| Some((one.controllers.clone(), one.folder(one.path_of(&text)?)));
+    Ok((Members::Tree(Tree::new(root, &top)), hierarchies.iter().filter_map(of).collect()))
+}
+
+// A few looks, should it fork just now: those who freeze look again.
+fn settled(members: &mut Members, root: &FsRoot) -> Vec<Process> {
     let mut processes = Vec::new();
     for _ in 0..5 {
         let certain;
@@ -142,17 +187,30 @@ pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
             break;
         }
     }
+    processes
+}
+
+fn check_vital(guard: &Guard, target: &Target, processes: &[Process]) -> Result<(), Refusal> {
+    let refused = processes.iter().find_map(|process| Some((process, guard.refuses(process)?)));
+    let Some((process, why)) = refused else { return Ok(()) };
+    Err(Refusal::Vital { target: target.clone(), pid: process.pid(), name: process.name.clone(), why })
+}
+
+/// Finds a target.
+///
+/// # Errors
+/// Where it is not there, or not to be attached to: the system depends on it, it is this program, or it cannot be known
+/// what belongs to it.
+pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
+    let hierarchies = Hierarchy::all(root);
+    let (mut members, folders) = members(root, &hierarchies, target)?;
+    let processes = settled(&mut members, root);
     let guard = Guard::new(root);
-    for process in &processes {
-        if let Some(why) = guard.refuses(process) {
-            let name = process.name.clone();
-            return Err(Refusal::Vital { target: target.clone(), pid: process.pid(), name, why });
-        }
-    }
+    check_vital(&guard, target, &processes)?;
     if processes.iter().all(Process::has_ended) {
-        return Err(not_there("it holds no process that lives".into()));
+        return Err(empty(target));
     }
-    let group = |(controllers, folder): (Vec<String>, PathBuf)| {
+    let group = |(controllers, folder): Folder| {
         // The uppermost group holds everybody.
         let uppermost = hierarchies.iter().any(|one| one.point == folder);
         let is_exact = !uppermost && members.exactly_in(root, &folder).0;
