@@ -175,6 +175,12 @@ impl From<ringfence_resctrl::Error> for Failure {
     }
 }
 
+impl From<ringfence_confine::Error> for Failure {
+    fn from(error: ringfence_confine::Error) -> Self {
+        if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

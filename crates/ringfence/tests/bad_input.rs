@@ -193,7 +193,7 @@ fn command_lines() {
         (&["resctrl", "run", "--l3", "1"], "COMMAND"),
         (&["resctrl", "run", "--l3", "1", "--cpus", "", "--", "true"], "--cpus: the list is empty"),
         (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),
-        (&["resctrl", "apply", "--l3", "1"], "nothing is named: give --pid, --cgroup or --unit"),
+        (&["resctrl", "apply", "--l3", "1"], "nothing is named: give --pid, --cgroup, --unit or --container"),
         (&["resctrl", "apply", "--pid", "one", "--l3", "1"], "--pid"),
         (&["resctrl", "apply", "--pid", "1", "--cgroup", "/a", "--l3", "1"], "--cgroup"),
         (&["resctrl", "apply", "--pid", "1", "--none", "--l3", "1"], "--none"),

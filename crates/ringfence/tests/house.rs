@@ -20,12 +20,13 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     (
         "ringfence",
         &[
             "json",
             "claims",
+            "confine",
             "describe",
             "report",
             "reproduce",
@@ -143,6 +144,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("dataset", &["experiment", "machine", "sysfs"]),
     ("experiment", &["machine", "resctrl", "persist"]),
     ("machine", &["resctrl", "changes", "sysfs"]),
+    ("confine", &["attach", "resctrl", "sysfs"]),
     ("resctrl", &["changes", "sysfs"]),
     ("attach", &["changes", "sysfs"]),
     ("changes", &["sysfs"]),

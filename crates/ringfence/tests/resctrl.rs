@@ -235,22 +235,29 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         (&["run", "--mba", "2000MB/s", "--", "./batch"], "mounted without mba_MBps"),
         (&["run", "--l3", "1", "--cpus", "1-", "--", "./batch"], "--cpus: "),
         (&["apply", "--pid", "42"], "nothing is limited: give --l3, --l2 or --mba, or --none"),
-        (&["apply", "--l3", "1"], "nothing is named: give --pid, --cgroup or --unit"),
+        (&["apply", "--l3", "1"], "nothing is named: give --pid, --cgroup, --unit or --container"),
         (&["apply", "--pid", "42", "--l3", "1", "--for", "soon"], "--for: "),
-        (&["apply", "--pid", "9", "--l3", "1"], "--pid: there is no process 9 here"),
+        (&["apply", "--pid", "9", "--l3", "1"], "pid:9 is not there: no process that lives has that number"),
         (
             &["apply", "--pid", "42,1", "--l3", "1"],
-            "process 1 (init) is among them, which starts and ends everything",
+            "pid:1 is refused: process 1 (init) is part of it, and it is process 1",
         ),
         (
             &["apply", "--pid", "300", "--l3", "1"],
-            "process 300 (sshd) is among them, which is needed by the system",
+            "process 300 (sshd) is part of it, and it may be your way into this machine; nothing was changed",
         ),
-        (&["apply", "--cgroup", "/absent", "--l3", "1"], "--cgroup: /absent: there is no such control group"),
-        (&["apply", "--unit", "absent", "--l3", "1"], "--unit: absent: no control groups are mounted here"),
+        (
+            &["apply", "--cgroup", "/absent", "--l3", "1"],
+            "cgroup:/absent is not there: no control groups are mounted",
+        ),
+        (&["apply", "--container", "web", "--l3", "1"], "--container: 'container:web' is not a target"),
+        (
+            &["apply", "--unit", "absent", "--l3", "1"],
+            "unit:absent.service is not there: no control groups are mounted",
+        ),
         (&["watch", "--interval", "1ms"], "--interval: 1ms is not between 10ms and 1h"),
         (&["watch", "--interval", "1"], "--interval: "),
-        (&["watch", "--pid", "9"], "there is no process 9 here"),
+        (&["watch", "--pid", "9"], "no process that lives has that number"),
         (&["undo", "absent"], "nothing is kept under the name 'absent'; kept is nothing"),
     ] {
         let output = run(&tree, args);

@@ -32,7 +32,7 @@ pub use machine::{
     PutBack,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
-pub use resctrl::{Apply, Confined, Forget, Limits, Resctrl, ResctrlAction, Target, Undo, Watch};
+pub use resctrl::{Apply, Confined, Forget, Resctrl, ResctrlAction, Undo, Watch};
 pub use services::Services;
 pub use whatif::WhatIf;
 

@@ -70,6 +70,14 @@ pub struct Limits {
     pub mba: Option<String>,
 }
 
+impl Limits {
+    /// As they are checked.
+    pub fn given(&self) -> ringfence_confine::Limits {
+        let Self { l3, l2, mba } = self.clone();
+        ringfence_confine::Limits { l3, l2, mba }
+    }
+}
+
 /// The kernel's files, and where the journal of changes lies.
 #[derive(Debug, ClapArgs)]
 pub struct Kernel {
@@ -120,18 +128,31 @@ pub struct Target {
     ///
     /// Its folder, or its path as /proc/PID/cgroup shows it, such as /system.slice/backup.service.
     #[arg(long, value_name = "PATH", group = "target")]
-    pub cgroup: Option<PathBuf>,
+    pub cgroup: Option<String>,
     /// A unit of systemd, such as backup.service
     #[arg(long, value_name = "NAME", group = "target")]
     pub unit: Option<String>,
+    /// A container, by its id or the beginning of it
+    #[arg(long, value_name = "ID", group = "target")]
+    pub container: Option<String>,
+}
+
+impl Target {
+    /// All that is named; nothing where nothing is.
+    pub fn named(&self) -> Result<Vec<ringfence_confine::Target>, ringfence_confine::Error> {
+        let others = [("cgroup", &self.cgroup), ("unit", &self.unit), ("container", &self.container)];
+        let others = others.into_iter().filter_map(|(flag, name)| Some((flag, name.clone()?)));
+        let pids = self.pid.iter().map(|pid| ("pid", pid.to_string()));
+        pids.chain(others).map(|(flag, name)| ringfence_confine::named(flag, &name)).collect()
+    }
 }
 
 /// `resctrl apply`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 All threads go into a group with these limits, and what they start is born there. At the end they go back to where they \
-were. Processes that the system depends on are refused: process 1, kernel threads, sshd, systemd's own, and ringfence \
-itself with those that have started it.
+were. What the system or the way in depends on is refused: process 1, kernel threads, sshd, systemd's own, what holds \
+containers, and ringfence itself with those that have started it or read what it prints.
 
 Examples:
   ringfence resctrl apply --pid 4711 --l3 0x3 --mba 20
@@ -166,8 +187,8 @@ pub struct Apply {
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 On a terminal one table is drawn again and again; elsewhere each group and cache is a line with tabs in between, under \
-one line of heads. A group's figures include those of its monitor groups. With --pid, --cgroup or --unit, monitor groups \
-are made for the time of watching, and only they are shown.
+one line of heads. A group's figures include those of its monitor groups. With --pid, --cgroup, --unit or --container, \
+monitor groups are made for the time of watching, and only they are shown.
 
 Examples:
   ringfence resctrl watch

@@ -196,10 +196,11 @@ fn what_runs_is_limited_watched_and_left_as_it_was() {
     said.has(
         "refused",
         &[
-            "(init) is among them, which starts and ends everything else",
+            "(init) is part of it, and it is process 1",
             "code 2",
-            "is a thread of the kernel",
-            "which has started ringfence",
+            "it is a thread of the kernel",
+            "this program runs below it",
+            "the uppermost group holds the whole system",
             "as before",
             "--l3: 0x6 overlaps 0x2 of cache 0, which an exclusive group or a locked region has code 2",
         ],

@@ -1,10 +1,7 @@
 //! `resctrl`: who may use what, limits for what runs, and the way back from what was left behind or kept.
 
 mod apply;
-mod limits;
-mod loan;
 mod run;
-mod targets;
 mod told;
 mod watch;
 
@@ -12,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ringfence_confine::loan;
 use ringfence_json::{self as json, Gone, PutBack};
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;

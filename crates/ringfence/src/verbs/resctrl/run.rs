@@ -12,6 +12,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringfence_confine::loan::{self, Loan};
+use ringfence_confine::{check, make_group};
 use ringfence_machine::probe::pin::set_affinity;
 use ringfence_machine::text::printable;
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Transaction};
@@ -20,9 +22,7 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::limits;
-use super::loan::{self, Loan};
-use super::told::{make, say, steps};
+use super::told::{say, steps};
 use crate::args::Confined;
 use crate::failure::Failure;
 use crate::output;
@@ -34,14 +34,15 @@ pub const START: &str = "__resctrl-start";
 pub fn run(asked: &Confined) -> Result<(), Failure> {
     let root = host::root(&asked.kernel.root)?;
     let cpus = asked.cpus.as_deref().map(cpus).transpose()?;
-    if asked.limits.l3.is_none() && asked.limits.l2.is_none() && asked.limits.mba.is_none() {
+    let limits = asked.limits.given();
+    if limits.is_none() {
         return Err(Failure::Usage("nothing is limited: give --l3, --l2 or --mba".into()));
     }
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let folder = asked.kernel.journal.folder.as_ref();
     let own = std::process::id();
     let state = State::read(&fs)?;
-    let checked = limits::check(&asked.limits, &fs.info()?, &state, &loan::home(&fs, &state, own).1)?;
+    let checked = check(&limits, &fs.info()?, &state, &loan::home(&fs, &state, own).1)?;
     let name = loan::name(&state);
     let group = GroupId::control(&name);
     if asked.dry_run {
@@ -57,9 +58,9 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
     let mut change = Transaction::begin(&fs, &purpose, &loan::options(folder, loan::WAIT))?;
     // Under the lock, as it is now.
     let base = loan::home(&fs, change.before(), own).1;
-    let checked = limits::check(&asked.limits, &fs.info()?, change.before(), &base)?;
+    let checked = check(&limits, &fs.info()?, change.before(), &base)?;
     checked.notes.iter().for_each(|note| say(note));
-    make(&mut change, &group, &base.overlaid(&checked.schemata))?;
+    make_group(&mut change, &group, &base.overlaid(&checked.schemata))?;
     // What is ignored by now, as under nohup, is ignored by the command too.
     let waiting = Waiting::start(&asked.command, cpus.as_ref())?;
     let signals = match Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT]) {
@@ -78,7 +79,7 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
     let restored = loan.give_back(&fs).map(|restored| restored.left.iter().for_each(|left| say(left)));
     let status = status.map_err(|error| Failure::Failed(format!("waiting for the command: {error}")))?;
     if status.success() {
-        return restored;
+        return Ok(restored?);
     }
     // The command's own code says more.
     if let Err(failure) = restored {

@@ -1,11 +1,9 @@
-//! What is said on the way, and the step that all limits begin with.
+//! What is said on the way.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use ringfence_resctrl::{GroupId, Schemata, Step, Transaction};
-
-use crate::failure::Failure;
+use ringfence_resctrl::Step;
 
 /// To standard error: standard output is the command's, or the table's.
 pub fn say(text: &str) {
@@ -22,14 +20,4 @@ pub fn steps(planned: &[Step], more: &[String], notes: &[String]) -> String {
         let _ = writeln!(text, "Note: {note}.");
     }
     text
-}
-
-/// Makes a group: a new one has what the kernel finds free: it is to have this.
-pub fn make(change: &mut Transaction, group: &GroupId, wanted: &Schemata) -> Result<(), Failure> {
-    change.apply(Step::Create { group: group.clone() })?;
-    let schemata = wanted.differing_from(&change.resctrl().group(group).schemata()?);
-    if !schemata.is_empty() {
-        change.apply(Step::Schemata { group: group.clone(), schemata })?;
-    }
-    Ok(())
 }

@@ -1,20 +1,19 @@
 //! `resctrl watch`: what groups use, live.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ringfence_confine::loan::{self, Loan};
+use ringfence_confine::watch::{self, Readings};
+use ringfence_confine::{Target, Targets};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
 use ringfence_report as report;
-use ringfence_resctrl::info::MonitoringInfo;
-use ringfence_resctrl::monitor::{self, Reading, Used};
-use ringfence_resctrl::{Error, GroupId, Resctrl, State, Step, Thread, Transaction};
+use ringfence_resctrl::{Error, GroupId, Resctrl, State, Transaction};
 
-use super::loan::{self, Loan};
-use super::targets::{self, Targets};
 use super::told::say;
 use crate::args::Watch;
 use crate::failure::Failure;
@@ -33,35 +32,16 @@ pub fn run(asked: &Watch) -> Result<(), Failure> {
         return Err(refused(format!("{} is not between 10ms and 1h", asked.interval)));
     }
     let fs = Resctrl::find(&root).map_err(Error::from)?;
-    let missing = missing(fs.info()?.monitoring.as_ref())?;
-    let targets = targets::find(&root, &asked.target)?;
+    let missing = watch::missing(fs.info()?.monitoring.as_ref())?;
+    let named = asked.target.named()?;
     let stop = host::stop_on_signals()?;
-    let own = targets.map(|targets| Own::make(&root, &fs, &targets, asked)).transpose()?;
+    let own = if named.is_empty() { None } else { Some(Own::make(&root, &fs, &named, asked)?) };
     let only = own.as_ref().map(|own| own.groups.clone());
     let shown = show(asked, &fs, interval.0, &missing, only.as_ref(), &|| stop.load(Ordering::Relaxed));
     let back = own.map(|own| own.loan.give_back(&fs)).transpose();
-    shown.and(back.map(|_| ()))
-}
-
-// What is not counted here, a sentence each.
-fn missing(info: Option<&MonitoringInfo>) -> Result<Vec<String>, Failure> {
-    let none = "not run, because resctrl monitors nothing here: there is no info/L3_MON, so the processor or the \
-                hypervisor above it shows no cache monitoring, or the kernel was started with rdt=!cmt,!mbmtotal,!mbmlocal";
-    let Some(info) = info else { return Err(Failure::Usage(none.into())) };
-    let features = [
-        ("occupancy of the cache", "llc_occupancy"),
-        ("traffic to all memory", "mbm_total_bytes"),
-        ("traffic to local memory", "mbm_local_bytes"),
-    ];
-    let lacks = features.iter().filter(|(_, event)| !info.mon_features.iter().any(|known| known == event));
-    let said = |(what, event): &(&str, &str)| {
-        format!("{what}: not run, because info/L3_MON/mon_features names no {event}")
-    };
-    let sentences: Vec<String> = lacks.map(said).collect();
-    match sentences.len() == features.len() {
-        true => Err(Failure::Usage(sentences.join("; "))),
-        false => Ok(sentences),
-    }
+    shown?;
+    back?;
+    Ok(())
 }
 
 fn show(
@@ -78,7 +58,7 @@ fn show(
         output::print(report::WATCHED_HEADS)?;
     }
     let begun = Instant::now();
-    let (mut before, mut last) = (readings(fs, only)?, begun);
+    let (mut before, mut last) = (Readings::take(fs, only)?, begun);
     let mut shown = 0;
     while asked.count.is_none_or(|count| shown < count) {
         while last.elapsed() < interval {
@@ -87,14 +67,10 @@ fn show(
             }
             std::thread::sleep(interval.saturating_sub(last.elapsed()).min(LOOK));
         }
-        let (now, at) = (readings(fs, only)?, Instant::now());
+        let (now, at) = (Readings::take(fs, only)?, Instant::now());
         let seconds = at.duration_since(last).as_secs_f64();
         let since = at.duration_since(begun).as_secs_f64();
-        let none = Vec::new();
-        let used: Vec<Used> = now
-            .iter()
-            .flat_map(|(group, now)| monitor::used(group, before.get(group).unwrap_or(&none), now, seconds))
-            .collect();
+        let used = now.used_since(&before, seconds);
         let text = if asked.json {
             output::json_line(&json::resctrl_watch(since, seconds, &used, missing))?
         } else if terminal {
@@ -112,73 +88,21 @@ fn show(
     Ok(())
 }
 
-// Of groups that are still there.
-fn readings(
-    fs: &Resctrl,
-    only: Option<&BTreeSet<GroupId>>,
-) -> Result<BTreeMap<GroupId, Vec<Reading>>, Failure> {
-    let mut all = BTreeMap::new();
-    for group in fs.groups()? {
-        if only.is_some_and(|only| !only.contains(group.id())) {
-            continue;
-        }
-        match group.monitored() {
-            Ok(readings) => _ = all.insert(group.id().clone(), readings),
-            Err(_) if !group.exists() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(all)
-}
-
-// Monitor groups for what is watched: one below each group of control in which any of it is.
+// Monitor groups for what is watched, lent.
 struct Own {
     loan: Loan,
     groups: BTreeSet<GroupId>,
 }
 
 impl Own {
-    fn make(root: &FsRoot, fs: &Resctrl, targets: &Targets, asked: &Watch) -> Result<Self, Failure> {
+    fn make(root: &FsRoot, fs: &Resctrl, named: &[Target], asked: &Watch) -> Result<Self, Failure> {
         let folder = asked.kernel.journal.folder.as_ref();
-        if targets.processes(root)?.is_empty() {
-            return Err(Failure::Usage(format!(
-                "{} has no processes: there is nothing to watch",
-                targets.name()
-            )));
-        }
+        let mut targets = Targets::to_watch(root, named)?;
         let name = loan::name(&State::read(fs)?);
         let loan = Loan::guard(&name, folder)?;
         let purpose = format!("resctrl watch of {}", targets.name());
         let mut change = Transaction::begin(fs, &purpose, &loan::options(folder, loan::WAIT))?;
-        let mut groups = BTreeSet::new();
-        let mut moved = BTreeSet::new();
-        loop {
-            let state = State::read(fs)?;
-            let mut new: BTreeMap<GroupId, Vec<Thread>> = BTreeMap::new();
-            // What they start meanwhile is born where they are.
-            let pids = match targets.processes(root) {
-                Err(gone) if moved.is_empty() => return Err(gone),
-                pids => pids.unwrap_or_default(),
-            };
-            for tid in pids.into_iter().flat_map(|pid| fs.kernel().threads(pid)) {
-                let Some(start) = fs.kernel().started(tid) else { continue };
-                let thread = Thread { tid, start };
-                let is_in = state.monitor_of(thread).is_some_and(|group| groups.contains(&group));
-                if moved.insert(thread) && !is_in {
-                    new.entry(state.control_of(thread)).or_default().push(thread);
-                }
-            }
-            if new.is_empty() {
-                break;
-            }
-            for (control, threads) in new {
-                let group = control.with_monitor(&name);
-                if groups.insert(group.clone()) {
-                    change.apply(Step::Create { group: group.clone() })?;
-                }
-                change.apply(Step::Threads { group, threads })?;
-            }
-        }
+        let groups = watch::groups(&mut change, root, &mut targets, &name)?;
         change.lend(&name)?;
         Ok(Self { loan, groups })
     }

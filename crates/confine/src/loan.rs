@@ -11,12 +11,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, OWN, Pending, Restored};
-use ringfence_resctrl::{Error, GroupId, Options, Resctrl, Schemata, State, Thread};
+use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, State, Thread};
+use ringfence_sysfs::root::FsRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::failure::Failure;
+use crate::error::Error;
 
 /// The hidden first argument of a guardian; the loan's name and the journal's folder follow.
 pub const GUARDIAN: &str = "__resctrl-guardian";
@@ -48,6 +48,7 @@ pub fn home(fs: &Resctrl, state: &State, pid: u32) -> (GroupId, Schemata) {
 }
 
 /// Something that was lent, and its guardian.
+#[derive(Debug)]
 pub struct Loan {
     name: String,
     folder: Option<PathBuf>,
@@ -56,30 +57,37 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Has a guardian started, before anything is changed.
-    pub fn guard(name: &str, folder: Option<&PathBuf>) -> Result<Self, Failure> {
+    /// Has a guardian started, before anything is changed: this program with [`GUARDIAN`] as its first argument, which
+    /// calls [`guardian`].
+    ///
+    /// # Errors
+    /// Where the kernel starts no process.
+    pub fn guard(name: &str, folder: Option<&PathBuf>) -> Result<Self, Error> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("ringfence-guardian").args([GUARDIAN, name]).args(folder);
         // Away from the terminal's Ctrl-C, and from whoever waits for the end of our output.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut guardian = command
             .spawn()
-            .map_err(|error| Failure::Failed(format!("starting a process that puts things back: {error}")))?;
+            .map_err(|error| Error::Failed(format!("starting a process that puts things back: {error}")))?;
         let pipe = guardian.stdin.take();
         Ok(Self { name: name.to_owned(), folder: folder.cloned(), guardian, pipe })
     }
 
     /// Puts back what was lent. Where somebody else is changing resctrl for long, that is left to the guardian.
-    pub fn give_back(mut self, fs: &Resctrl) -> Result<Restored, Failure> {
+    ///
+    /// # Errors
+    /// Where it is not put back, or not yet.
+    pub fn give_back(mut self, fs: &Resctrl) -> Result<Restored, Error> {
         match transaction::give_back(fs, &self.name, &options(self.folder.as_ref(), WAIT)) {
             Ok(restored) => {
                 self.dismiss();
                 Ok(restored.unwrap_or_default())
             }
-            Err(error @ Error::Busy(_)) => {
+            Err(error @ ringfence_resctrl::Error::Busy(_)) => {
                 drop(self.pipe.take());
                 let guardian = self.guardian.id();
-                Err(Failure::Failed(format!(
+                Err(Error::Failed(format!(
                     "{} is not put back yet: {error}; process {guardian} does so as soon as it can",
                     self.name
                 )))
@@ -87,7 +95,7 @@ impl Loan {
             Err(error) => {
                 self.dismiss();
                 let name = &self.name;
-                Err(Failure::Failed(format!(
+                Err(Error::Failed(format!(
                     "{name} could not be put back: {error}; 'ringfence restore' tries again"
                 )))
             }
@@ -125,7 +133,7 @@ pub fn guardian(name: &str, folder: Option<&Path>) {
     let root = FsRoot::host();
     let Ok(fs) = Resctrl::find(&root) else { return };
     let options = options(folder.map(Path::to_owned).as_ref(), Duration::from_secs(600));
-    while let Err(Error::Busy(_)) = transaction::give_back(&fs, name, &options) {}
+    while let Err(ringfence_resctrl::Error::Busy(_)) = transaction::give_back(&fs, name, &options) {}
     // It may have been killed before anything was lent.
     let half =
         |left: &transaction::Left| left.what == Pending::Unfinished && !left.under_way && !left.is_others();

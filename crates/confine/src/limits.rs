@@ -5,8 +5,25 @@ use std::collections::BTreeMap;
 use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, Unit};
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 
-use crate::args::Limits;
-use crate::failure::Failure;
+use crate::error::Error;
+
+/// Ways and bandwidth, as somebody writes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Ways of the L3: a mask such as `0xf`, how many, such as `4`, or either for each cache, such as `0=0xf;1=4`.
+    pub l3: Option<String>,
+    /// The same of the L2.
+    pub l2: Option<String>,
+    /// Memory bandwidth, in the unit of the mount, for all memory or for each: `50`, `50%`, `0=2000MB/s`.
+    pub mba: Option<String>,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        self.l3.is_none() && self.l2.is_none() && self.mba.is_none()
+    }
+}
 
 /// What is asked for, as resctrl takes it.
 #[derive(Debug, Default)]
@@ -18,15 +35,18 @@ pub struct Checked {
 }
 
 /// Checks limits, of a group that would have `base` without them.
-pub fn check(asked: &Limits, info: &Info, state: &State, base: &Schemata) -> Result<Checked, Failure> {
+///
+/// # Errors
+/// Where they cannot be, or not on this machine: in a sentence that begins with `--l3`, `--l2` or `--mba`.
+pub fn check(asked: &Limits, info: &Info, state: &State, base: &Schemata) -> Result<Checked, Error> {
     let mut checked = Checked::default();
     for (level, text) in [(3, &asked.l3), (2, &asked.l2)] {
         if let Some(text) = text {
-            ways(level, text, info, state, base, &mut checked).map_err(Failure::Usage)?;
+            ways(level, text, info, state, base, &mut checked).map_err(Error::Usage)?;
         }
     }
     if let Some(text) = &asked.mba {
-        bandwidth(text, info, base, &mut checked).map_err(Failure::Usage)?;
+        bandwidth(text, info, base, &mut checked).map_err(Error::Usage)?;
     }
     Ok(checked)
 }
@@ -227,7 +247,7 @@ mod tests {
             };
             state.groups.insert(ringfence_resctrl::GroupId::control("a"), group);
         }
-        let found = check(&limits, &info(unit), &state, &base).map_err(|failure| failure.to_string())?;
+        let found = check(&limits, &info(unit), &state, &base).map_err(|error| error.to_string())?;
         let schemata = found.schemata.to_string().trim_end().replace('\n', " ");
         Ok(format!("{schemata} {}", found.notes.join("; ")).trim_end().to_owned())
     }

@@ -1,0 +1,25 @@
+//! Limits by resctrl for what runs: cache ways and memory bandwidth for processes, groups, units and containers, for as
+//! long as somebody wants it, and the way back; and what they use.
+//!
+//! [`check`] goes from [`Limits`] as they are written to what resctrl takes, or says why not. [`Targets`] are who is
+//! meant. Changes are made in a [`Transaction`](ringfence_resctrl::Transaction): [`make_group`] and [`move_into`] for
+//! limits, [`watch::groups`] for watching. A [`Loan`] gives them back, also if this program is killed.
+//!
+//! What is limited is what `ringfence-attach` finds: nothing that the system or the way in depends on. What is only
+//! watched may be that, too.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod limits;
+pub mod loan;
+mod moved;
+mod targets;
+pub mod watch;
+
+pub use error::Error;
+pub use limits::{Checked, Limits, check};
+pub use loan::Loan;
+pub use moved::{Moved, check_for, make_group, move_into};
+pub use ringfence_attach::Target;
+pub use targets::{Targets, named};
