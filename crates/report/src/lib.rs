@@ -16,12 +16,10 @@
 
 mod aa;
 mod cases;
-mod census;
 mod classes;
 mod commits;
 mod compare;
 mod described;
-mod executed;
 mod experiment;
 pub mod html;
 mod latencies;
@@ -40,11 +38,9 @@ use ringfence_text::{histogram, sentence, style, table, text};
 
 pub use aa::aa;
 pub use cases::cases;
-pub use census::{census, census_diff};
 pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use described::{machine, machines};
-pub use executed::{Told, executed, executed_diff};
 pub use experiment::experiment;
 pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};
@@ -53,6 +49,7 @@ pub use prove::{kept, left, prove};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use ringfence_inspect::{WATCHED_HEADS, watched, watched_lines};
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};
+pub use ringfence_programs::{Told, census, census_diff, executed, executed_diff};
 pub use ringfence_text::histogram::histogram;
 pub use ringfence_text::sentence::sentence;
 pub use ringfence_tuned::tune_files;

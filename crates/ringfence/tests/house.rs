@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 32] = [
+const ARROWS: [(&str, &[&str]); 33] = [
     (
         "ringfence",
         &[
@@ -72,6 +72,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
         "report",
         &[
             "inspect",
+            "programs",
             "tuned",
             "text",
             "reproduce",
@@ -89,6 +90,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
         ],
     ),
     ("inspect", &["text", "machine", "resctrl"]),
+    ("programs", &["text", "machine", "trace"]),
     ("tuned", &["text", "studies", "analysis", "experiment"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),

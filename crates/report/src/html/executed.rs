@@ -3,6 +3,7 @@
 
 use maud::html;
 use ringfence_machine::units::Bytes;
+use ringfence_programs::executed::{self, FIGURES, Told};
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, Run};
@@ -11,7 +12,6 @@ use ringfence_trace::events::Location;
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Card, Group, Page, Section};
-use crate::executed::{self, FIGURES, Told};
 use crate::numbers::{self, count, percent};
 use crate::text::capital;
 

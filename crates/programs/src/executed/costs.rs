@@ -76,18 +76,18 @@ pub(super) fn checked(out: &mut String, checked: &Checked, style: &Style) {
 }
 
 /// What is priced, and where.
-pub(crate) fn title(saving: &Saving) -> String {
+pub fn title(saving: &Saving) -> String {
     let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
     format!("What {lines} and {fences} cost on {}", saving.measured_on)
 }
 
 /// Whether prediction and measurement agree, in a word.
-pub(crate) fn agreement(changed: &Changed) -> &'static str {
+pub fn agreement(changed: &Changed) -> &'static str {
     changed.agree().map_or("", |agree| if agree { "agree" } else { "differ" })
 }
 
 /// What a run takes, and what of it for durability.
-pub(crate) fn in_words(checked: &Checked) -> String {
+pub fn in_words(checked: &Checked) -> String {
     let by = checked.instruction.map_or("no flush".into(), |name| format!("{name} most"));
     let run = match &checked.run {
         Figure::Known(cost) => format!("A run takes {} of processor time", time(cost)),
@@ -117,7 +117,7 @@ fn reasons(changed: &Changed) -> Vec<String> {
 }
 
 /// Where the figures come from.
-pub(crate) fn how(checked: &Checked) -> String {
+pub fn how(checked: &Checked) -> String {
     let variables: Vec<&str> =
         checked.changes.iter().map(|one| one.environment.as_str()).filter(|text| !text.is_empty()).collect();
     let variables = match variables.is_empty() {
@@ -133,7 +133,7 @@ pub(crate) fn how(checked: &Checked) -> String {
 }
 
 /// `+1.2 ms [+1.1 ms, +1.3 ms]`.
-pub(crate) fn change(cost: &Cost) -> String {
+pub fn change(cost: &Cost) -> String {
     let with_sign = |ns: f64| if ns < 0.0 { signed(ns) } else { format!("+{}", numbers::ns(ns)) };
     format!("{} [{}, {}]", with_sign(cost.ns), with_sign(cost.low), with_sign(cost.high))
 }
@@ -142,8 +142,8 @@ fn time(cost: &Cost) -> String {
     format!("{} [{}, {}]", signed(cost.ns), signed(cost.low), signed(cost.high))
 }
 
-// Bounds of differences can be below 0.
-pub(crate) fn signed(ns: f64) -> String {
+/// A time in ns with its sign, where it is below 0: bounds of differences can be.
+pub fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
 }
 

@@ -12,7 +12,7 @@ use ringfence_trace::events::{Ended, Location};
 
 use crate::census::differences;
 use costs::many;
-pub(crate) use costs::{agreement, change, how, in_words, signed, title};
+pub use costs::{agreement, change, how, in_words, signed, title};
 
 use crate::numbers::{count, duration, percent, units_per_s};
 use crate::style::Style;
@@ -80,7 +80,7 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
 }
 
 /// How long it was recorded, and how it ended.
-pub(crate) fn ending(run: &Run) -> String {
+pub fn ending(run: &Run) -> String {
     let time = match run.events_per_second {
         Some(rate) => {
             let time = duration(Duration::from_nanos(run.recorded_ns));
@@ -98,7 +98,7 @@ pub(crate) fn ending(run: &Run) -> String {
 }
 
 /// What was executed how often, of how many bytes.
-pub(crate) fn operations(total: &Executed) -> impl Iterator<Item = (&'static str, u64, Option<u64>)> {
+pub fn operations(total: &Executed) -> impl Iterator<Item = (&'static str, u64, Option<u64>)> {
     let rows = [
         ("stores", total.stores, Some(total.stored_bytes)),
         ("non-temporal stores", total.nt_stores, Some(total.nt_bytes)),
@@ -135,7 +135,7 @@ fn executed_in_all(out: &mut String, run: &Run, style: &Style) {
 }
 
 /// What could have been left out.
-pub(crate) fn needless(total: &Executed) -> Vec<String> {
+pub fn needless(total: &Executed) -> Vec<String> {
     let (flushes, fences) = (total.flushes(), total.sfence + total.mfence);
     let mut needless = Vec::new();
     if total.clean_flushes > 0 {
@@ -180,7 +180,7 @@ fn lines(many: u64) -> String {
 }
 
 /// What is not durable at the end, or that all is.
-pub(crate) fn left(total: &Executed) -> String {
+pub fn left(total: &Executed) -> String {
     match missing(total) {
         none if none.is_empty() => ALL_DURABLE.into(),
         some => some.join("; "),
@@ -188,7 +188,7 @@ pub(crate) fn left(total: &Executed) -> String {
 }
 
 /// What was needless, in a sentence.
-pub(crate) fn sentence(total: &Executed) -> String {
+pub fn sentence(total: &Executed) -> String {
     let share = |part: u64, whole: u64, what: &str| {
         let share = percent(part as f64 / whole as f64);
         (whole > 0)
@@ -234,7 +234,7 @@ fn list(out: &mut String, head: &str, all: &[String], style: &Style) {
 }
 
 /// A race in words.
-pub(crate) fn race(run: &Run, race: &Race) -> String {
+pub fn race(run: &Run, race: &Race) -> String {
     let file = run.files.iter().find(|file| file.id == race.file);
     let file = file.map_or_else(|| format!("file {}", race.file), |file| file.path.clone());
     let times = if race.count == 1 { "once".into() } else { format!("{} times", count(race.count)) };
@@ -291,10 +291,11 @@ fn figure(many: u64) -> Cell {
     Cell::new(if many == 0 { ".".into() } else { count(many) })
 }
 
-pub(crate) type Figure = (&'static str, fn(&Executed) -> u64);
+/// A column: its head, and what of a place it counts.
+pub type Figure = (&'static str, fn(&Executed) -> u64);
 
 /// Columns of places; those in which all have nothing are left out.
-pub(crate) const FIGURES: [Figure; 10] = [
+pub const FIGURES: [Figure; 10] = [
     ("flushes", Executed::flushes),
     ("needless", Executed::needless_flushes),
     ("fences", |executed| executed.sfence + executed.mfence),
