@@ -182,7 +182,8 @@ pub struct Prove {
     pub seed: u64,
     /// Continue the interrupted proof in this folder
     #[arg(long, value_name = "DIR", help_heading = "Output",
-          conflicts_with_all = ["victim", "victim_run", "aggressor", "out"])]
+          conflicts_with_all = ["victim", "victim_run", "victim_probe", "aggressor", "aggressor_pid",
+          "aggressor_cgroup", "aggressor_unit", "aggressor_container", "out"])]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -10,7 +10,7 @@ pub struct Services {
     /// The victim is the service that answers: tcp://HOST:PORT and unix:PATH with the bytes of --probe-send,
     /// http://HOST:PORT/PATH, or exec:COMMAND, a program that answers lines with lines. Questions are asked at a fixed rate
     /// whether or not the last was answered, and the time of an answer counts from when its question was due.
-    #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with_all = ["victim", "resume"])]
+    #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with = "victim")]
     pub victim_probe: Option<String>,
     /// The bytes of a question, with \r, \n and \xHH, such as 'PING\r\n'
     #[arg(
@@ -76,19 +76,19 @@ pub struct Services {
     /// A process that runs already, as the aggressor, with all that it started
     ///
     /// It is paused for windows of a tenth of a second, a fifth of its time at most, and goes on whatever happens.
-    #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with_all = ["aggressor", "resume"])]
+    #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with = "aggressor")]
     pub aggressor_pid: Option<u32>,
     /// A control group, by its path as in /proc/PID/cgroup
     #[arg(long, value_name = "PATH", help_heading = "Services", hide_short_help = true)]
-    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "resume"])]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid"])]
     pub aggressor_cgroup: Option<String>,
     /// A systemd unit
     #[arg(long, value_name = "NAME", help_heading = "Services", hide_short_help = true)]
-    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "resume"])]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup"])]
     pub aggressor_unit: Option<String>,
     /// A container, by its id or the beginning of it
     #[arg(long, value_name = "ID", help_heading = "Services", hide_short_help = true)]
-    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "aggressor_unit", "resume"])]
+    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "aggressor_unit"])]
     pub aggressor_container: Option<String>,
     /// The longest that it is paused at once [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Services", hide_short_help = true)]
