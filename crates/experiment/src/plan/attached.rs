@@ -1,7 +1,6 @@
 //! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows only.
 
-use super::{Plan, is_whole_run};
-use crate::experiment::Freezing;
+use super::episodes::is_whole_run;
 use crate::task::axes::Variant;
 use crate::{Experiment, Role};
 
@@ -73,20 +72,4 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
 // Whether some arm runs without it.
 fn is_paused(experiment: &Experiment, name: &String) -> bool {
     experiment.arms.iter().any(|arm| !arm.active.contains(name))
-}
-
-impl Plan {
-    /// The limits for what is attached, where any is paused for a case's baseline or for itself.
-    pub fn pauses(&self, case: usize) -> Option<Freezing> {
-        let attached = |case: usize| {
-            let active = self.cases[case].active.iter();
-            active
-                .filter(|active| self.variants[active.role][active.variant].task.is_attached())
-                .map(|active| active.role)
-                .collect::<Vec<_>>()
-        };
-        let own = attached(case);
-        let differs = self.cases[case].others().any(|other| attached(other) != own);
-        differs.then(|| self.experiment.measure.freezing.unwrap_or_default())
-    }
 }

@@ -3,6 +3,11 @@
 use crate::Experiment;
 use crate::task::{ProgramUnit, Task};
 
+/// Whether a task is a program whose runs are timed whole.
+pub fn is_whole_run(task: &Task) -> bool {
+    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
+}
+
 /// Why a task cannot be part of an experiment's episodes, if it has any, such that it follows "because".
 pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<String> {
     let Task::Command(command) = task else { return None };

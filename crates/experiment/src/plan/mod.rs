@@ -5,10 +5,12 @@ mod calm;
 mod cases;
 mod episodes;
 mod order;
+mod paused;
 mod stored;
 
 pub use calm::Calm;
 pub use cases::{Active, Case, cases};
+pub use episodes::is_whole_run;
 pub use order::{Step, Trial, trial};
 
 use std::time::Duration;
@@ -269,11 +271,6 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {
     let of_role = |role| axes::of_role(role, &experiment.arms).map_err(ExperimentError);
     experiment.roles.iter().map(of_role).collect()
-}
-
-/// Whether a task is a program whose runs are timed whole.
-pub fn is_whole_run(task: &Task) -> bool {
-    matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
 fn metric(experiment: &Experiment) -> usize {
