@@ -16,6 +16,7 @@
 
 mod aa;
 mod cases;
+mod checks;
 mod classes;
 mod commits;
 mod compare;

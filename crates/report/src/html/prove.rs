@@ -8,8 +8,9 @@ use ringfence_studies::prove::{Price, Proof, Verdict};
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Badge, Card, Layout, Section};
+use crate::checks::checks;
 use crate::numbers;
-use crate::prove::{checks, conclusion, side, told_as, trials, was_measured_beside, word};
+use crate::prove::{conclusion, side, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 
 /// The first screen of a proof.
