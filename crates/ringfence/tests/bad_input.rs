@@ -88,7 +88,7 @@ fn command_lines() {
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
         (
             &["prove", "--victim", "alu", "--aggressor", "alu", "--metric", "p99"],
-            "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take commit, read or",
+            "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take probe, commit, read or",
         ),
         (
             &["neighbours", "--metric", "p50"],

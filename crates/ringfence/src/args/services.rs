@@ -5,11 +5,11 @@ use clap::Args as ClapArgs;
 /// A victim or an aggressor that runs already.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Services {
-    /// Ask a service that runs, and time its answers, such as tcp://localhost:6379
+    /// Ask a service that runs, and time its answers
     ///
-    /// The victim is the service that answers: tcp://HOST:PORT and unix:PATH with the bytes of --probe-send,
-    /// http://HOST:PORT/PATH, or exec:COMMAND, a program that answers lines with lines. Questions are asked at a fixed rate
-    /// whether or not the last was answered, and the time of an answer counts from when its question was due.
+    /// The victim is the service that answers, such as tcp://localhost:6379: tcp://HOST:PORT and unix:PATH with the bytes of
+    /// --probe-send, http://HOST:PORT/PATH, or exec:COMMAND, a program that answers lines with lines. Questions are asked at
+    /// a fixed rate whether or not the last was answered, and the time of an answer counts from when its question was due.
     #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with = "victim")]
     pub victim_probe: Option<String>,
     /// The bytes of a question, with \r, \n and \xHH, such as 'PING\r\n'
@@ -73,9 +73,9 @@ pub struct Services {
     )]
     #[arg(conflicts_with_all = ["victim_pid", "victim_cgroup", "victim_unit"])]
     pub victim_container: Option<String>,
-    /// A process that runs already, as the aggressor, with all that it started
+    /// A process that runs already, and all it started
     ///
-    /// It is paused for windows of a tenth of a second, a fifth of its time at most, and goes on whatever happens.
+    /// It is the aggressor. It is paused for windows of a tenth of a second, a fifth of its time at most, and goes on whatever happens.
     #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with = "aggressor")]
     pub aggressor_pid: Option<u32>,
     /// A control group, by its path as in /proc/PID/cgroup
