@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Found, Freezer, Frozen, NotYet, Options, Source, Usage, usage};
+use ringfence_attach::{Found, Freezer, Frozen, NotYet, Options, Refusal, Source, Target, Usage, usage};
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
@@ -46,7 +46,41 @@ pub(super) fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
             other => other,
         })?);
     }
+    check_services(plan, &guests)?;
     Ok(guests)
+}
+
+// Whoever answers is there, and is not paused with one of these.
+fn check_services(plan: &Plan, guests: &[Guest]) -> Result<(), EngineError> {
+    let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
+    let services = tasks.filter_map(|task| match task {
+        Task::Probe(probe) => probe.service(),
+        _ => None,
+    });
+    for service in services {
+        let target: Target = service.target().parse().map_err(|why| EngineError::Usage(format!("{why}")))?;
+        let found = match ringfence_attach::find(&FsRoot::host(), &target) {
+            Ok(found) => found,
+            Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
+                return Err(EngineError::Usage(format!("who answers: {why}")));
+            }
+            // It may not be paused, which nobody does with it.
+            Err(_) => continue,
+        };
+        for guest in guests {
+            let inside =
+                found.roots.iter().find(|one| guest.found.processes.iter().any(|it| it.id == one.id));
+            if let Some(process) = inside {
+                return Err(EngineError::Usage(format!(
+                    "{target} answers, and process {} of it belongs to {}, so that it would be paused as well: name an \
+                     aggressor without it",
+                    process.pid(),
+                    guest.found.target
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Guest {
@@ -115,13 +149,13 @@ impl Paused<'_> {
         !self.0.is_empty()
     }
 
-    /// Lets them go on. Whether all stood until now.
+    /// Lets them go on, those that do not already. Whether these stood until now.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub(super) fn end(self) -> Result<bool, EngineError> {
+    pub(super) fn end(&mut self) -> Result<bool, EngineError> {
         let mut all = true;
-        for (frozen, thawed) in self.0 {
+        for (frozen, thawed) in self.0.drain(..) {
             let ended = frozen.thaw().map_err(|error| EngineError::Failed(error.to_string()))?;
             *thawed = Some(Instant::now());
             all &= !ended.by_force;

@@ -12,7 +12,7 @@ use super::super::shm::{Marked, Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::LOOK;
-use super::guests::{self, Guest};
+use super::guests::{self, Guest, Paused};
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -64,21 +64,33 @@ impl HostEngine<'_> {
         self.wait_out_drift(&running)?;
         self.wait_for_guests(guests, active, length)?;
         let used_by_guests = guests::uses(guests, active);
-        let paused = guests::pause_others(guests, active, length)?;
+        let mut paused = guests::pause_others(guests, active, length)?;
         let (used, since) = (self.uses(&running), Instant::now());
         let halved = self.begin_halving();
         // Before the window begins, and after it has ended.
         let look = self.look();
         let counts_before = self.counts(&running);
         let opening = Instant::now();
-        let begun = self.reports(&running)?;
+        let asked = self.ask(&running);
+        let probe = self.probe_beside(&paused, &running);
+        // A service that waits for somebody who is paused does not come to the beginning.
+        let mut answers = probe
+            .map(|probe| self.while_it_answers(probe, length, || self.have_answered(&running, &asked, POLL)));
+        let mut stood = true;
+        if answers == Some(false) {
+            stood = paused.end()?;
+        }
+        let begun = self.answers(&running, asked)?;
         let begun_at = self.clock.now();
         // Of those that are timed by latency it began when they were asked.
         let begun_before = if self.timed_by_latency(&running) { opening.elapsed() } else { Duration::ZERO };
-        let answers = self.let_pass(length.saturating_sub(begun_before), &running, paused.any());
+        if answers != Some(false) {
+            answers = self.let_pass(length.saturating_sub(begun_before), length, probe);
+        }
         let (due, mut held) = (Instant::now(), Duration::ZERO);
         let asked = self.ask(&running);
-        let stood = paused.end()?;
+        stood &= paused.end()?;
+        drop(paused);
         let mut ended = self.answers(&running, asked)?;
         self.note_silence(answers)?;
         while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
@@ -107,7 +119,7 @@ impl HostEngine<'_> {
             all.push(measured);
         }
         // Where somebody went on too early, it is not the window that it was meant to be.
-        let late = if stood && answers { late } else { length * 100 }.as_nanos() as u64;
+        let late = if stood && answers != Some(false) { late } else { length * 100 }.as_nanos() as u64;
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late));
         self.note_stretch(&mut all, looks);
         Ok(all)
@@ -136,34 +148,55 @@ impl HostEngine<'_> {
         workers.iter().any(|&worker| self.workers[worker].timed_by_latency)
     }
 
-    // Waits. Where somebody is paused, no longer than a probe's service goes on answering; whether it did.
-    fn let_pass(&self, length: Duration, running: &[usize], paused: bool) -> bool {
+    // The worker that asks the service while somebody is paused.
+    fn probe_beside(&self, paused: &Paused<'_>, running: &[usize]) -> Option<usize> {
         let probe = running.iter().find(|&&worker| self.workers[worker].timed_by_latency);
-        let Some(&probe) = probe.filter(|_| paused) else {
+        probe.copied().filter(|_| paused.any())
+    }
+
+    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering; whether it did, where
+    // that was looked at.
+    fn let_pass(&self, length: Duration, window: Duration, probe: Option<usize>) -> Option<bool> {
+        let Some(probe) = probe else {
             std::thread::sleep(length);
-            return true;
+            return None;
         };
         let begun = Instant::now();
-        let (mut units, mut last) = (self.slot(probe).latest().1.units, begun);
-        loop {
+        Some(self.while_it_answers(probe, window, || {
             let left = length.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return true;
-            }
             std::thread::sleep(left.min(POLL));
+            left.is_zero()
+        }))
+    }
+
+    // Until something is over, and no longer than a service goes on answering; whether it did.
+    fn while_it_answers(&self, probe: usize, window: Duration, mut is_over: impl FnMut() -> bool) -> bool {
+        let (mut units, mut last) = (self.slot(probe).latest().1.units, Instant::now());
+        while !is_over() {
             let now = self.slot(probe).latest().1.units;
             if now != units {
                 (units, last) = (now, Instant::now());
             }
-            if last.elapsed() > (length / 2).max(MUTE) {
+            if last.elapsed() > (window / 2).max(MUTE) {
                 return false;
             }
         }
+        true
     }
 
-    // A service that stops answering whenever somebody is paused waits for that somebody.
-    fn note_silence(&mut self, answers: bool) -> Result<(), EngineError> {
-        self.silent = if answers { 0 } else { self.silent + 1 };
+    fn have_answered(&self, workers: &[usize], asked: &[Option<u32>], limit: Duration) -> bool {
+        let mut all = workers.iter().zip(asked);
+        all.all(|(&worker, number)| number.is_none_or(|number| self.slot(worker).wait_answer(number, limit)))
+    }
+
+    // A service that stops answering whenever somebody is paused waits for that somebody. Windows without a pause, which
+    // lie between, say nothing of that.
+    fn note_silence(&mut self, answers: Option<bool>) -> Result<(), EngineError> {
+        match answers {
+            None => {}
+            Some(true) => self.silent = 0,
+            Some(false) => self.silent += 1,
+        }
         if self.silent < SILENT_WINDOWS {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 
 pub mod disk;
 pub mod schema;
+pub mod service;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,0 +1,207 @@
+//! Services as victims, and neighbours that run already: what is measured of them, and that nothing of them is changed.
+
+mod support;
+
+#[path = "services/installed.rs"]
+mod installed;
+#[path = "services/killed.rs"]
+mod killed;
+#[path = "services/refused.rs"]
+mod refused;
+
+use std::path::Path;
+use std::process::Command;
+
+use ringfence_dataset::Dataset;
+use support::service::{
+    BUSY_WITH_CHILDREN, Group, Kind, Neighbour, Service, journals, place, serve_if_asked,
+};
+use support::{Folder, Output, Running, enough_cpus, figure, joined, skip};
+
+// No test: what the others ask.
+#[test]
+fn serves_when_a_test_asks_for_it() {
+    serve_if_asked();
+}
+
+const SHORT: [&str; 8] = ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--probe", "0ms"];
+
+fn asking<'a>(address: &'a str, pid: &'a str) -> Vec<&'a str> {
+    vec!["neighbours", "--victim-probe", address, "--probe-send", "PING\\r\\n", "--victim-pid", pid]
+}
+
+// A run and its number. It must have gone well.
+fn run(folder: &Path, args: &[&str]) -> (u32, Output) {
+    let run = Running::start(folder, args);
+    let pid = run.child.id();
+    (pid, run.wait())
+}
+
+// A service and its words for flags.
+fn service(kind: &Kind) -> (Service, String, String) {
+    let service = Service::start(kind);
+    let (address, pid) = (service.address(), service.pid().to_string());
+    (service, address, pid)
+}
+
+// Every answer that was counted has its time, and there are answers in every window.
+fn assert_every_answer_has_its_time(folder: &Path) {
+    let dataset = Dataset::open(folder).unwrap();
+    let victims: Vec<_> = dataset.samples.iter().filter(|sample| &*sample.role == "victim").collect();
+    assert!(!victims.is_empty());
+    for sample in victims {
+        let times = sample.latencies.as_ref().expect("answers are timed");
+        assert!(sample.units > 0, "{sample:?}");
+        assert_eq!(times.total(), sample.units, "{sample:?}");
+    }
+}
+
+// The figure of the service beside its neighbour, or why there is none.
+fn slowdown(output: &Output) -> Option<f64> {
+    let json = output.json();
+    let results = json["results"].as_array().unwrap();
+    let beside = results.iter().find(|one| one["arm"] == "beside").expect("the neighbour was run");
+    figure(&beside["slowdown"])
+}
+
+#[test]
+fn a_service_beside_a_task_that_is_started_counts_its_answers() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let (service, address, pid) = service(&Kind::Echo);
+    let before = place(service.pid());
+    let args = [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d"], &SHORT].concat();
+    let (_, output) = run(folder.path(), &args);
+    let said = output.said();
+    for part in ["The probe asked ", " us after they were due in the median and ", "% of a CPU"] {
+        assert!(said.replace("% ", "% ").contains(part), "{part}: {said}");
+    }
+    assert_every_answer_has_its_time(&folder.path().join("d"));
+    assert_eq!(place(service.pid()), before);
+    assert_eq!(service.stops(), 0);
+}
+
+#[test]
+fn a_neighbour_that_runs_is_paused_for_windows_and_goes_on() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let (service, address, pid) = service(&Kind::Echo);
+    let neighbour = Neighbour::shell(BUSY_WITH_CHILDREN);
+    neighbour.wait_for(3);
+    let places = || (place(service.pid()), place(neighbour.pid()));
+    let before = places();
+    let aggressor = neighbour.pid().to_string();
+    let args = [
+        &asking(&address, &pid)[..],
+        &["--aggressor-pid", &aggressor, "--metric", "p99", "--out", "d"],
+        &SHORT,
+    ];
+    let (owner, output) = run(folder.path(), &args.concat());
+    neighbour.must_go_on(true);
+    let said = output.said();
+    assert!(said.contains(&format!("pid:{aggressor} was paused ")), "{said}");
+    assert!(said.contains("by SIGSTOP, and goes on."), "{said}");
+    assert_every_answer_has_its_time(&folder.path().join("d"));
+    assert!(journals(owner).is_empty(), "{:?}", journals(owner));
+    assert_eq!(places(), before);
+    assert_eq!(service.stops(), 0, "the victim is never stopped");
+    let shown = support::ringfence_in(folder.path(), &["show", "d", "--json"]);
+    assert!(!shown.json()["datasets"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_paused_within_limits_stays_within_them() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let (service, address, pid) = service(&Kind::Echo);
+    let neighbour = Neighbour::shell("while :; do sleep 0.01; done");
+    let aggressor = neighbour.pid().to_string();
+    let limits = ["--longest-freeze", "60ms", "--frozen-share", "5%", "--freeze", "signals", "--out", "d"];
+    let args = [&asking(&address, &pid)[..], &["--aggressor-pid", &aggressor], &limits, &SHORT].concat();
+    let (_, output) = run(folder.path(), &args);
+    neighbour.must_go_on(false);
+    let said = output.said();
+    let share = said.split(" of the time, by SIGSTOP").next().unwrap();
+    let share: Vec<&str> = share.rsplit(" and ").next().unwrap().split_whitespace().collect();
+    let share: f64 = share[0].trim_end_matches('%').parse().unwrap();
+    // Rounded to whole per cents.
+    assert!(share <= 5.5, "{said}");
+    let dataset = Dataset::open(&folder.path().join("d")).unwrap();
+    assert_eq!(dataset.plan.experiment.measure.window.to_string(), "40ms");
+    assert_eq!(service.stops(), 0);
+}
+
+#[test]
+fn a_control_group_is_paused_as_a_whole() {
+    if !enough_cpus() {
+        return;
+    }
+    let mut reasons = Vec::new();
+    for file in ["cgroup.freeze", "freezer.state"] {
+        // It goes before the group, which is empty then.
+        let group = match Group::make("paused", file) {
+            Ok(group) => group,
+            Err(why) => {
+                reasons.push(why);
+                continue;
+            }
+        };
+        let neighbour = Neighbour::shell(BUSY_WITH_CHILDREN);
+        neighbour.wait_for(3);
+        neighbour.all().into_iter().for_each(|pid| group.enter(pid));
+        let folder = Folder::new();
+        let (service, address, pid) = service(&Kind::Echo);
+        let before = (place(service.pid()), place(neighbour.pid()));
+        let path = group.path();
+        let named = ["--aggressor-cgroup", &path, "--freeze", "group", "--out", "d"];
+        let (owner, output) = run(folder.path(), &[&asking(&address, &pid)[..], &named, &SHORT].concat());
+        let said = output.said();
+        assert!(said.contains(&format!("cgroup:{path} was paused ")), "{said}");
+        assert!(said.contains(&format!("by {file} of ")), "{said}");
+        assert!(group.is_thawed());
+        neighbour.must_go_on(true);
+        assert_every_answer_has_its_time(&folder.path().join("d"));
+        assert!(journals(owner).is_empty(), "{:?}", journals(owner));
+        assert_eq!((place(service.pid()), place(neighbour.pid())), before);
+        assert_eq!(service.stops(), 0);
+    }
+    if reasons.len() == 2 {
+        skip(&reasons.join(", and "));
+    }
+}
+
+#[test]
+fn a_service_that_depends_on_its_neighbour_ends_the_run_and_both_go_on() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let [to, from] = ["to", "from"].map(|name| folder.path().join(name));
+    for pipe in [&to, &from] {
+        assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    let neighbour = Neighbour::shell(&format!("exec cat < '{}' > '{}'", to.display(), from.display()));
+    let (service, address, pid) = service(&Kind::Asks(to, from));
+    let aggressor = neighbour.pid().to_string();
+    let named = ["--aggressor-pid", &aggressor, "--out", "d", "--quiet"];
+    let args = [&asking(&address, &pid)[..], &named, &["--trials", "8", "--rounds", "2", "--probe", "0ms"]];
+    let (owner, output) = run(folder.path(), &args.concat());
+    assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
+    assert!(joined(&output.stderr).contains("it depends on it"), "{}", output.stderr);
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    neighbour.must_go_on(false);
+    assert!(journals(owner).is_empty(), "{:?}", journals(owner));
+    assert_eq!(service.stops(), 0);
+    // It still answers.
+    let (_, output) = run(
+        folder.path(),
+        &[&asking(&address, &pid)[..], &["--aggressor", "idle", "--out", "e"], &SHORT].concat(),
+    );
+    output.ok();
+}

@@ -1,0 +1,369 @@
+//! A service to ask and neighbours that run already, as processes of their own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use super::{kill, wait_for};
+
+/// The test that a service's process runs; each file with services has it, and it calls [`serve_if_asked`].
+pub const ENTRY: &str = "serves_when_a_test_asks_for_it";
+const KIND: &str = "RINGFENCE_TEST_SERVICE";
+const ANSWER: &[u8] = b"+PONG\r\n";
+
+/// What a service does before it answers.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// Nothing.
+    Echo,
+    /// It asks a program by one pipe, which answers by the other.
+    Asks(PathBuf, PathBuf),
+    /// It works for a while, and waits longer for a share of the questions while a process is not stopped.
+    Plants(Planted),
+}
+
+/// What is planted: a base that is exponential above a least time, and a delay.
+#[derive(Debug, Clone, Copy)]
+pub struct Planted {
+    pub pid: u32,
+    pub least_us: u64,
+    pub mean_us: u64,
+    /// Every how many-th question is delayed, in the mean; 0 for none.
+    pub one_of: u64,
+    pub delay_us: u64,
+    pub seed: u64,
+}
+
+impl Kind {
+    fn word(&self) -> String {
+        match self {
+            Kind::Echo => "echo".into(),
+            Kind::Asks(to, from) => format!("asks {} {}", to.display(), from.display()),
+            Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }) => {
+                format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed}")
+            }
+        }
+    }
+
+    fn of_word(word: &str) -> Self {
+        let words: Vec<&str> = word.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        match words[0] {
+            "echo" => Kind::Echo,
+            "asks" => Kind::Asks(words[1].into(), words[2].into()),
+            _ => Kind::Plants(Planted {
+                pid: number(1) as u32,
+                least_us: number(2),
+                mean_us: number(3),
+                one_of: number(4),
+                delay_us: number(5),
+                seed: number(6),
+            }),
+        }
+    }
+}
+
+/// A service in a process of its own: this test's program once more. It ends when it is dropped, or the test ends.
+pub struct Service {
+    child: Child,
+    pub port: u16,
+    stopped: Arc<AtomicU32>,
+    over: Arc<AtomicBool>,
+    watch: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    pub fn start(kind: &Kind) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", ENTRY, "--nocapture"])
+            .env(KIND, kind.word())
+            .env_remove("RINGFENCE_REQUIRE_ALL")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| line.split_once("port ")?.1.trim().parse().ok());
+        let (stopped, over) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+        let watch = watch(child.id(), stopped.clone(), over.clone());
+        Self { child, port: port.expect("the service says its port"), stopped, over, watch: Some(watch) }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn address(&self) -> String {
+        format!("tcp://127.0.0.1:{}", self.port)
+    }
+
+    /// How often its parent, this test, has seen it stopped.
+    pub fn stops(&self) -> u32 {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(watch) = self.watch.take() {
+            let _ = watch.join();
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+// A parent is told that a child has stopped, however short that is looked at: a pause takes many times as long.
+fn watch(pid: u32, stopped: Arc<AtomicU32>, over: Arc<AtomicBool>) -> JoinHandle<()> {
+    let id = WaitId::Pid(Pid::from_raw(pid as i32).unwrap());
+    std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+            if matches!(waitid(id.clone(), options), Ok(Some(_))) {
+                stopped.fetch_add(1, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    })
+}
+
+/// Serves until the test that asked for it ends; returns at once where none has.
+pub fn serve_if_asked() {
+    let Ok(word) = std::env::var(KIND) else { return };
+    let kind = Kind::of_word(&word);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("port {}", listener.local_addr().unwrap().port());
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    let before: Arc<dyn Fn() + Send + Sync> = match kind {
+        Kind::Echo => Arc::new(|| {}),
+        Kind::Asks(to, from) => {
+            let to = fs::OpenOptions::new().write(true).open(to).unwrap();
+            let from = BufReader::new(fs::File::open(from).unwrap());
+            let both = Mutex::new((to, from));
+            Arc::new(move || {
+                let mut both = both.lock().unwrap();
+                both.0.write_all(b"?\n").unwrap();
+                both.1.read_line(&mut String::new()).unwrap();
+            })
+        }
+        Kind::Plants(planted) => {
+            let seed = AtomicU64::new(planted.seed);
+            Arc::new(move || std::thread::sleep(planted_time(&planted, &seed)))
+        }
+    };
+    for stream in listener.incoming().map_while(Result::ok) {
+        let before = before.clone();
+        std::thread::spawn(move || talk(stream, &*before));
+    }
+}
+
+fn talk(mut stream: TcpStream, before: &dyn Fn()) {
+    let _ = stream.set_nodelay(true);
+    let Ok(reader) = stream.try_clone() else { return };
+    for _ in BufReader::new(reader).lines().map_while(Result::ok) {
+        before();
+        if stream.write_all(ANSWER).is_err() {
+            return;
+        }
+    }
+}
+
+fn planted_time(planted: &Planted, seed: &AtomicU64) -> Duration {
+    // SplitMix64 (Steele, Lea and Flood, 2014).
+    let next = || {
+        let mut z = seed.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    let even = ((next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    let base = planted.least_us as f64 - even.ln() * planted.mean_us as f64;
+    let is_delayed =
+        planted.one_of > 0 && next().is_multiple_of(planted.one_of) && state(planted.pid) != Some('T');
+    let delay = if is_delayed { planted.delay_us } else { 0 };
+    Duration::from_secs_f64(base / 1e6) + Duration::from_micros(delay)
+}
+
+/// What a neighbour does.
+pub const BUSY_WITH_CHILDREN: &str =
+    "sh -c 'while :; do /bin/true; sleep 0.001; done' & sleep 3600 & while :; do :; done";
+
+/// A program in a process group of its own, which ends with all that it has started when this is dropped.
+pub struct Neighbour(Child);
+
+impl Neighbour {
+    pub fn shell(script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Self::start(command)
+    }
+
+    pub fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.process_group(0).spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// All that live in its process group.
+    pub fn all(&self) -> Vec<u32> {
+        let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+        let pids = names.filter_map(|name| name.to_str()?.parse().ok());
+        let group = self.pid().to_string();
+        pids.filter(|pid| {
+            let stat = stat(*pid);
+            stat.get(2) == Some(&group) && stat[0] != "Z" && stat[0] != "X"
+        })
+        .collect()
+    }
+
+    pub fn wait_for(&self, count: usize) {
+        wait_for("the neighbour's processes", || (self.all().len() >= count).then_some(()));
+    }
+
+    /// Whether some of it stands by a signal.
+    pub fn is_stopped(&self) -> bool {
+        self.all().into_iter().any(|pid| state(pid) == Some('T'))
+    }
+
+    /// Waits until nothing of it stands, and its first process uses CPU time if it is busy.
+    pub fn must_go_on(&self, is_busy: bool) {
+        let before = cpu_time(self.pid());
+        wait_for("the neighbour goes on", || {
+            let used = !is_busy || cpu_time(self.pid()) > before;
+            (!self.is_stopped() && used).then_some(())
+        });
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        // Some may be forked while they are killed.
+        loop {
+            for pid in self.all() {
+                kill(pid as i32, libc::SIGKILL);
+            }
+            let _ = self.0.try_wait();
+            if self.all().is_empty() || std::time::Instant::now() > until {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// /proc/PID/stat from the state on; empty for one that is gone.
+fn stat(pid: u32) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split_whitespace().map(str::to_owned).collect()
+}
+
+pub fn state(pid: u32) -> Option<char> {
+    stat(pid).first()?.chars().next()
+}
+
+fn cpu_time(pid: u32) -> u64 {
+    // On a CPU, ns.
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    text.split(' ').next().and_then(|used| used.parse().ok()).unwrap_or(0)
+}
+
+/// Where a process may run and to which groups it belongs.
+pub fn place(pid: u32) -> (String, String) {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
+    let status = read("status");
+    let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap();
+    (allowed.to_owned(), read("cgroup"))
+}
+
+/// Journals of what a run has changed and not put back.
+pub fn journals(pid: u32) -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("ringfence"));
+    let folders = [Some("/run/ringfence".into()), session];
+    let files = folders.into_iter().flatten().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let paths = files.flatten().map(|entry| entry.path());
+    paths.filter(|path| path.to_string_lossy().contains(&format!("/changes-{pid}-"))).collect()
+}
+
+/// A control group of this machine with processes of the test; it goes when it is dropped.
+pub struct Group {
+    pub folder: PathBuf,
+    pub file: &'static str,
+}
+
+impl Group {
+    /// One that can be frozen, of version 2 or 1.
+    ///
+    /// # Errors
+    /// Why there is none here.
+    pub fn make(name: &str, file: &'static str) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let point = mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let is_it = match file {
+                "cgroup.freeze" => words[2] == "cgroup2",
+                _ => words[2] == "cgroup" && words[3].split(',').any(|option| option == "freezer"),
+            };
+            is_it.then(|| PathBuf::from(words[1]))
+        });
+        let point = point.ok_or_else(|| format!("no control groups with {file} are mounted"))?;
+        let folder = point.join(format!("test-of-services-{}-{name}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
+        let group = Self { folder, file };
+        let is_there = group.folder.join(file).exists();
+        if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
+    }
+
+    pub fn enter(&self, pid: u32) {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    pub fn is_thawed(&self) -> bool {
+        let text = fs::read_to_string(self.folder.join(self.file)).unwrap();
+        matches!(text.trim(), "0" | "THAWED")
+    }
+
+    /// Its path as in `/proc/PID/cgroup`.
+    pub fn path(&self) -> String {
+        format!("/{}", self.folder.file_name().unwrap().to_string_lossy())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What is killed while it is frozen ends when it is thawed.
+        for word in ["0", "THAWED"] {
+            let _ = fs::write(self.folder.join(self.file), word);
+        }
+        for _ in 0..4000 {
+            let inside = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+            for pid in inside.lines().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1) {
+                kill(pid, libc::SIGKILL);
+            }
+            if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
