@@ -61,7 +61,7 @@ fn slowdown(output: &Output) -> Option<f64> {
     let json = output.json();
     let results = json["results"].as_array().unwrap();
     let beside = results.iter().find(|one| one["arm"] == "beside").expect("the neighbour was run");
-    figure(&beside["slowdown"])
+    figure(&beside["effect"]["finding"]["slowdown"])
 }
 
 #[test]

@@ -84,6 +84,8 @@ pub struct HostEngine<'a> {
     told: Vec<String>,
     // Windows in a row in which the victim did not answer while others were paused.
     silent: u32,
+    // Whether it did not in a window without a pause.
+    silent_alone: bool,
     // What was found and put back of earlier programs, one sentence each.
     earlier: Vec<String>,
     _first: First,
@@ -142,6 +144,7 @@ impl<'a> HostEngine<'a> {
             services,
             told: Vec::new(),
             silent: 0,
+            silent_alone: false,
             earlier,
             // After the guardian was started, which would have it from here.
             _first: First::now(),

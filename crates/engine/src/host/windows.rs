@@ -12,7 +12,7 @@ use super::super::shm::{Marked, Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::LOOK;
-use super::guests::{self, Guest, Paused};
+use super::guests::{self, Guest};
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -29,6 +29,8 @@ const SILENT: u64 = 10;
 // A service that answers nothing for so long, and for half of a window, while somebody is paused has stopped.
 const MUTE: Duration = Duration::from_millis(30);
 const SILENT_WINDOWS: u32 = 3;
+// The same of a service that was silent while nobody was paused, too.
+const SILENT_ALONE: u32 = 10;
 const SILENCE: Duration = Duration::from_millis(2);
 
 /// What a worker had done at an end of a window.
@@ -57,6 +59,7 @@ impl HostEngine<'_> {
         active: &[Active],
     ) -> Result<Vec<Measured>, EngineError> {
         let length = self.plan.experiment.measure.window.0;
+        let guests_are_there = !guests.is_empty();
         self.calm_down()?;
         self.switch(active)?;
         let running = self.running();
@@ -72,27 +75,28 @@ impl HostEngine<'_> {
         let counts_before = self.counts(&running);
         let opening = Instant::now();
         let asked = self.ask(&running);
-        let probe = self.probe_beside(&paused, &running);
         // A service that waits for somebody who is paused does not come to the beginning.
-        let mut answers = probe
-            .map(|probe| self.while_it_answers(probe, length, || self.have_answered(&running, &asked, POLL)));
+        let (probe, is_paused) = (self.probe_beside(guests_are_there, &running), paused.any());
+        let mut answers = probe.is_none_or(|probe| {
+            self.while_it_answers(probe, length, || self.have_answered(&running, &asked, POLL))
+        });
         let mut stood = true;
-        if answers == Some(false) {
+        if is_paused && !answers {
             stood = paused.end()?;
         }
         let begun = self.answers(&running, asked)?;
         let begun_at = self.clock.now();
         // Of those that are timed by latency it began when they were asked.
         let begun_before = if self.timed_by_latency(&running) { opening.elapsed() } else { Duration::ZERO };
-        if answers != Some(false) {
-            answers = self.let_pass(length.saturating_sub(begun_before), length, probe);
+        if answers || !is_paused {
+            answers &= self.let_pass(length.saturating_sub(begun_before), length, probe, is_paused);
         }
         let (due, mut held) = (Instant::now(), Duration::ZERO);
         let asked = self.ask(&running);
         stood &= paused.end()?;
         drop(paused);
         let mut ended = self.answers(&running, asked)?;
-        self.note_silence(answers)?;
+        self.note_silence(is_paused, answers)?;
         while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
             && due.elapsed() < STALL_LIMIT
         {
@@ -119,7 +123,7 @@ impl HostEngine<'_> {
             all.push(measured);
         }
         // Where somebody went on too early, it is not the window that it was meant to be.
-        let late = if stood && answers != Some(false) { late } else { length * 100 }.as_nanos() as u64;
+        let late = if stood && (answers || !is_paused) { late } else { length * 100 }.as_nanos() as u64;
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late));
         self.note_stretch(&mut all, looks);
         Ok(all)
@@ -148,25 +152,26 @@ impl HostEngine<'_> {
         workers.iter().any(|&worker| self.workers[worker].timed_by_latency)
     }
 
-    // The worker that asks the service while somebody is paused.
-    fn probe_beside(&self, paused: &Paused<'_>, running: &[usize]) -> Option<usize> {
+    // The worker that asks a service beside what is attached.
+    fn probe_beside(&self, guests: bool, running: &[usize]) -> Option<usize> {
         let probe = running.iter().find(|&&worker| self.workers[worker].timed_by_latency);
-        probe.copied().filter(|_| paused.any())
+        probe.copied().filter(|_| guests)
     }
 
-    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering; whether it did, where
-    // that was looked at.
-    fn let_pass(&self, length: Duration, window: Duration, probe: Option<usize>) -> Option<bool> {
-        let Some(probe) = probe else {
-            std::thread::sleep(length);
-            return None;
-        };
+    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering; whether it did.
+    fn let_pass(&self, length: Duration, window: Duration, probe: Option<usize>, paused: bool) -> bool {
         let begun = Instant::now();
-        Some(self.while_it_answers(probe, window, || {
-            let left = length.saturating_sub(begun.elapsed());
-            std::thread::sleep(left.min(POLL));
-            left.is_zero()
-        }))
+        let left = || length.saturating_sub(begun.elapsed());
+        let answers = probe.is_none_or(|probe| {
+            self.while_it_answers(probe, window, || {
+                std::thread::sleep(left().min(POLL));
+                left().is_zero()
+            })
+        });
+        if answers || !paused {
+            std::thread::sleep(left());
+        }
+        answers
     }
 
     // Until something is over, and no longer than a service goes on answering; whether it did.
@@ -189,20 +194,22 @@ impl HostEngine<'_> {
         all.all(|(&worker, number)| number.is_none_or(|number| self.slot(worker).wait_answer(number, limit)))
     }
 
-    // A service that stops answering whenever somebody is paused waits for that somebody. Windows without a pause, which
-    // lie between, say nothing of that.
-    fn note_silence(&mut self, answers: Option<bool>) -> Result<(), EngineError> {
-        match answers {
-            None => {}
-            Some(true) => self.silent = 0,
-            Some(false) => self.silent += 1,
+    // A service that stops answering whenever somebody is paused waits for that somebody; one that has too much to do
+    // stops at other times, too.
+    fn note_silence(&mut self, is_paused: bool, answers: bool) -> Result<(), EngineError> {
+        match (is_paused, answers) {
+            (false, true) => {}
+            (false, false) => (self.silent, self.silent_alone) = (0, true),
+            (true, true) => self.silent = 0,
+            (true, false) => self.silent += 1,
         }
-        if self.silent < SILENT_WINDOWS {
+        if self.silent < if self.silent_alone { SILENT_ALONE } else { SILENT_WINDOWS } {
             return Ok(());
         }
         Err(EngineError::Failed(format!(
-            "the victim stopped answering whenever the aggressor was paused, {SILENT_WINDOWS} times in a row, and was let go \
-             on at once: it depends on it, so that what it would be without it cannot be measured; choose another aggressor"
+            "the victim stopped answering whenever the aggressor was paused, {} times in a row, and was let go \
+             on at once: it depends on it, so that what it would be without it cannot be measured; choose another aggressor",
+            self.silent
         )))
     }
 
