@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -27,8 +27,9 @@ pub enum Kind {
     Echo,
     /// It asks a program by one pipe, which answers by the other.
     Asks(PathBuf, PathBuf),
-    /// It works for a while, and waits longer for a share of the questions while a process is not stopped.
-    Plants(Planted),
+    /// It waits for a while, longer for a share of the questions while a process is not stopped, and writes at its end how
+    /// long each took.
+    Plants(Planted, PathBuf),
 }
 
 /// What is planted: a base that is exponential above a least time, and a delay.
@@ -48,8 +49,8 @@ impl Kind {
         match self {
             Kind::Echo => "echo".into(),
             Kind::Asks(to, from) => format!("asks {} {}", to.display(), from.display()),
-            Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }) => {
-                format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed}")
+            Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }, log) => {
+                format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed} {}", log.display())
             }
         }
     }
@@ -60,14 +61,17 @@ impl Kind {
         match words[0] {
             "echo" => Kind::Echo,
             "asks" => Kind::Asks(words[1].into(), words[2].into()),
-            _ => Kind::Plants(Planted {
-                pid: number(1) as u32,
-                least_us: number(2),
-                mean_us: number(3),
-                one_of: number(4),
-                delay_us: number(5),
-                seed: number(6),
-            }),
+            _ => {
+                let planted = Planted {
+                    pid: number(1) as u32,
+                    least_us: number(2),
+                    mean_us: number(3),
+                    one_of: number(4),
+                    delay_us: number(5),
+                    seed: number(6),
+                };
+                Kind::Plants(planted, words[7].into())
+            }
         }
     }
 }
@@ -107,6 +111,12 @@ impl Service {
         format!("tcp://127.0.0.1:{}", self.port)
     }
 
+    /// Ends it, so that its log is whole.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+
     /// How often its parent, this test, has seen it stopped.
     pub fn stops(&self) -> u32 {
         self.stopped.load(Ordering::Relaxed)
@@ -144,8 +154,13 @@ pub fn serve_if_asked() {
     let kind = Kind::of_word(&word);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("port {}", listener.local_addr().unwrap().port());
-    std::thread::spawn(|| {
+    let logged = Arc::new(Mutex::new(String::new()));
+    let (all, log) =
+        (logged.clone(), if let Kind::Plants(_, log) = &kind { Some(log.clone()) } else { None });
+    std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let all = all.lock().unwrap();
+        log.into_iter().for_each(|log| fs::write(log, &*all).unwrap());
         std::process::exit(0);
     });
     let before: Arc<dyn Fn() + Send + Sync> = match kind {
@@ -160,9 +175,15 @@ pub fn serve_if_asked() {
                 both.1.read_line(&mut String::new()).unwrap();
             })
         }
-        Kind::Plants(planted) => {
+        Kind::Plants(planted, _) => {
             let seed = AtomicU64::new(planted.seed);
-            Arc::new(move || std::thread::sleep(planted_time(&planted, &seed)))
+            Arc::new(move || {
+                let begun = Instant::now();
+                let runs = state(planted.pid) != Some('T');
+                std::thread::sleep(planted_time(&planted, runs, &seed));
+                let line = format!("{} {}\n", u8::from(runs), begun.elapsed().as_nanos());
+                logged.lock().unwrap().push_str(&line);
+            })
         }
     };
     for stream in listener.incoming().map_while(Result::ok) {
@@ -182,7 +203,7 @@ fn talk(mut stream: TcpStream, before: &dyn Fn()) {
     }
 }
 
-fn planted_time(planted: &Planted, seed: &AtomicU64) -> Duration {
+fn planted_time(planted: &Planted, runs: bool, seed: &AtomicU64) -> Duration {
     // SplitMix64 (Steele, Lea and Flood, 2014).
     let next = || {
         let mut z = seed.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
@@ -192,8 +213,7 @@ fn planted_time(planted: &Planted, seed: &AtomicU64) -> Duration {
     };
     let even = ((next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     let base = planted.least_us as f64 - even.ln() * planted.mean_us as f64;
-    let is_delayed =
-        planted.one_of > 0 && next().is_multiple_of(planted.one_of) && state(planted.pid) != Some('T');
+    let is_delayed = planted.one_of > 0 && next().is_multiple_of(planted.one_of) && runs;
     let delay = if is_delayed { planted.delay_us } else { 0 };
     Duration::from_secs_f64(base / 1e6) + Duration::from_micros(delay)
 }
@@ -254,14 +274,14 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        let until = std::time::Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(20);
         // Some may be forked while they are killed.
         loop {
             for pid in self.all() {
                 kill(pid as i32, libc::SIGKILL);
             }
             let _ = self.0.try_wait();
-            if self.all().is_empty() || std::time::Instant::now() > until {
+            if self.all().is_empty() || Instant::now() > until {
                 break;
             }
             std::thread::sleep(Duration::from_millis(2));
