@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Found, Freezer, Frozen, NotYet, Options, Refusal, Source, Target, Usage, usage};
+use ringfence_attach::{
+    Found, FreezeError, Freezer, Frozen, NotYet, Options, Refusal, Source, Target, Usage, usage,
+};
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
@@ -164,6 +166,14 @@ impl Paused<'_> {
     }
 }
 
+/// Why nobody is paused.
+pub(super) enum NotPaused {
+    /// One did not stand in time. It may the next time: on a busy machine it is not on a CPU to be stopped.
+    Moved(EngineError),
+    /// What the kernel refuses.
+    Failed(EngineError),
+}
+
 /// Pauses those that a window is without, and waits until whoever waited for them has noticed.
 ///
 /// # Errors
@@ -172,19 +182,28 @@ pub(super) fn pause_others<'a>(
     guests: &'a mut [Guest],
     active: &[Active],
     window: Duration,
-) -> Result<Paused<'a>, EngineError> {
-    let mut paused = Vec::new();
+) -> Result<Paused<'a>, NotPaused> {
+    let mut paused = Paused(Vec::new());
     for guest in guests.iter_mut().filter(|guest| !guest.runs(active)) {
         guest.pauses += 1;
-        let target = guest.found.target.clone();
-        let frozen = guest.freezer.freeze(pause(window), FREEZE_LIMIT);
-        let frozen = frozen.map_err(|error| EngineError::Failed(format!("{target}: {error}")))?;
-        paused.push((frozen, &mut guest.thawed));
+        let target = &guest.found.target;
+        match guest.freezer.freeze(pause(window), FREEZE_LIMIT) {
+            Ok(frozen) => paused.0.push((frozen, &mut guest.thawed)),
+            Err(error) => {
+                let why = EngineError::Failed(format!("{target}: {error}"));
+                guest.thawed = Some(Instant::now());
+                paused.end().map_err(NotPaused::Failed)?;
+                return Err(match error {
+                    FreezeError::Moving { .. } | FreezeError::NotYet(_) => NotPaused::Moved(why),
+                    _ => NotPaused::Failed(why),
+                });
+            }
+        }
     }
-    if !paused.is_empty() {
+    if paused.any() {
         std::thread::sleep(Freezing::AFTER_FREEZE);
     }
-    Ok(Paused(paused))
+    Ok(paused)
 }
 
 /// What those that run in a window have used until now.

@@ -12,7 +12,7 @@ use super::super::shm::{Marked, Report, state};
 use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::LOOK;
-use super::guests::{self, Guest};
+use super::guests::{self, Guest, NotPaused};
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -32,6 +32,9 @@ const SILENT_WINDOWS: u32 = 3;
 // The same of a service that was silent while nobody was paused, too.
 const SILENT_ALONE: u32 = 10;
 const SILENCE: Duration = Duration::from_millis(2);
+
+// How often one that does not stand in time is tried again for a window.
+const PAUSE_TRIES: u32 = 20;
 
 /// What a worker had done at an end of a window.
 pub(super) struct Point {
@@ -65,9 +68,16 @@ impl HostEngine<'_> {
         let running = self.running();
         self.settle(&running)?;
         self.wait_out_drift(&running)?;
-        self.wait_for_guests(guests, active, length)?;
-        let used_by_guests = guests::uses(guests, active);
-        let mut paused = guests::pause_others(guests, active, length)?;
+        let mut tries = 0;
+        let (mut paused, used_by_guests) = loop {
+            self.wait_for_guests(guests, active, length)?;
+            let used = guests::uses(guests, active);
+            match guests::pause_others(guests, active, length) {
+                Ok(paused) => break (paused, used),
+                Err(NotPaused::Moved(_)) if tries < PAUSE_TRIES => tries += 1,
+                Err(NotPaused::Moved(why) | NotPaused::Failed(why)) => return Err(why),
+            }
+        };
         let (used, since) = (self.uses(&running), Instant::now());
         let halved = self.begin_halving();
         // Before the window begins, and after it has ended.
