@@ -189,7 +189,7 @@ fn a_doubled_p99_is_found_in_twenty_seconds() {
         let (address, pid) = (service.address(), pid.to_string());
         let args =
             ["neighbours", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--aggressor-pid", &pid];
-        let more = ["--metric", "p99", "--time", "20s", "--json", "--quiet"];
+        let more = ["--metric", "p99", "--trials", "21", "--time", "20s", "--json", "--quiet"];
         let json = ringfence_in(folder.path(), &[&args[..], &more].concat()).json();
         let results = json["results"].as_array().unwrap();
         let beside = results.iter().find(|one| one["arm"] == "beside").unwrap();
