@@ -152,9 +152,8 @@ fn a_control_group_is_paused_as_a_whole() {
                 continue;
             }
         };
-        let neighbour = Neighbour::shell(BUSY_WITH_CHILDREN);
+        let neighbour = group.shell(BUSY_WITH_CHILDREN);
         neighbour.wait_for(3);
-        neighbour.all().into_iter().for_each(|pid| group.enter(pid));
         let folder = Folder::new();
         let (service, address, pid) = service(&Kind::Echo);
         let before = (place(service.pid()), place(neighbour.pid()));

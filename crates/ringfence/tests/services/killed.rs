@@ -66,6 +66,8 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
         }
         let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
         run.signal(libc::SIGKILL);
+        // A journal is begun a moment before there is a guardian, and nothing is paused until there is.
+        let is_guarded = guardian.is_some() && whom == Whom::Supervisor;
         if let Some(guardian) = guardian.filter(|_| whom == Whom::Both) {
             kill(guardian.pid, libc::SIGKILL);
         }
@@ -73,7 +75,7 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
         let left = gone(&run.mark);
         assert!(left.is_empty(), "round {round}: {left:?}");
         run.wait();
-        if whom == Whom::Both {
+        if !is_guarded {
             // It says what it has put back, or that there was nothing.
             ringfence(&["restore"]).ok();
         }
@@ -103,9 +105,8 @@ fn by_groups(rounds: usize) {
                 continue;
             }
         };
-        let neighbour = Neighbour::shell(BUSY_WITH_CHILDREN);
+        let neighbour = group.shell(BUSY_WITH_CHILDREN);
         neighbour.wait_for(3);
-        neighbour.all().into_iter().for_each(|pid| group.enter(pid));
         let target = Target { neighbour, group: Some(group) };
         for whom in [Whom::Supervisor, Whom::Both] {
             let stood = kill_often(&target, whom, rounds);

@@ -357,8 +357,9 @@ impl Group {
         if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
     }
 
-    pub fn enter(&self, pid: u32) {
-        fs::write(self.folder.join("cgroup.procs"), pid.to_string()).unwrap();
+    /// A neighbour that begins in it.
+    pub fn shell(&self, script: &str) -> Neighbour {
+        Neighbour::shell(&format!("echo $$ > '{}/cgroup.procs' && {{ {script}; }}", self.folder.display()))
     }
 
     pub fn is_thawed(&self) -> bool {
