@@ -115,8 +115,12 @@ def main():
     try:
         every = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {own})
+        # As Ringfence's probe: whoever asks late has times of its own.
+        if os.geteuid() == 0:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         time.sleep(1)
         data = by_hand(port, hog.pid, rounds)
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, every)
         with open(os.path.join(folder, f"by-hand-{hog.pid}.json"), "w") as file:
             json.dump({"rounds": data, "unit": "seconds since due: [stopped, running] of each round"}, file)
