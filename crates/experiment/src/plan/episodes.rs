@@ -19,12 +19,16 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Str
             command.run
         ));
     }
-    (command.unit == ProgramUnit::WholeRun).then(|| {
-        format!(
-            "'{}' is timed by whole runs, and an episode has a length of its own: take windows",
-            command.run
-        )
-    })
+    let run = &command.run;
+    match command.unit {
+        ProgramUnit::WholeRun => Some(format!(
+            "'{run}' is timed by whole runs, and an episode has a length of its own: take windows"
+        )),
+        ProgramUnit::Latencies => Some(format!(
+            "'{run}' is timed by the latencies that it prints, and an episode compares its work by the clock: take windows"
+        )),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -261,6 +261,8 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
             },
             match task {
                 Task::Chase(_) => "give it histogram=true",
+                Task::Command(_) =>
+                    "let it print them (unit = \"latencies\", or --victim-progress latencies)",
                 _ => "take probe, commit, read or 'chase histogram=true'",
             }
         )),

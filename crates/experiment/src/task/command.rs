@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::figure::Figure;
 use crate::units::Span;
 
 /// How long a program runs after its start before it is measured, where nothing else is asked for.
@@ -28,6 +29,9 @@ pub struct Command {
     /// A program that must be there too, for command lines that start it through a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
+    /// The figure that it prints in a run and that stands for it, in place of the run's time. For whole runs alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
 }
 
 /// What a program's work is counted in.
@@ -43,6 +47,9 @@ pub enum ProgramUnit {
     CpuTime,
     /// Lines that it writes to its standard output: one line per unit of work.
     Lines,
+    /// Lines that it writes to its standard output, each with the latency of one operation: the first number with a unit of
+    /// time in it. The time of a unit is its latency.
+    Latencies,
     /// What it counts itself, in the file that the environment variable `RINGFENCE_COUNTER` names: its
     /// first eight bytes are an unsigned number in native byte order that only rises. Meant to be mapped
     /// shared; writing the eight bytes at offset 0 does as well.
@@ -62,9 +69,15 @@ impl ProgramUnit {
             ProgramUnit::Instructions => "instructions",
             ProgramUnit::CpuTime => "ns of CPU time",
             ProgramUnit::Lines => "lines of output",
+            ProgramUnit::Latencies => "operations",
             ProgramUnit::Counter => "counts",
             ProgramUnit::Runs | ProgramUnit::WholeRun => "runs",
         }
+    }
+
+    /// Whether a program shows it unit by unit.
+    pub fn is_shown(self) -> bool {
+        matches!(self, ProgramUnit::Lines | ProgramUnit::Latencies | ProgramUnit::Counter)
     }
 
     /// Whether it says how fast a program works, not only how much it ran.
@@ -76,7 +89,14 @@ impl ProgramUnit {
 impl Command {
     /// A program with nothing special about it.
     pub fn new(run: impl Into<String>) -> Self {
-        Self { run: run.into(), unit: ProgramUnit::Auto, env: BTreeMap::new(), warm_up: None, needs: None }
+        Self {
+            run: run.into(),
+            unit: ProgramUnit::Auto,
+            env: BTreeMap::new(),
+            warm_up: None,
+            needs: None,
+            figure: None,
+        }
     }
 
     /// Program and arguments; `None` where a quote is not closed.
@@ -99,6 +119,13 @@ impl Command {
         }
         if self.warm_up.is_some_and(|span| span > Span::ms(600_000)) {
             return Err("warm_up can be 10min at most".into());
+        }
+        match &self.figure {
+            Some(_) if self.unit != ProgramUnit::WholeRun => {
+                return Err("a figure is of a whole run: with it, unit = \"whole-run\" is needed".into());
+            }
+            Some(figure) => figure.check()?,
+            None => {}
         }
         Ok(())
     }

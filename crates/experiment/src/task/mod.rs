@@ -9,7 +9,9 @@ mod churn;
 mod command;
 mod commit;
 mod dirty;
+mod figure;
 mod instruction;
+mod numbers;
 mod probe;
 mod read;
 mod record;
@@ -35,6 +37,8 @@ pub use churn::Churn;
 pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
 pub use commit::{Commit, Io, Layout, Sync};
 pub use dirty::{Dirty, DirtyIo};
+pub use figure::{Better, Counted, Figure, Finder, NoFigure};
+pub use numbers::latency_in;
 pub use ringfence_persist::{Flush, Width};
 
 pub use instruction::{FenceAt, FenceKind, Instruction, WidthChoice};
@@ -166,7 +170,24 @@ impl Task {
     /// Whether its time is that which its units took, several of which may be under way at once, and not that in which it
     /// ran.
     pub fn is_timed_by_latency(&self) -> bool {
+        match self {
+            Task::Probe(_) => true,
+            Task::Command(command) => command.unit == ProgramUnit::Latencies,
+            _ => false,
+        }
+    }
+
+    /// Whether its work is done by a service that runs already.
+    pub fn asks_a_service(&self) -> bool {
         matches!(self, Task::Probe(_))
+    }
+
+    /// The figure that stands for a run of it, where it is not the run's time.
+    pub fn figure(&self) -> Option<&Figure> {
+        match self {
+            Task::Command(command) => command.figure.as_ref(),
+            _ => None,
+        }
     }
 
     /// Whether it counts the latencies of single units of its work.
@@ -174,8 +195,9 @@ impl Task {
         match self {
             Task::Read(_) | Task::Commit(_) | Task::Probe(_) => true,
             Task::Chase(chase) => chase.histogram,
+            Task::Command(command) => command.unit == ProgramUnit::Latencies,
             Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
-            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => false,
+            Task::Mcf(_) | Task::Trace(_) | Task::Idle(_) => false,
             Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) | Task::Attached(_) => false,
         }
     }
