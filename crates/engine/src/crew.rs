@@ -21,8 +21,10 @@ pub struct Worker {
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
     pub on_demand: bool,
-    /// Whether its time is that which its units took.
-    pub timed_by_latency: bool,
+    /// Whether it asks a service that runs already.
+    pub probe: bool,
+    /// Whether its time is what it says that its units took, and not that in which it ran.
+    pub tells_time: bool,
     /// Whether its work is done by processes that it starts.
     pub program: bool,
     pub pid: Option<i32>,
@@ -49,10 +51,15 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         let is_attached = |v: &usize| plan.variants[role][*v].task.is_attached();
         let variants: Vec<usize> = variants.into_iter().filter(|v| !is_attached(v)).collect();
         let is_idle = |v: &usize| matches!(plan.variants[role][*v].task, Task::Idle(_));
-        let by_latency = |v: &usize| plan.variants[role][*v].task.is_timed_by_latency();
+        let is_probe = |v: &usize| plan.variants[role][*v].task.asks_a_service();
+        // A neighbour's rate is by the clock, as that of any other.
+        let tells_time = |v: &usize| {
+            let task = &plan.variants[role][*v].task;
+            is_probe(v) || (role == plan.metric && (task.is_timed_by_latency() || task.figure().is_some()))
+        };
         let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
         let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
-        let (probes, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(by_latency);
+        let (probes, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_probe);
         for (instance, &cpu) in cpus.iter().enumerate() {
             let mut add = |variants: Vec<usize>, on_demand: bool, program: bool| {
                 workers.push(Worker {
@@ -61,7 +68,8 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
                     instance: instance as u32,
                     cpu,
                     home: plan.home(role, instance as u32),
-                    timed_by_latency: variants.iter().all(by_latency),
+                    probe: variants.iter().all(is_probe),
+                    tells_time: variants.iter().all(tells_time),
                     variants,
                     on_demand,
                     program,

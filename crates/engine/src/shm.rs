@@ -3,7 +3,6 @@
 //! What the worker writes often (its reports) and what it reads often (its orders) lie on lines of
 //! their own, so that neither side disturbs the other's measurement.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -82,8 +81,8 @@ pub struct Marked {
     pub report: Report,
     /// The latencies of all units until then, by bucket.
     pub latencies: [u64; BUCKETS],
-    /// Their sum, ticks.
-    pub sum: u64,
+    /// The time that they took, each counted whole, ns.
+    pub sum_ns: u64,
 }
 
 const REPORTS: usize = 4;
@@ -270,22 +269,22 @@ impl Slot {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Worker: puts down a report, the latencies counted until then and their sum in ticks, for the supervisor to read once
-    /// its question has been answered.
-    pub fn mark(&self, report: Report, latencies: &[Cell<u64>; BUCKETS], sum: u64) {
+    /// Worker: puts down a report, the latencies counted until then by bucket, and the time that they took in ns, for the
+    /// supervisor to read once its question has been answered or the report was published.
+    pub fn mark(&self, report: Report, latencies: impl IntoIterator<Item = u64>, sum_ns: u64) {
         self.marked.0.store(report);
-        self.waited.store(sum, Ordering::Relaxed);
+        self.waited.store(sum_ns, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
-            bucket.store(count.get(), Ordering::Relaxed);
+            bucket.store(count, Ordering::Relaxed);
         }
     }
 
-    /// Supervisor: what was put down before the last answer. The answer orders the two.
+    /// Supervisor: what was put down before the last answer or report. These order the two.
     pub fn marked(&self) -> Marked {
         Marked {
             report: self.marked.0.load(),
             latencies: std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)),
-            sum: self.waited.load(Ordering::Relaxed),
+            sum_ns: self.waited.load(Ordering::Relaxed),
         }
     }
 }
@@ -446,8 +445,7 @@ mod tests {
                     slot.answer_if_asked(|| {
                         let report = Report { units: 9, ..Report::default() };
                         slot.publish(1, report);
-                        let nine = |bucket| Cell::new(if bucket == 17 { 9 } else { 0 });
-                        slot.mark(report, &std::array::from_fn(nine), 9);
+                        slot.mark(report, (0..BUCKETS).map(|bucket| if bucket == 17 { 9 } else { 0 }), 9);
                     });
                     if slot.order() == order::RUN {
                         slot.set_state(state::RUNNING);
@@ -459,8 +457,8 @@ mod tests {
             let number = slot.ask();
             assert!(slot.wait_answer(number, Duration::from_secs(10)));
             assert_eq!(slot.latest().1.units, 9);
-            let Marked { report, latencies, sum } = slot.marked();
-            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>(), sum), (9, 9, 9, 9));
+            let Marked { report, latencies, sum_ns } = slot.marked();
+            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>(), sum_ns), (9, 9, 9, 9));
             slot.give(order::RUN);
             assert!(slot.wait_state(state::RUNNING, Duration::from_secs(10)));
         });

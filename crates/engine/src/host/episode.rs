@@ -122,6 +122,6 @@ impl HostEngine<'_> {
 
     fn last_report(&self, worker: usize) -> Point {
         let (number, report) = self.slot(worker).latest();
-        Point { number, report, latencies: None, sum: 0 }
+        Point { number, report, latencies: None, sum_ns: 0 }
     }
 }

@@ -357,7 +357,7 @@ impl<'a> HostEngine<'a> {
     // Who asks a service that was there before goes on asking it: nothing of that service is new in another trial.
     fn is_started_anew(&self, worker: usize) -> bool {
         let worker = &self.workers[worker];
-        worker.role == self.plan.metric && !worker.timed_by_latency
+        worker.role == self.plan.metric && !worker.probe
     }
 
     // Whether the task that a worker is ordered to run counts latencies.

@@ -9,7 +9,7 @@ impl HostEngine<'_> {
     // What probes say of themselves once they have paused.
     pub(super) fn hear_probes(&mut self) {
         let probes: Vec<usize> = (0..self.workers.len())
-            .filter(|&worker| self.workers[worker].timed_by_latency && self.workers[worker].ended.is_none())
+            .filter(|&worker| self.workers[worker].probe && self.workers[worker].ended.is_none())
             .collect();
         if probes.is_empty() || self.switch(&[]).is_err() {
             return;

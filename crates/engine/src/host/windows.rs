@@ -43,8 +43,8 @@ pub(super) struct Point {
     pub(super) report: Report,
     /// The latencies of all units until then, where it counts them.
     pub(super) latencies: Option<[u64; BUCKETS]>,
-    /// Their sum, ticks.
-    pub(super) sum: u64,
+    /// The time that they took, ns, or that a run says that it took.
+    pub(super) sum_ns: u64,
 }
 
 impl HostEngine<'_> {
@@ -96,8 +96,8 @@ impl HostEngine<'_> {
         }
         let begun = self.answers(&running, asked)?;
         let begun_at = self.clock.now();
-        // Of those that are timed by latency it began when they were asked.
-        let begun_before = if self.timed_by_latency(&running) { opening.elapsed() } else { Duration::ZERO };
+        // Of those that wait for answers it began when they were asked.
+        let begun_before = if self.ask_services(&running) { opening.elapsed() } else { Duration::ZERO };
         if answers || !is_paused {
             answers &= self.let_pass(length.saturating_sub(begun_before), length, probe, is_paused);
         }
@@ -158,13 +158,13 @@ impl HostEngine<'_> {
         }
     }
 
-    fn timed_by_latency(&self, workers: &[usize]) -> bool {
-        workers.iter().any(|&worker| self.workers[worker].timed_by_latency)
+    fn ask_services(&self, workers: &[usize]) -> bool {
+        workers.iter().any(|&worker| self.workers[worker].probe)
     }
 
     // The worker that asks a service beside what is attached.
     fn probe_beside(&self, guests: bool, running: &[usize]) -> Option<usize> {
-        let probe = running.iter().find(|&&worker| self.workers[worker].timed_by_latency);
+        let probe = running.iter().find(|&&worker| self.workers[worker].probe);
         probe.copied().filter(|_| guests)
     }
 
@@ -270,8 +270,9 @@ impl HostEngine<'_> {
         let of_run = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
             let started = Report { ticks: report.untimed, ..Report::default() };
-            let point = |number, report| Point { number, report, latencies: None, sum: 0 };
-            (point(0, started), point(number, Report { untimed: 0, ..report }))
+            let sum_ns = if self.workers[worker].tells_time { self.slot(worker).marked().sum_ns } else { 0 };
+            let point = |number, report, sum_ns| Point { number, report, latencies: None, sum_ns };
+            (point(0, started, 0), point(number, Report { untimed: 0, ..report }, sum_ns))
         };
         let (started, finished): (Vec<Point>, Vec<Point>) = runs.iter().map(of_run).unzip();
         all.extend(self.measured(&runs, &started, &finished, None, vec![None; runs.len()]));
@@ -299,7 +300,7 @@ impl HostEngine<'_> {
                 Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
             });
             let latencies = latencies.filter(|latencies| latencies.total() > 0);
-            let sum = ended.sum.saturating_sub(begun.sum);
+            let told_ns = ended.sum_ns.saturating_sub(begun.sum_ns);
             let (begun, ended) = (begun.report, ended.report);
             let length = to.saturating_sub(from);
             let counts = counts.unwrap_or_default();
@@ -308,8 +309,8 @@ impl HostEngine<'_> {
                 cpu: worker.cpu,
                 start_ns: ns(from.saturating_sub(self.origin)),
                 length_ns: ns(length),
-                busy_ns: match worker.timed_by_latency {
-                    true => ns(sum),
+                busy_ns: match worker.tells_time {
+                    true => told_ns,
                     false => ns(length.saturating_sub(ended.untimed - begun.untimed)),
                 },
                 units: ended.units - begun.units,
@@ -347,10 +348,10 @@ impl HostEngine<'_> {
         let point = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
             if !self.counts_latencies(worker) {
-                return Point { number, report, latencies: None, sum: 0 };
+                return Point { number, report, latencies: None, sum_ns: 0 };
             }
-            let Marked { report, latencies, sum } = self.slot(worker).marked();
-            Point { number, report, latencies: Some(latencies), sum }
+            let Marked { report, latencies, sum_ns } = self.slot(worker).marked();
+            Point { number, report, latencies: Some(latencies), sum_ns }
         };
         Ok(workers.iter().map(point).collect())
     }

@@ -2,8 +2,9 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command as Spawn, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::before_exec;
 use crate::isolation::cgroup::Group;
 use crate::priority::First;
 
+// Of a run's output no more than this is searched, from its end.
+const LOOKED_AT: u64 = 4 << 20;
+
 /// Starts a program, any number of times.
 pub struct Launcher {
     argv: Vec<String>,
@@ -23,6 +27,8 @@ pub struct Launcher {
     pub shown: String,
     env: Vec<(String, String)>,
     stderr: File,
+    /// What it writes to its standard output in one run, where that is looked at.
+    stdout: Option<File>,
     procs: Option<CString>,
     first: First,
 }
@@ -37,7 +43,12 @@ impl Launcher {
         let stderr = in_memory("stderr").map_err(|error| {
             ProgramError::Failed(format!("making a file for its messages failed: {error}"))
         })?;
+        let stdout =
+            command.figure.as_ref().map(|_| in_memory("stdout")).transpose().map_err(|error| {
+                ProgramError::Failed(format!("making a file for its output failed: {error}"))
+            })?;
         Ok(Self {
+            stdout,
             argv: command.argv().unwrap_or_default(),
             shown: command.run.clone(),
             env: command.env.clone().into_iter().collect(),
@@ -57,6 +68,10 @@ impl Launcher {
         let mut spawn = Spawn::new(program);
         spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
         spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        if let Some(stdout) = &mut self.stdout {
+            let own = empty(stdout).and_then(|()| empty(&mut self.stderr)).and_then(|()| stdout.try_clone());
+            spawn.stdout(own.map_err(|error| ProgramError::Failed(error.to_string()))?);
+        }
         meter.prepare(&mut spawn);
         if let Some(priority) = self.first.before() {
             before_exec::take_priority(&mut spawn, priority);
@@ -71,6 +86,11 @@ impl Launcher {
         })?;
         meter.started(&mut child);
         Ok(child)
+    }
+
+    /// What it wrote in its last run, where that is looked at: to its standard output, and to its standard error.
+    pub fn written(&self) -> (String, String) {
+        (self.stdout.as_ref().map(end_of).unwrap_or_default(), end_of(&self.stderr))
     }
 
     /// How it ended, in a sentence with its last words.
@@ -89,8 +109,30 @@ fn tail(stderr: &mut File) -> String {
     if stderr.seek(SeekFrom::Start(from)).and_then(|_| stderr.read_to_end(&mut bytes)).is_err() {
         return String::new();
     }
-    let text = String::from_utf8_lossy(&bytes);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_owned()
+    last_line(&String::from_utf8_lossy(&bytes)).to_owned()
+}
+
+/// The last line of a text that is not empty.
+pub fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim()
+}
+
+// A program that is started next shares this place in the file, and begins there.
+fn empty(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()
+}
+
+// Read without moving the place at which somebody may still write.
+fn end_of(file: &File) -> String {
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let from = length.saturating_sub(LOOKED_AT);
+    let mut bytes = vec![0; (length - from) as usize];
+    match file.read_exact_at(&mut bytes, from) {
+        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+        // Somebody has made it shorter meanwhile.
+        Err(_) => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command as Spawn, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
@@ -15,6 +14,7 @@ use ringfence_experiment::task::ProgramUnit;
 use ringfence_machine::root::FsRoot;
 
 use super::files::in_memory;
+use super::latencies::{Printed, drain};
 use crate::process;
 
 /// The environment variable by which a program is told where its counter is.
@@ -30,6 +30,8 @@ pub enum Meter {
     Runs(u64),
     /// By the lines it writes.
     Lines { seen: Arc<AtomicU64>, pipe: Option<OwnedFd> },
+    /// By the lines it writes, each of them a latency.
+    Latencies(Printed),
     /// By the number it writes, plus those of earlier starts.
     Counter { file: File, ended: u64 },
 }
@@ -52,6 +54,7 @@ impl Meter {
             ProgramUnit::CpuTime => time(),
             ProgramUnit::Runs | ProgramUnit::WholeRun => Meter::Runs(0),
             ProgramUnit::Lines => Meter::Lines { seen: Arc::default(), pipe: None },
+            ProgramUnit::Latencies => Meter::Latencies(Printed::new()),
             ProgramUnit::Counter => {
                 let file = in_memory("counter").and_then(|file| file.set_len(4096).map(|()| file));
                 let file = file.map_err(|error| format!("making a file for its counter failed: {error}"))?;
@@ -63,7 +66,7 @@ impl Meter {
     /// Sets up what a program that is about to start needs.
     pub fn prepare(&mut self, spawn: &mut Spawn) {
         match self {
-            Meter::Lines { .. } => {
+            Meter::Lines { .. } | Meter::Latencies(_) => {
                 spawn.stdout(Stdio::piped());
             }
             Meter::Counter { file, .. } => {
@@ -76,6 +79,9 @@ impl Meter {
 
     /// Takes up what a started program gives.
     pub fn started(&mut self, child: &mut Child) {
+        if let Meter::Latencies(printed) = self {
+            printed.listen(child);
+        }
         if let Meter::Lines { seen, pipe } = self
             && let Some(mut output) = child.stdout.take()
         {
@@ -103,7 +109,16 @@ impl Meter {
                 }
                 seen.load(Ordering::Acquire)
             }
+            Meter::Latencies(printed) => printed.seen().units,
             Meter::Counter { file, ended } => *ended + read_counter(file),
+        }
+    }
+
+    /// The latencies that it prints, where it does.
+    pub fn printed(&mut self) -> Option<&mut Printed> {
+        match self {
+            Meter::Latencies(printed) => Some(printed),
+            _ => None,
         }
     }
 
@@ -119,6 +134,7 @@ impl Meter {
         match self {
             Meter::Event(_) => {}
             Meter::Lines { pipe, .. } => *pipe = None,
+            Meter::Latencies(printed) => printed.ended(),
             Meter::CpuTime { ended, latest } => *ended += std::mem::take(latest),
             Meter::Runs(runs) => *runs += 1,
             Meter::Counter { file, ended } => {
@@ -135,14 +151,6 @@ fn read_counter(file: &File) -> u64 {
     // The file is in memory and never shorter.
     let _ = file.read_exact_at(&mut bytes, 0);
     u64::from_ne_bytes(bytes)
-}
-
-// Waits until the reader has taken what is in the pipe: a line counts when it was written.
-fn drain(pipe: &OwnedFd) {
-    let until = Instant::now() + Duration::from_millis(2);
-    while rustix::io::ioctl_fionread(pipe).is_ok_and(|waiting| waiting > 0) && Instant::now() <= until {
-        std::thread::yield_now();
-    }
 }
 
 // The time that the living threads below this process have run, ns (/proc/PID/task/TID/schedstat,

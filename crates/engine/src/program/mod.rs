@@ -7,6 +7,7 @@
 mod cycle;
 mod error;
 mod files;
+mod latencies;
 mod launcher;
 mod meter;
 pub mod whole_run;
@@ -26,6 +27,7 @@ use crate::shm::Slot;
 
 use cycle::Cycle;
 pub use error::ProgramError;
+use latencies::Seen;
 use launcher::Launcher;
 use meter::Meter;
 pub use meter::instructions_are_counted;
@@ -91,8 +93,16 @@ impl Program {
         self.meter.units(&self.root)
     }
 
+    /// The latencies that it has printed so far, where it does.
+    pub fn latencies(&mut self) -> Option<Seen> {
+        self.meter.printed().map(|printed| printed.seen())
+    }
+
     /// Lets the tree go on, pinned anew: a program may have moved itself.
     pub fn resume(&mut self) {
+        if let Some(printed) = self.meter.printed() {
+            printed.resumed();
+        }
         for process in process::descendants(&self.root, process::own_pid()) {
             for thread in self.root.numbered(format!("/proc/{}/task", process.pid), "") {
                 pin::pin_thread(thread as i32, &self.home).ok();
@@ -128,6 +138,11 @@ impl Program {
     pub fn keep_running(&mut self) -> Result<(), ProgramError> {
         self.meter.before_the_end(&self.root);
         let shown = &self.launcher.shown;
+        if let Some(trouble) = self.meter.printed().and_then(|printed| printed.trouble()) {
+            return Err(ProgramError::Unusable(format!(
+                "the latencies of '{shown}' cannot be counted: {trouble}"
+            )));
+        }
         let status = self
             .child
             .try_wait()

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ringfence_experiment::task::Command;
+use ringfence_experiment::task::{Command, Counted, Figure, Finder};
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
 use super::error::ProgramError;
-use super::launcher::Launcher;
+use super::launcher::{Launcher, last_line};
 use super::meter::Meter;
 use crate::process;
 use crate::shm::Slot;
@@ -23,6 +23,15 @@ pub struct WholeRun {
     meter: Meter,
     slot: &'static Slot,
     run: Option<Run>,
+    figure: Option<(String, Finder)>,
+}
+
+/// A run that has ended well.
+pub struct Ended {
+    /// The clock at its end, ticks.
+    pub ticks: u64,
+    /// What it counts as, where a figure that it printed stands for it.
+    pub counted: Option<Counted>,
 }
 
 struct Run {
@@ -36,12 +45,15 @@ impl WholeRun {
     /// A program that does not run yet.
     ///
     /// # Errors
-    /// Where there is no memory for what it needs.
+    /// Where there is no memory for what it needs, or its figure cannot be searched for.
     pub fn new(command: &Command, slot: &Slot) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         let launcher = Launcher::new(command, None)?;
         let meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
-        Ok(Self { launcher, meter, slot: slot.lasting(), run: None })
+        let find =
+            |figure: &Figure| Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?));
+        let figure = command.figure.as_ref().map(find).transpose()?;
+        Ok(Self { launcher, meter, slot: slot.lasting(), run: None, figure })
     }
 
     /// Starts it. It inherits this process's CPU.
@@ -63,11 +75,11 @@ impl WholeRun {
         Ok(())
     }
 
-    /// The clock when the run that was started last ended well, in ticks; `None` while it runs.
+    /// How the run that was started last ended; `None` while it runs.
     ///
     /// # Errors
-    /// Where it has failed.
-    pub fn end_of_run(&mut self) -> Result<Option<u64>, ProgramError> {
+    /// Where it has failed, or has printed no figure that was to stand for it.
+    pub fn end_of_run(&mut self) -> Result<Option<Ended>, ProgramError> {
         let Some(run) = &mut self.run else { return Ok(None) };
         let ticks = run.ended.load(Ordering::Acquire);
         if ticks == 0 {
@@ -79,9 +91,22 @@ impl WholeRun {
         let after = run.started.elapsed();
         self.run = None;
         match status.success() {
-            true => Ok(Some(ticks)),
+            true => Ok(Some(Ended { ticks, counted: self.counted()? })),
             false => Err(ProgramError::Failed(self.launcher.epitaph(status, after))),
         }
+    }
+
+    fn counted(&self) -> Result<Option<Counted>, ProgramError> {
+        let Some((pattern, finder)) = &self.figure else { return Ok(None) };
+        let (stdout, stderr) = self.launcher.written();
+        finder.read(&stdout, &stderr).map(Some).map_err(|why| {
+            let last = [last_line(&stdout), last_line(&stderr)].into_iter().find(|line| !line.is_empty());
+            let last = last.map_or("it printed nothing".into(), |line| format!("its last line is '{line}'"));
+            ProgramError::Unusable(format!(
+                "'{}' was to print a figure for '{pattern}', but its output {why}; {last}",
+                self.launcher.shown
+            ))
+        })
     }
 
     /// Ends what still runs of it.

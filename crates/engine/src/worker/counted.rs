@@ -25,7 +25,10 @@ impl Counted {
 
     /// Answers a question with the last report that was published and all latencies of its units.
     pub fn answer(&self, slot: &Slot, tally: &Tally) {
-        slot.answer_if_asked(|| slot.mark(tally.report, &self.counts, self.sum.get()));
+        slot.answer_if_asked(|| {
+            let sum_ns = self.clock.ns(self.sum.get()).round() as u64;
+            slot.mark(tally.report, self.counts.iter().map(Cell::get), sum_ns);
+        });
     }
 }
 

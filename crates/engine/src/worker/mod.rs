@@ -99,7 +99,7 @@ pub fn main(fd: RawFd) -> ! {
     if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
         let slot = shared.slot(spec.slot);
         // Who asks should ask in time, whoever else wants the CPU.
-        let asks = |assigned: &Assigned| assigned.task.is_timed_by_latency();
+        let asks = |assigned: &Assigned| assigned.task.asks_a_service();
         let asks = spec.tasks.iter().flatten().any(asks);
         // A high priority alone does not take the CPU from whoever has just got it.
         let _first = (asks && !run_in_time()).then(First::now);
@@ -279,10 +279,7 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                     if let Err(error) = program.keep_running() {
                         return error.into();
                     }
-                    slot.answer_if_asked(|| {
-                        tally.report.units = program.units();
-                        tally.publish(slot, clock);
-                    });
+                    slot.answer_if_asked(|| report_program(program, slot, &mut tally));
                     slot.wait_bell(seen, None);
                 }
                 if let Err(error) = program.pause() {
@@ -300,6 +297,15 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 }
             }
         }
+    }
+}
+
+fn report_program(program: &mut Program, slot: &Slot, tally: &mut Tally) {
+    let latencies = program.latencies();
+    tally.report.units = latencies.as_ref().map_or_else(|| program.units(), |seen| seen.units);
+    tally.publish(slot, Clock::host());
+    if let Some(seen) = latencies {
+        slot.mark(tally.report, seen.counts, seen.sum_ns);
     }
 }
 
@@ -328,9 +334,13 @@ fn whole_run(
     program.start()?;
     while slot.order() == ordered {
         let seen = slot.bell();
-        if let Some(ticks) = program.end_of_run()? {
-            tally.report = Report { units: 1, untimed: started, ..Report::default() };
-            tally.publish_at(slot, ticks);
+        if let Some(ended) = program.end_of_run()? {
+            let units = ended.counted.map_or(1, |counted| counted.units);
+            tally.report = Report { units, untimed: started, ..Report::default() };
+            if let Some(counted) = ended.counted {
+                slot.mark(tally.report, [], counted.ns);
+            }
+            tally.publish_at(slot, ended.ticks);
         }
         slot.wait_bell(seen, None);
     }
