@@ -291,7 +291,8 @@ fn nothing(proof: &Proof) -> [String; 2] {
         ];
     }
     if let Some(control) = control.filter(|control| control.depends() == Some(false)) {
-        let what = if control.whole_runs { "a run" } else { "a unit of its work" };
+        let whats = ["a unit of its work", "a run", "the figure of a run"];
+        let what = whats[usize::from(control.whole_runs) + usize::from(control.runs.is_some())];
         return [
             format!(
                 "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} times as long instead of \

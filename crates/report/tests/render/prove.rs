@@ -97,6 +97,7 @@ fn of_programs() -> Proof {
         cpus: vec![0],
         running: (4000.0, 1.0e9),
         stopped: (2030.0, 1.0e9),
+        runs: None,
     });
     let refused = [
         ("instruction", "the aggressor is not a built-in writer"),
@@ -279,6 +280,7 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         cpus: vec![1],
         running: (1.0, 1.0e9),
         stopped: (1.0, 1.03e9),
+        runs: None,
     };
     let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
     let used =

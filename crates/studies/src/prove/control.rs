@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ringfence_engine::{Engine, EngineError};
 use ringfence_experiment::plan::{self, Active, Plan};
+use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct Control {
     pub running: (f64, f64),
     /// Stopped half of the time: the same.
     pub stopped: (f64, f64),
+    /// Where a figure that a run prints stands for it: how many runs there were of each, and what they took, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<[(f64, f64); 2]>,
 }
 
 impl Control {
@@ -48,7 +52,7 @@ impl Control {
     pub fn ratio(&self) -> Option<f64> {
         let (running, stopped) = (self.running, self.stopped);
         let enough = match self.whole_runs {
-            true => running.1 / running.0 >= SHORTEST_RUN_NS && stopped.0 > 0.0,
+            true => self.run_ns().is_some_and(|ns| ns >= SHORTEST_RUN_NS) && stopped.0 > 0.0,
             false => running.0 >= LEAST_UNITS,
         };
         // No unit at all while stopped: as slow as the window tells.
@@ -62,7 +66,13 @@ impl Control {
 
     /// What one run took, ns, where runs are timed whole.
     pub fn run_ns(&self) -> Option<f64> {
-        (self.whole_runs && self.running.0 > 0.0).then(|| self.running.1 / self.running.0)
+        let [(runs, ns), _] = self.windows();
+        (self.whole_runs && runs > 0.0).then(|| ns / runs)
+    }
+
+    // Runs or units, and the time in which they were done.
+    fn windows(&self) -> [(f64, f64); 2] {
+        self.runs.unwrap_or([self.running, self.stopped])
     }
 }
 
@@ -85,6 +95,7 @@ pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> 
             .collect(),
         running: (0.0, 0.0),
         stopped: (0.0, 0.0),
+        runs: task.figure().map(|_| [(0.0, 0.0); 2]),
     };
     for _ in 0..MOST_WINDOWS {
         match pair(engine, &active, plan, &mut control) {
@@ -92,7 +103,8 @@ pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> 
             Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
             other => other?,
         }
-        let both = control.running.1.min(control.stopped.1);
+        let [running, stopped] = control.windows();
+        let both = running.1.min(stopped.1);
         let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
         // Before a victim is refused it is looked at longer: on a busy machine other things stop it too.
         if enough && (control.depends() != Some(false) || both >= ENOUGH_TO_REFUSE_NS) {
@@ -110,16 +122,21 @@ fn pair(
     plan: &Plan,
     control: &mut Control,
 ) -> Result<(), EngineError> {
-    let running = window(engine, active, plan, false)?;
+    let (running, took) = window(engine, active, plan, false)?;
     add(&mut control.running, running);
     while control.running.0 == 0.0 && control.running.1 < PATIENCE.as_nanos() as f64 {
-        add(&mut control.running, window(engine, active, plan, false)?);
+        add(&mut control.running, window(engine, active, plan, false)?.0);
     }
     if control.running.0 == 0.0 {
         return Err(EngineError::Usage(no_progress(plan, control)));
     }
     match window(engine, active, plan, true) {
-        Ok(stopped) => add(&mut control.stopped, stopped),
+        Ok((stopped, stopped_took)) => {
+            add(&mut control.stopped, stopped);
+            for (run, ns) in control.runs.iter_mut().flatten().zip([took, stopped_took]) {
+                add(run, (1.0, ns));
+            }
+        }
         // A run without its counterpart tells nothing.
         Err(error) => {
             control.running = (control.running.0 - running.0, control.running.1 - running.1);
@@ -134,13 +151,19 @@ fn window(
     active: &[Active],
     plan: &Plan,
     stop: bool,
-) -> Result<(f64, f64), EngineError> {
+) -> Result<((f64, f64), f64), EngineError> {
     engine.stop_half_of_the_time(stop);
     let measured = engine.window(active);
     engine.stop_half_of_the_time(false);
     let of_victim = measured?.into_iter().filter(|task| task.role == plan.metric);
-    Ok(of_victim
-        .fold((0.0, 0.0), |sum, task| (sum.0 + task.sample.units as f64, sum.1 + task.sample.busy_ns as f64)))
+    let (mut work, mut took) = ((0.0, 0.0), 0.0);
+    for Sample { units, busy_ns, length_ns, .. } in of_victim.map(|task| task.sample) {
+        // Where its time is that of its units, none of them take none.
+        let ns = if units == 0 { length_ns } else { busy_ns };
+        add(&mut work, (units as f64, ns as f64));
+        took += length_ns as f64;
+    }
+    Ok((work, took))
 }
 
 fn add(sum: &mut (f64, f64), window: (f64, f64)) {
@@ -156,7 +179,7 @@ fn no_progress(plan: &Plan, control: &Control) -> String {
     };
     let seconds = control.running.1 / 1e9;
     format!(
-        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its work (lines or a counter), \
+        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its work (lines, latencies or a counter), \
          or time its runs from start to end (--victim-run)",
         control.unit
     )

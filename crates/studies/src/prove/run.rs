@@ -302,7 +302,7 @@ fn worked(baseline: &Stage) -> Option<Worked> {
     let role = 1 - baseline.plan.metric;
     let used = *baseline.used.get(role).filter(|used| used.windows_ns > 0)?;
     let telling = baseline.plan.variants[role].iter().all(|variant| match &variant.task {
-        Task::Command(command) => matches!(command.unit, ProgramUnit::Lines | ProgramUnit::Counter),
+        Task::Command(command) => command.unit.is_shown(),
         Task::Attached(_) => false,
         _ => true,
     });

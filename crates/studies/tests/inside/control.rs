@@ -12,6 +12,8 @@ use ringfence_machine::topology::Topology;
 struct Simulated {
     units: [u64; 2],
     ms: [u64; 2],
+    /// What its units say that they took, where that is its time.
+    told: Option<[u64; 2]>,
     stopped: bool,
     now: Duration,
     limit: Option<Duration>,
@@ -49,18 +51,36 @@ impl Engine for Simulated {
         self.now += length;
         let ns = length.as_nanos() as u64;
         let units = self.units[side];
-        let sample = Sample { units, length_ns: ns, busy_ns: ns, ..Sample::default() };
+        let sample = Sample {
+            units,
+            length_ns: ns,
+            busy_ns: self.told.map_or(ns, |told| told[side]),
+            ..Sample::default()
+        };
         Ok(vec![Measured { role: 0, sample }])
     }
 }
 
 fn controlled(unit: &str, units: [u64; 2], ms: [u64; 2]) -> (Result<Control, EngineError>, Duration) {
+    controlled_by(None, unit, units, ms)
+}
+
+fn controlled_by(
+    told: Option<[u64; 2]>,
+    unit: &str,
+    units: [u64; 2],
+    ms: [u64; 2],
+) -> (Result<Control, EngineError>, Duration) {
     let mut victim = text::program("victim --fast");
     victim.insert("unit".into(), unit.into());
+    if told.is_some() && unit == "whole-run" {
+        let figure: toml::Table = "pattern = 'p99 (.*)'".parse().unwrap();
+        victim.insert("figure".into(), figure.into());
+    }
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let question = experiments::tests::question(victim);
     let plan = Plan::new(&experiments::control(&question), &topology, None).unwrap();
-    let mut engine = Simulated { units, ms, stopped: false, now: Duration::ZERO, limit: None };
+    let mut engine = Simulated { units, ms, told, stopped: false, now: Duration::ZERO, limit: None };
     let control = measure(&plan, &mut engine, Some(Duration::from_secs(10)));
     (control, engine.now)
 }
@@ -81,6 +101,27 @@ fn work_that_halves_depends_and_a_clock_does_not() {
 fn long_runs_are_controlled_once_and_short_ones_several_times() {
     assert_eq!(controlled("whole-run", [1, 1], [1000, 2000]).1, Duration::from_secs(3));
     assert_eq!(controlled("whole-run", [1, 1], [60, 120]).1, Duration::from_millis(5 * 180));
+}
+
+// It ends by the clock, and its figure of 0.2 ms shows all the same that it was stopped.
+#[test]
+fn a_figure_of_a_run_is_what_depends_and_its_length_what_is_looked_at() {
+    let (control, took) = controlled_by(Some([200_000, 450_000]), "whole-run", [1, 1], [1000, 1000]);
+    let control = control.unwrap();
+    assert_eq!((control.ratio(), control.run_ns(), took), (Some(2.25), Some(1e9), Duration::from_secs(2)));
+    let rate = controlled_by(Some([1_000_000; 2]), "whole-run", [900, 450], [1000, 1000]).0.unwrap();
+    assert_eq!((rate.ratio(), rate.run_ns()), (Some(2.0), Some(1e9)));
+    let same = controlled_by(Some([200_000, 210_000]), "whole-run", [1, 1], [1000, 2000]).0.unwrap();
+    assert_eq!(same.depends(), Some(false), "it runs longer, and its figure says nothing of that");
+}
+
+#[test]
+fn latencies_that_grow_depend_and_none_is_no_progress() {
+    let (control, _) = controlled_by(Some([20_000_000, 45_000_000]), "latencies", [100, 50], [100, 100]);
+    assert_eq!(control.unwrap().ratio(), Some(4.5));
+    let (control, took) = controlled_by(Some([0, 0]), "latencies", [0, 0], [100, 100]);
+    assert!(matches!(control, Err(EngineError::Usage(_))), "{control:?}");
+    assert_eq!(took, PATIENCE);
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
         cpus: vec![1],
         running: (1.0, 1e9),
         stopped: (1.0, 1.05e9),
+        runs: None,
     };
     let record = Record { control: Some(control.clone()), worked: None, ..record };
     assert_eq!(Proof::new(&record, &[baseline.stage()]).verdict, Verdict::NothingHappened);
