@@ -117,7 +117,7 @@ fn bash_completes_verbs_flags_and_values() {
         (&["ringfence", "neighbours", "--placement", "re"], "remote"),
         (&["ringfence", "write", "--instruction", "clflush"], "clflush clflushopt"),
         (&["ringfence", "prove", "--levers", "pl"], "placement"),
-        (&["ringfence", "prove", "--victim-progress", ""], "instructions lines counter runs"),
+        (&["ringfence", "prove", "--victim-progress", ""], "instructions lines latencies counter runs"),
         (&["ringfence", "prove", "--aggressor-progress", "c"], "counter cpu-time"),
         // Nothing of ours: bash completes files then.
         (&["ringfence", "show", ""], ""),

@@ -16,6 +16,8 @@ pub enum Progress {
     Instructions,
     /// One line on standard output for each unit of work
     Lines,
+    /// One line on standard output for each operation, with its latency, such as 310us or 0.31 ms
+    Latencies,
     /// A number that it writes to the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
     Counter,
     /// Runs: it ends after a fixed amount of work and is started again, and finished runs are counted
@@ -44,8 +46,8 @@ A TASK is a built-in workload or a program's command line, in quotes:
 A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write instruction=clwb, \
 ring, stream, mcf, alu. A victim that is a program must show its progress. Where the kernel counts \
 instructions, nothing is needed for that. Elsewhere, have it print a line for each unit of work \
-(--victim-progress lines) or count in a file (--victim-progress counter); or name a command that ends, \
-whose runs are timed (--victim-run).
+(--victim-progress lines) or the latency of each operation (latencies), or count in a file (counter); or name a \
+command that ends, whose runs are timed (--victim-run), or that prints a figure (--victim-metric).
 
 A victim that is a program is first stopped for half of the time. If that does not slow it down (it ends \
 after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
@@ -70,6 +72,14 @@ pub struct Prove {
     /// The command must do a fixed amount of work; each run is timed from start to end.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
     pub victim_run: Option<String>,
+    /// The figure of a run, where it is not its time: what the first group of this pattern finds in its output
+    ///
+    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read: ns, us, ms, s, k, M, G.
+    #[arg(long, value_name = "REGEX", requires = "victim_run", hide_short_help = true)]
+    pub victim_metric: Option<String>,
+    /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
+    #[arg(long, value_name = "WAY", value_parser = ["lower", "higher"], requires = "victim_metric", hide_short_help = true)]
+    pub better: Option<String>,
     /// The task to run beside it
     #[arg(long, value_name = "TASK", required_unless_present_any = ["resume", "aggressor_pid", "aggressor_cgroup",
           "aggressor_unit", "aggressor_container"])]

@@ -4,9 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use ringfence_engine::{available, isolation};
 use ringfence_experiment::Measure;
-use ringfence_experiment::task::{Task, text};
+use ringfence_experiment::task::{Figure, Task, text};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
@@ -114,7 +116,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     }
     let victim = match (services::victim(&args.services), &args.victim, &args.victim_run) {
         (Some(probe), ..) => probe,
-        (_, _, Some(command)) => program("victim-run", command, Some("whole-run"))?,
+        (_, _, Some(command)) => whole_run(command, args)?,
         (_, Some(text), None) => task("victim", text, args.victim_progress)?,
         (_, None, None) => unreachable!("required by the parser"),
     };
@@ -224,17 +226,18 @@ fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Fai
             "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by itself; leave this flag out"
         )));
     }
-    program(
-        flag,
-        text,
-        Some(match progress {
-            Progress::Instructions => "instructions",
-            Progress::Lines => "lines",
-            Progress::Counter => "counter",
-            Progress::Runs => "runs",
-            Progress::CpuTime => "cpu-time",
-        }),
-    )
+    program(flag, text, progress.to_possible_value().as_ref().map(PossibleValue::get_name))
+}
+
+fn whole_run(command: &str, args: &Prove) -> Result<Table, Failure> {
+    let mut table = program("victim-run", command, Some("whole-run"))?;
+    if let Some(pattern) = &args.victim_metric {
+        let better = args.better.clone().unwrap_or("lower".into());
+        let figure = Figure::parse(pattern, &better);
+        let figure = figure.map_err(|why| Failure::Usage(format!("--victim-metric: {why}")))?;
+        table.insert("figure".into(), Value::try_from(figure).expect("two texts"));
+    }
+    Ok(table)
 }
 
 fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
