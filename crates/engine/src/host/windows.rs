@@ -132,9 +132,14 @@ impl HostEngine<'_> {
             self.used[measured.role] = self.used[measured.role].and(used);
             all.push(measured);
         }
-        // Where somebody went on too early, it is not the window that it was meant to be.
-        let late = if stood && (answers || !is_paused) { late } else { length * 100 }.as_nanos() as u64;
-        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late));
+        let late = match stood && (answers || !is_paused) {
+            // Somebody went on too early: it is not the window that it was meant to be.
+            false => length * 100,
+            // It holds what was due in it, however long that was. To leave out those that were long would leave out stalls.
+            true if self.ask_services(&running) => Duration::ZERO,
+            true => late,
+        };
+        all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
         self.note_stretch(&mut all, looks);
         Ok(all)
     }

@@ -244,7 +244,7 @@ impl Task {
 
     /// Whether it waits in system calls for a device, for as long as that takes.
     pub fn waits_for_a_device(&self) -> bool {
-        matches!(self, Task::Commit(_) | Task::Probe(_))
+        matches!(self, Task::Commit(_))
     }
 
     /// Whether what it times are loads, of which some hit a cache and some miss.
