@@ -1,8 +1,9 @@
 //! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows only.
 
 use super::episodes::is_whole_run;
+use crate::task::Task;
 use crate::task::axes::Variant;
-use crate::{Experiment, Role};
+use crate::{Arm, Experiment, Role};
 
 /// How many instances of a role are to be placed; none of what runs already.
 pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
@@ -38,6 +39,25 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         if role.count.as_slice() != [1] {
             return Err(format!("role '{name}' runs already, and there is one of it: leave count out"));
         }
+        let targets = variants.iter().filter_map(|variant| match &variant.task {
+            Task::Attached(attached) => Some(attached),
+            _ => None,
+        });
+        let mut targets = targets.collect::<Vec<_>>();
+        targets.dedup();
+        if targets.len() > 1 {
+            return Err(format!(
+                "role '{name}' runs already, and there is one of it: make a role of each that it names"
+            ));
+        }
+        if let Some((arm, table)) =
+            experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
+        {
+            return Err(format!(
+                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota or cpu_weight",
+                arm.name
+            ));
+        }
         if role.cpus.is_some() || role.placement.is_some() {
             return Err(format!(
                 "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and placement out"
@@ -67,6 +87,17 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         }
     }
     Ok(())
+}
+
+// A table of an arm that names this role and works for tasks that we start only.
+fn not_limited_by(arm: &Arm, role: &str) -> Option<&'static str> {
+    let tables = [
+        ("disk_write", arm.disk_write.contains_key(role)),
+        ("disk_weight", arm.disk_weight.contains_key(role)),
+        ("memory_high", arm.memory_high.contains_key(role)),
+        ("io_priority", arm.io_priority.contains_key(role)),
+    ];
+    tables.into_iter().find_map(|(table, named)| named.then_some(table))
 }
 
 // Whether some arm runs without it.

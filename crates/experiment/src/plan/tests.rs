@@ -217,3 +217,47 @@ fn baselines_that_cannot_be_told_are_refused() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
+    const ATTACHED: &str = r#"
+        schema = 2
+        name = "attached"
+        metric = "victim"
+        [[role]]
+        name = "victim"
+        task = { workload = "probe", ask = "tcp://127.0.0.1:6379" }
+        [[role]]
+        name = "aggressor"
+        task = { workload = "attached", pid = 4711 }
+        [[arm]]
+        name = "alone"
+        active = ["victim"]
+        [[arm]]
+        name = "beside"
+        active = ["victim", "aggressor"]
+        baseline = "alone"
+    "#;
+    let tree = fixtures::xeon_2s64t();
+    plan(ATTACHED, &tree);
+    plan(&format!("{ATTACHED}cpu_weight = {{ aggressor = 10 }}"), &tree);
+    let refused = |text: &str| {
+        let made = Experiment::parse(text).and_then(|one| Plan::new(&one, &topology(&tree), None));
+        made.expect_err(text).to_string()
+    };
+    for table in [
+        "disk_write = { aggressor = \"4MiB/s\" }",
+        "disk_weight = { aggressor = 10 }",
+        "memory_high = { aggressor = \"64MiB\" }",
+        "io_priority = { aggressor = \"idle\" }",
+    ] {
+        let why = refused(&format!("{ATTACHED}{table}"));
+        let name = table.split(' ').next().unwrap();
+        assert!(
+            why.contains(&format!("arm 'beside': {name} names 'aggressor', which runs already")),
+            "{why}"
+        );
+    }
+    let two = refused(&ATTACHED.replace("pid = 4711", "pid = [4711, 4712]"));
+    assert!(two.contains("make a role of each"), "{two}");
+}
