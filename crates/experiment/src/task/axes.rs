@@ -126,8 +126,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-// A parameter of every workload, which is not part of the task itself.
-/// The parameter that every task has: the share of a CPU's time that it may use.
+/// The parameter that every workload has, which is not part of the task itself: the share of a CPU's time that it may use.
 pub const QUOTA: &str = "quota";
 
 fn quota(value: &Value) -> Result<Share, String> {

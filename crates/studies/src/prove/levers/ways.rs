@@ -149,7 +149,6 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
     if fit.is_empty() { Err(why) } else { Ok(fit) }
 }
 
-/// The numbers of the caches that these CPUs use.
 // The CPUs of a role: where it was placed, or where what runs already may run.
 fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
@@ -162,6 +161,7 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
     attached::found(&service).map(|found| found.cpus.iter().collect())
 }
 
+/// The numbers of the caches that these CPUs use.
 pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
     let mut domains = Vec::new();
     for &cpu in cpus {
