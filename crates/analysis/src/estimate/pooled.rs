@@ -20,17 +20,17 @@
 //! shares at the ends of that interval, Student's t with one degree of freedom less than there are groups, are the bounds of
 //! one side (R. S. Woodruff, Journal of the American Statistical Association 47, 1952). A share is a mean, and behaves, where
 //! a quantile may jump: of latencies of which the slowest hundredth are stalls, the jackknife over groups that stood here before
-//! held the true ratio in 65 to 77 % of made runs, and this holds it in 94 to 96 %. The bounds of the ratio are made of those of both
-//! sides (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008), as if the sides had nothing in common; neighbouring
-//! windows do, which makes the interval wider than it had to be.
+//! held the true ratio in 65 to 77 % of made runs, and this holds it in 93 % or more. The bounds of the ratio are made of those of both
+//! sides (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008), after what moves both sides
+//! of a group together is taken off each.
 //!
 //! Figures of two runs are compared by what each group stands for (J. W. Tukey's pseudo-values; J. Shao and C. F. J. Wu, Annals of
 //! Statistics 17, 1989, who show that leaving out groups holds for quantiles, where leaving out single values does not).
 //!
 //! # How many latencies it takes
 //!
-//! Ten times as many beyond the quantile as are worth one: where they come one by one, ten; where they come in bursts, so
-//! that shares vary more than those of independent operations would, by so many times more.
+//! Ten beyond the quantile where they come one by one; where they come in bursts, so that shares vary more than those of
+//! independent operations would, so many more that some are still longer than the upper bound.
 //!
 //! # How exact a quantile is
 //!
