@@ -118,7 +118,7 @@ pub struct Metric {
     #[arg(help = "Compare mean, p50, p90, p99 or p99.9 [default: mean]")]
     #[arg(long_help = format!(
         "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of the latencies of single \
-         units. These are counted of commit, read and 'chase histogram=true'. A quantile takes many: p99 takes 1000 on each \
+         units. These are counted of a probe's answers, of commit, read and 'chase histogram=true', and of a program that reports latencies. A quantile takes many: p99 takes 1000 on each \
          side, p99.9 takes 10000, and more where slow ones come in bursts. Where there are fewer, it is refused with how many trials would do.",
         Quantity::NAMES.join(", ")
     ))]
