@@ -9,6 +9,8 @@ mkdir -p /run/ringfence
 state() { cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode; ls -d /sys/fs/resctrl/*/tasks /sys/fs/resctrl/*/mon_groups/* \
     /sys/fs/resctrl/mon_groups/* 2> /dev/null; ls /run/ringfence | grep -v '\.lock$'; }
 wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 600 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
+# Whether the command of 'resctrl run' has begun: before, it ends with whoever was to let it.
+begun() { s=$(pidof sleep) && grep -qx "$s" /sys/fs/resctrl/ringfence-*/tasks 2> /dev/null; }
 there() { ls -d /sys/fs/resctrl/ringfence-*/tasks > /dev/null 2>&1; }
 # The limits of a process's group, and how many are in it.
 group_of() { for g in /sys/fs/resctrl/ringfence-*; do grep -qx $1 $g/tasks && { cat $g/schemata; echo "$(grep -c . $g/tasks) tasks"; }; done; }
@@ -68,7 +70,7 @@ wait_for '[ $(ls -d /sys/fs/resctrl/ringfence-*/tasks | wc -l) = 2 ]'; $R | grep
 wait $one; echo "code $?"; wait $two; echo "code $?"; same
 echo "== killed"
 $R run --l3 4 -- sleep 500 & pid=$!
-wait_for there; wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid; wait_for '! there'; pidof sleep > /dev/null && echo "sleeps on"; same; killall sleep
+wait_for begun; wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid; wait_for '! there'; pidof sleep > /dev/null && echo "sleeps on"; same; killall sleep
 echo "== all killed"
 $R run --l3 4 -- sleep 500 & pid=$!
 wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $(ours); sleep 0.5; there && echo "still there"

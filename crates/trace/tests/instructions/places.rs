@@ -1,7 +1,8 @@
-//! Where things lie in the executor.
+//! Where things lie in the executor: beyond the first 1.25 GiB, in which the kernel begins its heap anywhere
+//! (`arch_randomize_brk`), and below 2 GiB, so that an address fits into a displacement.
 
 /// A part of the file, below 4 GiB.
-pub const LOW: u64 = 0x2000_0000;
+pub const LOW: u64 = 0x5000_0000;
 pub const LOW_SIZE: u64 = 0x2000;
 /// Memory that is no file's, right behind it.
 pub const ORDINARY: u64 = LOW + LOW_SIZE;
@@ -10,15 +11,15 @@ pub const ORDINARY_SIZE: u64 = 0x2000;
 pub const HIGH: u64 = 0x7a00_0000_0000;
 pub const HIGH_SIZE: u64 = 0x4000;
 /// A page of the file that says which sequence runs.
-pub const MARKER: u64 = 0x2100_0000;
+pub const MARKER: u64 = 0x5100_0000;
 pub const MARKER_SIZE: u64 = 0x1000;
 /// What sequences load without a look at the file.
-pub const CONSTANTS: u64 = 0x2900_0000;
+pub const CONSTANTS: u64 = 0x5900_0000;
 pub const CONSTANTS_SIZE: u64 = 0x1000;
 /// The sequences, one behind the other.
-pub const CODE: u64 = 0x3000_0000;
+pub const CODE: u64 = 0x6000_0000;
 /// What `fs` begins with.
-pub const FS_BASE: u64 = 0x1000_0000;
+pub const FS_BASE: u64 = 0x4000_0000;
 
 /// What the compiler is told.
 pub const ALL: [(&str, u64); 11] = [
