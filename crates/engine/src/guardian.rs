@@ -25,9 +25,9 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::worker::Spec;
-use super::{before_exec, isolation, process};
-use crate::isolation::cgroup::{self, Group};
-use crate::isolation::limit::Limit;
+use super::{before_exec, process};
+use ringfence_isolation::cgroup::{self, Group};
+use ringfence_isolation::limit::Limit;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";
@@ -123,7 +123,7 @@ fn main(fd: RawFd) -> ! {
     sweep(&folders);
     // Its groups are empty by now, and go.
     drop(groups);
-    isolation::recover(supervisor);
+    ringfence_isolation::recover(supervisor);
     std::process::exit(0);
 }
 
@@ -334,7 +334,7 @@ impl Drop for Guardian {
         if !in_order {
             end_orphans(|| self.others.clone());
             sweep(&self.folders);
-            isolation::recover(self.child.id());
+            ringfence_isolation::recover(self.child.id());
         }
     }
 }

@@ -3,14 +3,12 @@
 //! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
 //! runner included, sees only [`Engine`], so that scheduling is tested without time.
 
-pub mod attached;
 pub mod available;
 mod before_exec;
 mod crew;
 mod disks;
 pub mod guardian;
 pub mod host;
-pub mod isolation;
 mod priority;
 mod process;
 pub mod program;
@@ -55,6 +53,15 @@ pub enum EngineError {
     /// A window was given up, since the time for it was over.
     #[error("the time was over before a window had ended")]
     OutOfTime,
+}
+
+impl From<ringfence_isolation::Error> for EngineError {
+    fn from(error: ringfence_isolation::Error) -> Self {
+        match error {
+            ringfence_isolation::Error::Usage(said) => Self::Usage(said),
+            ringfence_isolation::Error::Failed(said) => Self::Failed(said),
+        }
+    }
 }
 
 /// Runs tasks and measures them.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ringfence_compare::{Comparison, Side};
+use ringfence_prove::{self as prove, Kept};
 use ringfence_studies::pair::{Outcome, Question};
-use ringfence_studies::prove::{self, Kept};
 use ringfence_studies::tune;
 use ringfence_studies::tune::choice::Choice;
 use ringfence_studies::tune::files;

@@ -6,7 +6,7 @@ use ringfence_analysis::estimate::Estimate;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::text as task_text;
-use ringfence_studies::prove::{
+use ringfence_prove::{
     Candidate, Confirmation, Kept, Price, Proof, Question, Tried, VICTIM, Verdict, started_in_group,
 };
 

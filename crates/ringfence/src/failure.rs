@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ringfence_dataset::DatasetError;
 use ringfence_experiment::ExperimentError;
-use ringfence_studies::prove::Verdict;
+use ringfence_prove::Verdict;
 use ringfence_study::StudyError;
 
 /// How the program ends; the number is the exit code. This is the only table of them: help and errors follow it.

@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 33] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     (
         "ringfence",
         &[
@@ -31,10 +31,12 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "report",
             "reproduce",
             "studies",
+            "prove",
             "whatif",
             "compare",
             "study",
             "engine",
+            "isolation",
             "analysis",
             "dataset",
             "experiment",
@@ -55,6 +57,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "report",
             "reproduce",
             "studies",
+            "prove",
             "whatif",
             "compare",
             "analysis",
@@ -77,6 +80,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "text",
             "reproduce",
             "studies",
+            "prove",
             "whatif",
             "compare",
             "study",
@@ -99,6 +103,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     (
         "studies",
         &[
+            "prove",
             "study",
             "engine",
             "analysis",
@@ -111,6 +116,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "simulated",
         ],
     ),
+    ("prove", &["study", "engine", "isolation", "analysis", "dataset", "experiment", "machine", "resctrl"]),
     (
         "study",
         &[
@@ -125,11 +131,15 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "trace",
         ],
     ),
-    ("simulated", &["engine", "experiment", "machine", "resctrl", "persist", "sim", "workloads"]),
+    (
+        "simulated",
+        &["engine", "isolation", "experiment", "machine", "resctrl", "persist", "sim", "workloads"],
+    ),
     ("sim", &["persist"]),
     (
         "engine",
         &[
+            "isolation",
             "attach",
             "analysis",
             "workloads",
@@ -138,9 +148,9 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "machine",
             "resctrl",
             "changes",
-            "sysfs",
         ],
     ),
+    ("isolation", &["attach", "experiment", "machine", "resctrl", "changes", "sysfs"]),
     ("analysis", &["experiment"]),
     ("workloads", &["probe", "experiment", "machine", "persist", "sysfs"]),
     ("dataset", &["experiment", "machine", "sysfs"]),

@@ -6,7 +6,6 @@ pub mod findings;
 pub mod fixtures;
 pub mod lock;
 pub mod pair;
-pub mod prove;
 pub mod sensitivity;
 pub mod survey;
 pub mod tune;

@@ -12,8 +12,8 @@ use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
 use super::super::{EngineError, Measured};
-use crate::attached;
 use crate::used::Used;
+use ringfence_isolation::attached;
 
 // A freeze that takes longer to be in force has failed.
 const FREEZE_LIMIT: Duration = Duration::from_millis(50);

@@ -6,10 +6,10 @@ use ringfence_machine::root::FsRoot;
 
 use super::super::crew::Worker;
 use super::super::guardian::Guardian;
-use super::super::isolation::Tasks;
 use super::super::process;
 use super::guests::Guest;
-use crate::attached;
+use ringfence_isolation::Tasks;
+use ringfence_isolation::attached;
 
 /// The workers' processes, and whatever they have started; what runs already; and the services that probes ask.
 pub(super) struct Members<'a> {

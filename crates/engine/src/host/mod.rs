@@ -27,7 +27,6 @@ use ringfence_machine::topology::Topology;
 
 use super::crew::{self, Worker};
 use super::guardian::{Event, Guardian};
-use super::isolation::{self, Isolation};
 use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
@@ -35,6 +34,7 @@ use super::{Engine, EngineError, Measured, Used};
 use disks::Disks;
 use guests::Guest;
 use members::Members;
+use ringfence_isolation::Isolation;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -100,9 +100,9 @@ impl<'a> HostEngine<'a> {
     /// Where the guardian cannot be started, and where what an arm wants to be set apart is not there, is being changed
     /// by somebody else, or refuses.
     pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
-        let earlier = isolation::recover_all();
+        let earlier = ringfence_isolation::recover_all();
         let guests = guests::of_plan(plan)?;
-        let isolations = isolation::begin(plan)?;
+        let isolations = ringfence_isolation::begin(plan)?;
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
         let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
@@ -413,7 +413,8 @@ impl Engine for HostEngine<'_> {
         }
         self.trial = Some(trial);
         let tasks = members!(self);
-        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))
+        self.isolations.iter_mut().try_for_each(|isolation| isolation.begin_trial(&tasks))?;
+        Ok(())
     }
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
@@ -440,7 +441,7 @@ impl Engine for HostEngine<'_> {
             match isolation.end() {
                 Ok(sentences) => told.extend(sentences),
                 // The others are put back all the same.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => failed = failed.or(Some(error.into())),
             }
         }
         failed.map_or(Ok(told), Err)

@@ -7,8 +7,8 @@ use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
 use ringfence_machine::root::FsRoot;
 
-use crate::isolation::limit::PERIOD_US;
 use crate::process;
+use ringfence_isolation::limit::PERIOD_US;
 use rustix::process::Signal;
 
 // Looking for new processes reads all of /proc: not in every period.

@@ -14,8 +14,8 @@ use super::error::ProgramError;
 use super::files::in_memory;
 use super::meter::Meter;
 use crate::before_exec;
-use crate::isolation::cgroup::Group;
 use crate::priority::First;
+use ringfence_isolation::cgroup::Group;
 
 // Of a run's output no more than this is searched, from its end.
 const LOOKED_AT: u64 = 4 << 20;

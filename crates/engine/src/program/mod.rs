@@ -21,9 +21,9 @@ use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::probe::pin;
 use ringfence_machine::root::FsRoot;
 
-use crate::isolation::cgroup::Group;
 use crate::process;
 use crate::shm::Slot;
+use ringfence_isolation::cgroup::Group;
 
 use cycle::Cycle;
 pub use error::ProgramError;

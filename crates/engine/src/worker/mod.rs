@@ -23,10 +23,10 @@ use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
 use crate::before_exec::run_in_time;
-use crate::isolation::cgroup::Group;
 use crate::priority::First;
 use crate::program::whole_run::WholeRun;
 use crate::program::{Program, ProgramError};
+use ringfence_isolation::cgroup::Group;
 
 /// What a worker is told at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]

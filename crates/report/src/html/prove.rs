@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_experiment::task::text as task_text;
-use ringfence_studies::prove::{Price, Proof, Verdict};
+use ringfence_prove::{Price, Proof, Verdict};
 
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};

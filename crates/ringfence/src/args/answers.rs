@@ -119,7 +119,7 @@ pub struct Prove {
     #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
-    #[arg(help = format!("Try only these levers: {}", ringfence_studies::prove::lever_names().join(", ")))]
+    #[arg(help = format!("Try only these levers: {}", ringfence_prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
     /// Keep the winning cat or mba setting after the run
     ///

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
-use ringfence_studies::prove::{Files, Proof};
+use ringfence_prove::{Files, Proof};
 use ringfence_study::{self, Stage};
 
 use super::command::command;

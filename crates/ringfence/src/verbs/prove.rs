@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use ringfence_engine::{available, isolation};
+use ringfence_engine::available;
 use ringfence_experiment::Measure;
 use ringfence_experiment::task::{Figure, Task, text};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::prove::{self, Files, Question};
+use ringfence_prove::{self as prove, Files, Question};
 use ringfence_study::Here;
 use toml::{Table, Value};
 
@@ -37,7 +37,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         }
     };
     if args.system || question.system {
-        isolation::system::allow();
+        ringfence_isolation::system::allow();
     }
     let plan = prove::plan_of_baseline(&question, &machine)?;
     if args.resume.is_none() {

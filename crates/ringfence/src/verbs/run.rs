@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use ringfence_dataset::text_file;
-use ringfence_engine::isolation;
 use ringfence_experiment::Experiment;
 
 use super::resume;
@@ -17,7 +16,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 pub fn run(args: &Run) -> Result<(), Failure> {
     if args.system {
-        isolation::system::allow();
+        ringfence_isolation::system::allow();
     }
     let file = match (&args.file, &args.resume) {
         (Some(file), None) => file,

@@ -35,7 +35,7 @@ const MAY: [&str; 9] = [
     "crates/experiment/src/experiment/mod.rs",
     "crates/experiment/src/experiment/tests.rs",
     "crates/ringfence/tests/house/words.rs",
-    "crates/studies/tests/inside/proof.rs",
+    "crates/prove/tests/inside/proof.rs",
 ];
 
 /// Uses of what was given up in the files that git knows; none where this is not a clone.

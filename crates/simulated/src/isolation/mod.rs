@@ -11,9 +11,9 @@ mod offered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use ringfence_engine::isolation::Settings;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Arm, Experiment};
+use ringfence_isolation::Settings;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
 use ringfence_persist::LINE;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
-use crate::prove::{self, Proof, Verdict};
+use ringfence_prove::{self as prove, Proof, Verdict};
 use ringfence_study::{Here, Kept, Planned, Stage, Study};
 use ringfence_study::{Prober, StudyError, few_trials, plan_of};
 

@@ -120,7 +120,7 @@ fn on_a_machine_without_any_of_it_the_malloc_rows_are_measured() {
     let capabilities = Capabilities { apart: Some(apart), can_lock: false, locks_anew: false };
     let experiment = experiment(&asked(Bytes::mib(4)), &capabilities).unwrap();
     let plan = ringfence_engine::available::plan_for(&experiment, &machine, &|_| true).unwrap();
-    if ringfence_engine::isolation::resctrl::missing().is_none() {
+    if ringfence_isolation::resctrl::missing().is_none() {
         return ringfence_testbed::skip_here("without any of it", "resctrl is mounted here");
     }
     let run: Vec<&str> = plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();

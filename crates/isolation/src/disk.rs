@@ -1,0 +1,215 @@
+//! What is written to disks, limited by control groups: `blkio.throttle.write_bps_device` of version 1, `io.max` of
+//! version 2 (kernel documentation, admin-guide/cgroup-v1/blkio-controller and admin-guide/cgroup-v2).
+//!
+//! What is limited is what the group's processes give to the disk themselves: around the page cache, or by a sync of
+//! what they wrote. What the kernel's threads write back is charged to nobody's group in version 1. In version 2 it is
+//! charged to the group in which a page was first cached, and a process that is moved takes no pages along (there,
+//! "Memory Ownership" and "Writeback").
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::task::Task;
+use ringfence_experiment::units::Rate;
+use ringfence_machine::medium::Medium;
+use ringfence_machine::root::FsRoot;
+
+use super::cgroup;
+use super::grouped::{self, Grouped};
+use super::kind::Kind;
+use super::limit::{Limit, Version};
+use crate::Error;
+
+pub use super::limit::WRITE_BPS;
+
+/// Isolation by a limit of what is written.
+pub const KIND: Kind = Kind {
+    wanted: |arm| !arm.disk_write.is_empty(),
+    missing,
+    begin: |plan| Ok(Some(Box::new(begin(plan)?))),
+    // The journal of changes has it.
+    recover: || Ok(Vec::new()),
+};
+
+/// A disk as control groups know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// The kernel's name, such as `vda`.
+    pub name: String,
+    /// `MAJOR:MINOR`.
+    pub number: String,
+    /// The scheduler in use; `none` is one.
+    pub scheduler: Option<String>,
+}
+
+/// How what a task writes can be limited here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Here {
+    /// The disks below its folder, each of which has the limit; a loop device is one.
+    pub disks: Vec<Disk>,
+    /// The version of control groups that does it.
+    pub version: Version,
+    /// The group below which one can be made.
+    pub parent: PathBuf,
+}
+
+/// How what a task writes can be limited on this machine: a group is made for that, and removed.
+///
+/// # Errors
+/// Why it cannot, to follow "because".
+pub fn here(task: &Task) -> Result<Here, String> {
+    let root = FsRoot::host();
+    let disks = disks_of(&root, task)?;
+    let group = cgroup::try_make(&root, &unlimited(numbers(&disks))).map_err(no_group)?;
+    let parent = group.path().parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(Here { disks, version: group.version(), parent })
+}
+
+fn no_group(why: String) -> String {
+    format!("no control group that limits what is written to a disk can be made here: {why}")
+}
+
+fn unlimited(disks: Vec<String>) -> Limit {
+    Limit::Write { disks, rate: None }
+}
+
+fn numbers(disks: &[Disk]) -> Vec<String> {
+    disks.iter().map(|disk| disk.number.clone()).collect()
+}
+
+/// The disks of this machine below the folder that a task uses, or for a program below the current one.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn of(task: &Task) -> Result<Vec<Disk>, String> {
+    disks_of(&FsRoot::host(), task)
+}
+
+/// The disks below the folder that a task uses, or for a program below the current one.
+pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
+    let folder = match task {
+        Task::Command(_) => Path::new("."),
+        task => task.works_in().ok_or_else(|| format!("{} uses no disk", task.name()))?,
+    };
+    let medium = Medium::at(root, folder);
+    below(root, folder, &medium.map_err(|error| format!("looking at {}: {error}", folder.display()))?)
+}
+
+fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, String> {
+    let disks: Result<Vec<Disk>, String> = medium
+        .asked()
+        .into_iter()
+        .map(|disk| match disk.number(root) {
+            Some(number) => {
+                let scheduler = disk.queue.as_ref().and_then(|queue| queue.scheduler.clone());
+                Ok(Disk { name: disk.name.clone(), number, scheduler })
+            }
+            None => Err(format!("the kernel does not say which number the disk {} has", disk.name)),
+        })
+        .collect();
+    let disks = disks?;
+    if disks.is_empty() {
+        let (folder, fs) = (folder.display(), &medium.file_system.name);
+        return Err(format!(
+            "no disk is seen below {folder}, which is on {fs}, and disks are what can be limited"
+        ));
+    }
+    Ok(disks)
+}
+
+fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+    let root = FsRoot::host();
+    active.iter().find_map(|active| {
+        let name = &plan.experiment.roles[active.role].name;
+        let rate = arm.disk_write.get(name)?;
+        let variant = &plan.variants[active.role][active.variant];
+        refused(&root, &variant.task, *rate, &grouped::others(arm, name, variant, "disk_write"))
+    })
+}
+
+// Why a task's writes cannot be limited, beside what else holds it.
+fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> Option<String> {
+    match disks_of(root, task) {
+        Ok(disks) => {
+            let limit = Limit::Write { disks: numbers(&disks), rate: Some(rate) };
+            grouped::refused(root, &limit, no_group, others)
+        }
+        Err(why) => Some(why),
+    }
+}
+
+fn begin(plan: &Plan) -> Result<Grouped, Error> {
+    let root = FsRoot::host();
+    // Of all that a role may run: what is not there is not run.
+    let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
+    let disks = grouped::found(plan, wanted, |task| disks_of(&root, task))
+        .map_err(|why| Error::Usage(format!("what is written to a disk cannot be limited: {why}")))?;
+    let of_role = |role: usize| {
+        let all: BTreeSet<String> =
+            disks.get(&role).into_iter().flatten().flat_map(|some| numbers(some)).collect();
+        all.into_iter().collect::<Vec<_>>()
+    };
+    let limit = |role: usize, rate: &Rate| Limit::Write { disks: of_role(role), rate: Some(*rate) };
+    let mut arms = grouped::by_arm(plan, |arm| &arm.disk_write, limit);
+    // Roles of arms that are not run.
+    arms.iter_mut().for_each(|roles| roles.retain(|role, _| disks.contains_key(role)));
+    let at_rest = |limit: &Limit| match limit {
+        Limit::Write { disks, .. } => unlimited(disks.clone()),
+        other => other.clone(),
+    };
+    Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest)
+        .map_err(|why| Error::Usage(no_group(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_machine::fixtures::FixtureTree;
+
+    // ext4 on a partition of a disk, and folders that lie on none.
+    fn tree() -> FixtureTree {
+        let tree = FixtureTree::empty("write-limits");
+        let disk = "/sys/devices/pci0000:00/virtio1/block/vda";
+        tree.write(format!("{disk}/dev"), "254:0\n")
+            .write(format!("{disk}/queue/scheduler"), "none [bfq] kyber\n")
+            .write(format!("{disk}/vda1/dev"), "254:1\n")
+            .write(format!("{disk}/vda1/partition"), "1\n")
+            .link("/sys/dev/block/254:1", format!("{disk}/vda1"))
+            .link("/sys/class/block/vda", disk)
+            .write(
+                "/proc/self/mountinfo",
+                "27 1 254:1 / / rw - ext4 /dev/vda1 rw\n28 27 0:23 / /dev/shm rw - tmpfs tmpfs rw\n",
+            );
+        tree
+    }
+
+    #[test]
+    fn the_disk_is_limited_that_a_partition_is_of() {
+        let tree = tree();
+        let below = || {
+            let (root, home) = (tree.root(), Path::new("/home"));
+            super::below(&root, home, &Medium::of(&root, home, 254 << 8 | 1))
+        };
+        let found = below();
+        let vda = Disk { name: "vda".into(), number: "254:0".into(), scheduler: Some("bfq".into()) };
+        assert_eq!(found, Ok(vec![vda]));
+        tree.remove("/sys/class/block/vda");
+        let why = below().unwrap_err();
+        assert!(why.contains("which number the disk vda has"), "{why}");
+    }
+
+    #[test]
+    fn what_lies_on_no_disk_is_not_limited() {
+        let tree = tree();
+        let (root, shm) = (tree.root(), Path::new("/dev/shm"));
+        let why = below(&root, shm, &Medium::of(&root, shm, 23)).unwrap_err();
+        assert_eq!(
+            why,
+            "no disk is seen below /dev/shm, which is on tmpfs, and disks are what can be limited"
+        );
+        let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), &[]);
+        assert_eq!(why.unwrap(), "alu uses no disk");
+    }
+}

@@ -1,0 +1,80 @@
+//! What a way to isolate has to do.
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::plan::{Active, Plan};
+
+use crate::Error;
+
+/// Who is set apart.
+pub trait Tasks {
+    /// The processes of a role that run now, with everything that they have started.
+    fn processes(&self, role: usize) -> Vec<u32>;
+
+    /// Processes that some role's program has started and left, so that nobody knows whose they are.
+    fn orphans(&self) -> Vec<u32>;
+}
+
+/// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in [`Self::end`]; and
+/// where the program dies before that, [`super::recover`] does, called by the guardian and at the next start.
+pub trait Isolation {
+    /// Called when all tasks of a trial run, before anything is measured in it.
+    ///
+    /// # Errors
+    /// Where a task cannot be taken in.
+    fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), Error>;
+
+    /// Sets what an arm asks for; whether anything had to be changed that takes effect slowly.
+    ///
+    /// # Errors
+    /// What is refused.
+    fn set(&mut self, arm: usize, tasks: &dyn Tasks) -> Result<bool, Error>;
+
+    /// Called when a trial has ended, its tasks still there.
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
+        let _ = tasks;
+    }
+
+    /// Puts back what was there before. Returned is what should be known, one sentence each: what somebody else has
+    /// changed meanwhile and was left so, what cannot be put back yet, tasks that were not where they belong.
+    ///
+    /// # Errors
+    /// What could not be put back, and how to try again.
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error>;
+}
+
+/// An isolation that has begun, or none where nothing of it is wanted.
+pub type Begun = Result<Option<Box<dyn Isolation>>, Error>;
+
+/// What is known of a way to isolate before it is used.
+pub struct Kind {
+    /// Whether an arm asks for it.
+    pub wanted: fn(&Arm) -> bool,
+    /// Why an arm that asks for it cannot have it on this machine while these run, if so, to follow "because".
+    pub missing: fn(&Plan, &Arm, &[Active]) -> Option<String>,
+    /// Begins it for a plan that asks for it.
+    pub begin: fn(&Plan) -> Begun,
+    /// Puts back what any program left behind that lives no more and is not in the journal of changes
+    /// ([`ringfence_changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
+    pub recover: fn() -> Result<Vec<String>, Error>,
+}
+
+impl Kind {
+    /// For kinds whose beginning tries nothing out: an experiment of which nothing could be run is not planned without what
+    /// is missing, so that whoever asked for just that is told so.
+    ///
+    /// # Errors
+    /// What is missing for an arm that would be run.
+    pub fn refuse_missing(&self, plan: &Plan) -> Result<(), Error> {
+        let run =
+            (0..plan.cases.len()).filter(|case| plan.refusal(*case).is_none()).map(|case| &plan.cases[case]);
+        for case in run {
+            let arm = plan.experiment.arms.iter().find(|arm| arm.name == case.arm);
+            let missing =
+                arm.filter(|arm| (self.wanted)(arm)).and_then(|arm| (self.missing)(plan, arm, &case.active));
+            if let Some(why) = missing {
+                return Err(Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and what an arm wants is set before
+//! its windows, within one transaction that is put back at the end.
+//!
+//! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does not
+//! evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy monitoring
+//! and control").
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ringfence_experiment::Experiment;
+use ringfence_machine::root::FsRoot;
+use ringfence_resctrl::transaction::{self, Restored};
+use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
+use serde::Serialize;
+
+use super::kind::{Isolation, Kind, Tasks};
+use super::settings::Settings;
+use crate::Error;
+
+/// Isolation by resctrl.
+pub const KIND: Kind = Kind {
+    wanted: |arm| !arm.resctrl.is_empty(),
+    missing: |_, _, _| missing(),
+    begin: |plan| {
+        let begun = Partitions::begin(&plan.experiment, &format!("experiment {}", plan.experiment.name))?;
+        Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))
+    },
+    recover: || put_back(Duration::ZERO),
+};
+
+struct Partitions {
+    transaction: Transaction,
+    settings: Settings,
+    present: BTreeMap<GroupId, Schemata>,
+    // What was found outside its group, one sentence each.
+    strays: Vec<String>,
+}
+
+impl From<ringfence_resctrl::Error> for Error {
+    fn from(error: ringfence_resctrl::Error) -> Self {
+        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
+}
+
+impl Partitions {
+    fn begin(experiment: &Experiment, purpose: &str) -> Result<Option<Self>, Error> {
+        let fs = Resctrl::find(&FsRoot::host()).map_err(ringfence_resctrl::Error::from)?;
+        let mut transaction = Transaction::begin(&fs, purpose, &Options::default())?;
+        let settings = Settings::of(experiment, transaction.before()).map_err(Error::Usage)?;
+        let Some(settings) = settings else { return Ok(None) };
+        for group in settings.roles.values() {
+            transaction.apply(Step::Create { group: group.clone() })?;
+            // A new group has what the kernel finds free: let it have what its tasks had.
+            transaction.apply(Step::Schemata { group: group.clone(), schemata: settings.first.clone() })?;
+        }
+        let own = settings.roles.values().map(|group| (group.clone(), settings.first.clone()));
+        let others =
+            transaction.before().groups.iter().map(|(id, state)| (id.clone(), state.schemata.clone()));
+        let present = others.chain(own).collect();
+        Ok(Some(Self { transaction, settings, present, strays: Vec::new() }))
+    }
+
+    // Whether anything had to be changed.
+    fn change(&mut self, arm: usize) -> Result<bool, Error> {
+        let mut changed = false;
+        for (group, wanted) in self.settings.arms[arm].clone() {
+            let present = self.present.entry(group.clone()).or_default();
+            let schemata = wanted.differing_from(present);
+            if !schemata.is_empty() {
+                *present = present.overlaid(&schemata);
+                self.transaction.apply(Step::Schemata { group, schemata })?;
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+
+    // What a task starts is born into its group. So outside of it is what somebody has moved, and what began
+    // while its parent was moved and left it before it was found.
+    fn look_for_strays(&mut self, tasks: &dyn Tasks) {
+        let fs = self.transaction.resctrl();
+        let inside = |group: &GroupId| fs.group(group).tasks().unwrap_or_default();
+        let groups: BTreeMap<usize, (&GroupId, BTreeSet<u32>)> = self
+            .settings
+            .roles
+            .iter()
+            .map(|(role, group)| (*role, (group, inside(group).into_iter().collect())))
+            .collect();
+        let mut outside = |pids: &[u32], groups: &[&BTreeSet<u32>], whose: &str| {
+            for pid in pids {
+                let threads = fs.kernel().threads(*pid);
+                let strays = threads.iter().filter(|tid| !groups.iter().any(|group| group.contains(tid)));
+                let living = strays.filter(|tid| fs.kernel().started(**tid).is_some()).count();
+                if living > 0 {
+                    let sentence = format!(
+                        "process {pid}, {whose}, was found with {living} of its {} threads in another group, under \
+                         other settings than it was measured for",
+                        threads.len()
+                    );
+                    if !self.strays.contains(&sentence) {
+                        self.strays.push(sentence);
+                    }
+                }
+            }
+        };
+        for (role, (group, inside)) in &groups {
+            outside(&tasks.processes(*role), &[inside], &format!("which belongs into {group}"));
+        }
+        let all: Vec<&BTreeSet<u32>> = groups.values().map(|(_, inside)| inside).collect();
+        outside(&tasks.orphans(), &all, "which a task has started and left");
+    }
+}
+
+impl Isolation for Partitions {
+    fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), Error> {
+        for (&role, group) in &self.settings.roles {
+            // A program may start others while its own are moved: they are born into the group of whoever
+            // starts them, so that the second round finds the last of those that were born outside.
+            for _ in 0..2 {
+                for pid in tasks.processes(role) {
+                    self.transaction.move_process(group, pid)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, arm: usize, _: &dyn Tasks) -> Result<bool, Error> {
+        self.change(arm)
+    }
+
+    fn end_trial(&mut self, tasks: &dyn Tasks) {
+        self.look_for_strays(tasks);
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<String>, Error> {
+        let Self { mut transaction, strays, .. } = *self;
+        let earlier = transaction.recovered().map(said).unwrap_or_default();
+        let restored = transaction.restore();
+        restored.map(|restored| [earlier, said(&restored), strays].concat()).map_err(|error| {
+            Error::Failed(format!(
+                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
+                 tries again"
+            ))
+        })
+    }
+}
+
+/// What was left in place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// The groups that were made, by role.
+    pub groups: BTreeMap<String, GroupId>,
+    /// What every group that was touched may use now.
+    pub settings: BTreeMap<GroupId, Schemata>,
+    /// Where resctrl is mounted.
+    pub place: String,
+}
+
+/// Sets what an arm of an experiment wants and leaves it in place, until
+/// [`ringfence_resctrl::transaction::undo_kept`].
+///
+/// # Errors
+/// Where resctrl is not there, is being changed by somebody else, or refuses; and where something is kept already.
+pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, Error> {
+    let nothing = || Error::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
+    let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
+    let mut partitions =
+        Partitions::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
+    partitions.change(number)?;
+    let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
+    let groups = partitions.settings.roles.iter().map(role).collect();
+    let settings = partitions.settings.arms[number].clone();
+    let place = partitions.transaction.resctrl().place();
+    partitions.transaction.keep()?;
+    Ok(Kept { groups, settings, place })
+}
+
+/// Puts back what a run has left behind that was killed, once nobody else is changing resctrl.
+///
+/// # Errors
+/// Where somebody still does after `wait`, or something cannot be put back.
+pub fn recover(wait: Duration) -> Result<(), Error> {
+    put_back(wait).map(|_| ())
+}
+
+// What should be known of it, one sentence each.
+fn put_back(wait: Duration) -> Result<Vec<String>, Error> {
+    let options = Options { wait, ..Options::default() };
+    if transaction::pending(&options).iter().any(|(what, _)| *what == transaction::Pending::Unfinished)
+        && let Ok(fs) = Resctrl::find(&FsRoot::host())
+    {
+        return Ok(transaction::recover(&fs, &options)?.as_ref().map(said).unwrap_or_default());
+    }
+    Ok(Vec::new())
+}
+
+fn said(restored: &Restored) -> Vec<String> {
+    let others =
+        |text: &String| format!("somebody else has set resctrl meanwhile, and it was left so: {text}");
+    let left = restored.left.iter().map(others);
+    left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
+}
+
+/// Why this machine cannot hold arms that set resctrl, if so, to follow "because".
+pub fn missing() -> Option<String> {
+    Resctrl::find(&FsRoot::host()).err().map(|why| why.to_string())
+}

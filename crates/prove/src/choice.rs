@@ -1,0 +1,66 @@
+//! Which lever is confirmed: a pure function of the figures.
+
+use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use serde::Serialize;
+
+use super::lever::Candidate;
+
+/// What the aggressor pays.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Price {
+    /// Its slowdown against running beside the victim as it is: 1.00 is nothing.
+    Slowdown(#[serde(serialize_with = "serialize_estimate")] Estimate),
+    /// It cannot be seen, because.
+    Unseen(String),
+}
+
+/// A lever's setting with its figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tried {
+    /// The setting.
+    pub candidate: Candidate,
+    /// The victim's slowdown against alone.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub victim: Estimate,
+    /// What the aggressor pays.
+    pub price: Price,
+}
+
+impl Tried {
+    fn cost(&self) -> f64 {
+        match &self.price {
+            Price::Slowdown(Ok(slowdown)) => slowdown.value,
+            // Nothing in the way it runs was taken from it, as far as can be seen.
+            Price::Unseen(_) => 1.0,
+            Price::Slowdown(Err(_)) => f64::INFINITY,
+        }
+    }
+}
+
+// Prices that differ by less than this are equal: the gentler one for the victim is taken.
+const SAME_PRICE: f64 = 0.01;
+
+/// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest, and
+/// among equally cheap ones the one beside which the victim is fastest. Their intervals may reach beyond
+/// the budget: whether they meet it, the confirmation decides. Behind them come those that seem to miss it and may
+/// meet it, since their intervals reach into the budget.
+pub fn candidates(tried: &[Tried], budget: f64) -> Vec<usize> {
+    let slowdown =
+        |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
+    let at_best = |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.low);
+    let priced = (0..tried.len()).filter(|&i| tried[i].cost().is_finite());
+    let (mut fit, mut open): (Vec<usize>, Vec<usize>) = priced
+        .filter(|&i| at_best(i).min(slowdown(i)) <= 1.0 + budget)
+        .partition(|&i| slowdown(i) <= 1.0 + budget);
+    // Steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
+    let step = |index: usize| (tried[index].cost().ln() / SAME_PRICE).round() as i64;
+    fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(slowdown(a).total_cmp(&slowdown(b))));
+    open.sort_by(|&a, &b| slowdown(a).total_cmp(&slowdown(b)));
+    fit.extend(open);
+    fit
+}
+
+#[cfg(test)]
+#[path = "../tests/inside/choice.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! The control of a victim: stopped half of the time, its work must take about twice as long.
+//!
+//! A program that ends after a fixed time, or makes up for what it has missed, takes as long whatever is
+//! done to it: no slowdown of it can be seen, and "none was seen" would prove nothing. Timing alone cannot
+//! tell; stopping it can (`SIGSTOP` and `SIGCONT` over all its processes, which needs no root).
+
+use std::time::Duration;
+
+use ringfence_engine::{Engine, EngineError};
+use ringfence_experiment::plan::{self, Active, Plan};
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::Task;
+use serde::{Deserialize, Serialize};
+
+use super::VICTIM;
+
+/// Stopped half of the time a unit of work takes 2 times as long; below this it does not depend on being
+/// let work.
+pub const LEAST_RATIO: f64 = 1.3;
+/// A victim that has shown nothing for so long alone, shows nothing.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+// Short runs are repeated until they add up to this.
+const ENOUGH_NS: f64 = 300e6;
+const MOST_WINDOWS: usize = 8;
+// So long is a victim looked at, on each side, before it is refused.
+const ENOUGH_TO_REFUSE_NS: f64 = 1.5e9;
+// Fewer units than this on a side cannot tell 1 from 2.
+const LEAST_UNITS: f64 = 8.0;
+// A run shorter than this ends within the first turns.
+const SHORTEST_RUN_NS: f64 = 20e6;
+
+/// What the victim did alone, running and stopped half of the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// What its work is counted in.
+    pub unit: String,
+    /// Whether a window is a run from start to end.
+    pub whole_runs: bool,
+    /// The CPUs on which it ran.
+    pub cpus: Vec<u32>,
+    /// Let run: units of work, and ns.
+    pub running: (f64, f64),
+    /// Stopped half of the time: the same.
+    pub stopped: (f64, f64),
+    /// Where a figure that a run prints stands for it: how many runs there were of each, and what they took, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<[(f64, f64); 2]>,
+}
+
+impl Control {
+    /// How many times as long a unit took stopped half of the time; `None` where too little was seen to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        let (running, stopped) = (self.running, self.stopped);
+        let enough = match self.whole_runs {
+            true => self.run_ns().is_some_and(|ns| ns >= SHORTEST_RUN_NS) && stopped.0 > 0.0,
+            false => running.0 >= LEAST_UNITS,
+        };
+        // No unit at all while stopped: as slow as the window tells.
+        enough.then(|| (stopped.1 / stopped.0.max(0.5)) / (running.1 / running.0))
+    }
+
+    /// Whether the victim's figure depends on its being let work.
+    pub fn depends(&self) -> Option<bool> {
+        self.ratio().map(|ratio| ratio >= LEAST_RATIO)
+    }
+
+    /// What one run took, ns, where runs are timed whole.
+    pub fn run_ns(&self) -> Option<f64> {
+        let [(runs, ns), _] = self.windows();
+        (self.whole_runs && runs > 0.0).then(|| ns / runs)
+    }
+
+    // Runs or units, and the time in which they were done.
+    fn windows(&self) -> [(f64, f64); 2] {
+        self.runs.unwrap_or([self.running, self.stopped])
+    }
+}
+
+/// Lets the victim of a plan run alone, and stops it half of the time.
+///
+/// # Errors
+/// Where it cannot be run, shows no progress, or a run does not end in time.
+pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> Result<Control, EngineError> {
+    let case = plan.measured().first().copied().unwrap_or(0);
+    let (task, active) = (plan.metric_task(case), plan.cases[case].active.clone());
+    let whole_runs = plan::is_whole_run(task);
+    let begun = engine.elapsed();
+    engine.give_up_at(time.map(|time| begun + time));
+    engine.begin_trial(0)?;
+    let mut control = Control {
+        unit: task.unit().into(),
+        whole_runs,
+        cpus: (0..plan.placed.cpus[plan.metric].len() as u32)
+            .flat_map(|instance| plan.home(plan.metric, instance).iter().collect::<Vec<_>>())
+            .collect(),
+        running: (0.0, 0.0),
+        stopped: (0.0, 0.0),
+        runs: task.figure().map(|_| [(0.0, 0.0); 2]),
+    };
+    for _ in 0..MOST_WINDOWS {
+        match pair(engine, &active, plan, &mut control) {
+            // What was seen before tells enough.
+            Err(EngineError::OutOfTime) if control.stopped.1 > 0.0 => break,
+            other => other?,
+        }
+        let [running, stopped] = control.windows();
+        let both = running.1.min(stopped.1);
+        let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
+        // Before a victim is refused it is looked at longer: on a busy machine other things stop it too.
+        if enough && (control.depends() != Some(false) || both >= ENOUGH_TO_REFUSE_NS) {
+            break;
+        }
+    }
+    engine.give_up_at(None);
+    Ok(control)
+}
+
+// A window in which it runs, and one in which it is stopped half of the time.
+fn pair(
+    engine: &mut dyn Engine,
+    active: &[Active],
+    plan: &Plan,
+    control: &mut Control,
+) -> Result<(), EngineError> {
+    let (running, took) = window(engine, active, plan, false)?;
+    add(&mut control.running, running);
+    while control.running.0 == 0.0 && control.running.1 < PATIENCE.as_nanos() as f64 {
+        add(&mut control.running, window(engine, active, plan, false)?.0);
+    }
+    if control.running.0 == 0.0 {
+        return Err(EngineError::Usage(no_progress(plan, control)));
+    }
+    match window(engine, active, plan, true) {
+        Ok((stopped, stopped_took)) => {
+            add(&mut control.stopped, stopped);
+            for (run, ns) in control.runs.iter_mut().flatten().zip([took, stopped_took]) {
+                add(run, (1.0, ns));
+            }
+        }
+        // A run without its counterpart tells nothing.
+        Err(error) => {
+            control.running = (control.running.0 - running.0, control.running.1 - running.1);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn window(
+    engine: &mut dyn Engine,
+    active: &[Active],
+    plan: &Plan,
+    stop: bool,
+) -> Result<((f64, f64), f64), EngineError> {
+    engine.stop_half_of_the_time(stop);
+    let measured = engine.window(active);
+    engine.stop_half_of_the_time(false);
+    let of_victim = measured?.into_iter().filter(|task| task.role == plan.metric);
+    let (mut work, mut took) = ((0.0, 0.0), 0.0);
+    for Sample { units, busy_ns, length_ns, .. } in of_victim.map(|task| task.sample) {
+        // Where its time is that of its units, none of them take none.
+        let ns = if units == 0 { length_ns } else { busy_ns };
+        add(&mut work, (units as f64, ns as f64));
+        took += length_ns as f64;
+    }
+    Ok((work, took))
+}
+
+fn add(sum: &mut (f64, f64), window: (f64, f64)) {
+    sum.0 += window.0;
+    sum.1 += window.1;
+}
+
+fn no_progress(plan: &Plan, control: &Control) -> String {
+    let case = plan.measured().first().copied().unwrap_or(0);
+    let shown = match plan.metric_task(case) {
+        Task::Command(command) => command.run.clone(),
+        other => other.name().to_owned(),
+    };
+    let seconds = control.running.1 / 1e9;
+    format!(
+        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its work (lines, latencies or a counter), \
+         or time its runs from start to end (--victim-run)",
+        control.unit
+    )
+}
+
+/// That a victim counts no work at all, where that is known before anything runs.
+pub fn does_nothing(task: &Task) -> Option<String> {
+    matches!(task, Task::Idle(_)).then(|| {
+        format!(
+            "--{VICTIM}: 'idle' does no work, so nothing can slow it down; name a task whose work is counted"
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "../tests/inside/control.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! A gentler form: for tasks that write to a file, each way that waits for the device.
+
+use ringfence_experiment::task::{DirtyIo, Task, text};
+use toml::{Table, Value};
+
+use crate::lever::{Candidate, Lever, LeverContext};
+
+pub struct GentlerForm;
+
+impl Lever for GentlerForm {
+    fn name(&self) -> &'static str {
+        "io"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Dirty(dirty) = context.aggressor else {
+            return Err("the aggressor is not the built-in writer to files".into());
+        };
+        let candidate = |io: DirtyIo| {
+            let set = Table::from_iter([("io".to_string(), Value::String(io.name().into()))]);
+            let mut task = context.table.clone();
+            task.extend(set.clone());
+            let keep = format!("in the writer: {}; here: {}", how(io), text::print(&task));
+            Candidate::set(self, format!("io {io}"), set, keep)
+        };
+        let others = DirtyIo::WAITING.into_iter().filter(|io| *io != dirty.io);
+        Ok(others.map(candidate).collect())
+    }
+}
+
+fn how(io: DirtyIo) -> &'static str {
+    match io {
+        DirtyIo::Wait => "sync_file_range of each block, with all three of its flags",
+        DirtyIo::Fdatasync => "fdatasync every 8 MiB",
+        DirtyIo::Direct => "O_DIRECT",
+        DirtyIo::Buffered | DirtyIo::Write | DirtyIo::Dontcache => "no wait for the device",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_waits_for_the_device() {
+        assert!(
+            DirtyIo::ALL
+                .iter()
+                .all(|io| DirtyIo::WAITING.contains(io) == (how(*io) != "no wait for the device"))
+        );
+    }
+}

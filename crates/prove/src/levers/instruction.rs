@@ -1,0 +1,50 @@
+//! A gentler instruction: for built-in writers, each other way to flush that is as durable.
+
+use ringfence_experiment::task::{Flush, Instruction, Task, Write, text};
+use toml::{Table, Value};
+
+use crate::lever::{Candidate, Lever, LeverContext};
+
+pub struct GentlerInstruction;
+
+impl Lever for GentlerInstruction {
+    fn name(&self) -> &'static str {
+        "instruction"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Write(write) = context.aggressor else {
+            return Err("the aggressor is not a built-in writer".into());
+        };
+        match write.instruction {
+            Instruction::Flush(_) | Instruction::Nt => {}
+            Instruction::None => {
+                return Err("no flush instruction stands for plain stores, which flush nothing".into());
+            }
+            Instruction::Msync => {
+                return Err("no flush instruction stands for msync, which is the kernel's".into());
+            }
+        }
+        let all = [Instruction::Nt].into_iter().chain(Flush::GENTLEST_FIRST.map(Instruction::Flush));
+        let here = |instruction: &Instruction| {
+            let other = Write { instruction: *instruction, ..write.clone() };
+            *instruction != write.instruction && other.missing(context.features).is_none()
+        };
+        let candidate = |instruction: Instruction| {
+            let name = instruction.name();
+            let set = Table::from_iter([("instruction".to_string(), Value::String(name.into()))]);
+            let mut task = context.table.clone();
+            task.extend(set.clone());
+            let keep = format!("in the writer: {}; here: {}", how(instruction.flush()), text::print(&task));
+            Candidate::set(self, format!("instruction {name}"), set, keep)
+        };
+        Ok(all.filter(here).map(candidate).collect())
+    }
+}
+
+fn how(flush: Option<Flush>) -> String {
+    match flush {
+        None => "non-temporal stores instead of stores and flushes, fences where they are".into(),
+        Some(flush) => format!("{flush} on each line, fences where they are"),
+    }
+}

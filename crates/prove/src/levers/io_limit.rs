@@ -1,0 +1,141 @@
+//! A limit of what the aggressor writes to its disks a second, by control groups.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::shell;
+use ringfence_experiment::task::{DirtyIo, Io, Sync, Task};
+use ringfence_experiment::units::Rate;
+use ringfence_isolation::Version;
+use ringfence_isolation::disk::{self, Here, WRITE_BPS};
+use ringfence_machine::units::Bytes;
+
+use super::{disk_io, pace};
+use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct IoLimit;
+
+const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
+
+// Who writes less than this is not to be limited further.
+pub(super) const LEAST: f64 = (2 << 20) as f64;
+
+impl Lever for IoLimit {
+    fn name(&self) -> &'static str {
+        "io-limit"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        cannot_be_limited(context.aggressor).map_or(Ok(()), Err)?;
+        let instances = context.baseline.placed.cpus[1 - context.baseline.metric].len();
+        let together = context.bytes_per_s.map(|rate| rate * instances as f64);
+        let rates = rates(together.or(context.disk_bytes_per_s))?;
+        let here = disk::here(context.aggressor)?;
+        if here.version == Version::Two {
+            disk_io::charged_elsewhere(context.aggressor).map_or(Ok(()), Err)?;
+        }
+        Ok(rates.into_iter().map(|rate| candidate(rate, &here, context.aggressor)).collect())
+    }
+}
+
+// Shares of what is written without a limit, each once.
+fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
+    let full = full.ok_or("what the aggressor writes a second is not known")?;
+    if full < LEAST {
+        return Err(format!("the aggressor gives a disk {} a second at most", Bytes(full.max(0.0) as u64)));
+    }
+    let mut rates: Vec<Rate> = SHARES.into_iter().map(|share| pace::round(full * share)).collect();
+    rates.dedup();
+    Ok(rates)
+}
+
+// Why what a task does to a disk is held by no limit of its group, whatever the version.
+fn cannot_be_limited(task: &Task) -> Option<String> {
+    match task {
+        Task::Scan(_) => Some("the aggressor reads, and what is limited is writing".into()),
+        task => disk_io::of_others(task),
+    }
+}
+
+// Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it stays in memory.
+fn is_not_held_up(task: &Task) -> bool {
+    match task {
+        Task::Dirty(dirty) => matches!(dirty.io, DirtyIo::Write | DirtyIo::Dontcache),
+        Task::Commit(commit) => {
+            commit.sync == Sync::RangeWrite || commit.sync == Sync::None && commit.io == Io::Dontcache
+        }
+        _ => false,
+    }
+}
+
+fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        disk_write: BTreeMap::from([(AGGRESSOR.into(), rate)]),
+        ..Arm::new(&format!("write limit {rate}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    let disks: Vec<&str> = here.disks.iter().map(|disk| disk.name.as_str()).collect();
+    let of = disks.join(" and ");
+    let (keep, commands) = match here.version {
+        Version::Two => (
+            format!(
+                "start the aggressor with that limit on {of}; without systemd, wbps= in io.max of its cgroup is the same"
+            ),
+            vec![by_systemd(rate, here, aggressor)],
+        ),
+        Version::One => (
+            format!("start the aggressor in a group of blkio with that limit on {of}"),
+            by_hand(rate, here, aggressor),
+        ),
+    };
+    let whose = match here.version {
+        Version::One => "what the kernel's threads write back, as of plain buffered writes, is not limited",
+        Version::Two => {
+            "what is written back from the page cache is limited only where io and memory are both handed down to the \
+             group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
+        }
+    };
+    let unseen = match is_not_held_up(aggressor) {
+        true => {
+            "; this aggressor does not wait for it, so that its price does not show until memory is full of what is ahead"
+        }
+        false => "",
+    };
+    Candidate {
+        lever: "io-limit".into(),
+        arm,
+        role: None,
+        keep,
+        commands,
+        caveat: Some(format!(
+            "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; what waits for its turn \
+             is still to be written when the aggressor stops{unseen}"
+        )),
+        price_in_cpu_time: true,
+    }
+}
+
+// systemd.resource-control(5): a device and bytes a second, one for each.
+fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
+    let limit = |disk: &disk::Disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0);
+    let limits: Vec<String> = here.disks.iter().map(limit).collect();
+    let flags = limits.iter().flat_map(|limit| ["-p", limit]);
+    let words: Vec<&str> = ["systemd-run", "--scope"].into_iter().chain(flags).collect();
+    started(&words, aggressor)
+}
+
+fn by_hand(rate: Rate, here: &Here, aggressor: &Task) -> Vec<String> {
+    let group = here.parent.join("slow-writer");
+    let limits = here.disks.iter().map(|disk| {
+        let file = group.join(WRITE_BPS);
+        format!("echo '{} {}' > {}", disk.number, rate.0.0, shell::quote(&file.display().to_string()))
+    });
+    let made = std::iter::once(format!("mkdir -p {}", shell::quote(&group.display().to_string())));
+    let procs = group.join("cgroup.procs");
+    let started = started_in_group(&procs.display().to_string(), aggressor);
+    made.chain(limits).chain([started]).collect()
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_io_limit.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! A weight for disks, where something shares them out by weight.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::shell;
+use ringfence_experiment::task::Task;
+use ringfence_isolation::Version;
+use ringfence_isolation::disk_weight::{self, BFQ_WEIGHT, Here};
+use ringfence_isolation::limit::Weigher;
+
+use super::disk_io;
+use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct IoWeight;
+
+const WEIGHTS: [u32; 2] = [10, 1];
+
+impl Lever for IoWeight {
+    fn name(&self) -> &'static str {
+        "io-weight"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
+        let here = disk_weight::here(context.aggressor)?;
+        if here.version == Version::Two {
+            disk_io::charged_elsewhere(context.aggressor).map_or(Ok(()), Err)?;
+        }
+        Ok(WEIGHTS.into_iter().map(|weight| candidate(weight, &here, context.aggressor)).collect())
+    }
+}
+
+fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        disk_weight: BTreeMap::from([(AGGRESSOR.into(), weight)]),
+        ..Arm::new(&format!("disk weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    let (keep, commands) = match here.version {
+        Version::Two => {
+            let file = if here.by == Weigher::Bfq { "io.bfq.weight" } else { "io.weight" };
+            let property = format!("IOWeight={weight}");
+            let keep = format!(
+                "start the aggressor with that weight; without systemd, 'default {weight}' in {file} of its cgroup is the same"
+            );
+            (keep, vec![started(&["systemd-run", "--scope", "-p", &property], aggressor)])
+        }
+        Version::One => {
+            let group = here.parent.join("light-writer");
+            let quoted = |path: &std::path::Path| shell::quote(&path.display().to_string());
+            let procs = group.join("cgroup.procs");
+            let commands = vec![
+                format!("mkdir -p {}", quoted(&group)),
+                format!("echo {weight} > {}", quoted(&group.join(BFQ_WEIGHT))),
+                started_in_group(&procs.display().to_string(), aggressor),
+            ];
+            ("start the aggressor in a group of blkio with that weight".into(), commands)
+        }
+    };
+    let whose = match here.version {
+        Version::One => "what the kernel's threads write back, as of plain buffered writes, has their weight",
+        Version::Two => {
+            "what is written back from the page cache has the weight of the group in which it was first cached, where io and \
+             memory are both handed down to it"
+        }
+    };
+    Candidate {
+        lever: "io-weight".into(),
+        arm,
+        role: None,
+        keep,
+        commands,
+        caveat: Some(format!(
+            "it divides the disk's time while both have requests waiting there: alone, the aggressor is as fast as before, and \
+             the device does not drop what it has begun; {whose}; the file system's journal has no group's weight"
+        )),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_io_weight.rs"]
+mod tests;

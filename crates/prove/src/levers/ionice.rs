@@ -1,0 +1,72 @@
+//! A lower I/O priority for the aggressor, where the disk's scheduler heeds one.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::io_priority::IoPriority;
+use ringfence_experiment::task::Task;
+use ringfence_isolation::io_priority;
+
+use super::disk_io;
+use crate::lever::{Candidate, Lever, LeverContext, started};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct IoNice;
+
+const PRIORITIES: [IoPriority; 2] = [IoPriority::BestEffort(7), IoPriority::Idle];
+
+impl Lever for IoNice {
+    fn name(&self) -> &'static str {
+        "ionice"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
+        let offered = |priority: IoPriority| {
+            let disks = io_priority::heeded(context.aggressor, priority)?;
+            let aged = disks.iter().any(|disk| disk.scheduler.as_deref() == Some("mq-deadline"));
+            Ok(candidate(priority, aged, context.aggressor))
+        };
+        let (some, mut none): (Vec<_>, Vec<_>) = PRIORITIES.map(offered).into_iter().partition(Result::is_ok);
+        match (some.is_empty(), none.pop()) {
+            (true, Some(Err(why))) => Err(why),
+            _ => Ok(some.into_iter().flatten().collect()),
+        }
+    }
+}
+
+fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        io_priority: BTreeMap::from([(AGGRESSOR.into(), priority)]),
+        ..Arm::new(&format!("ionice {priority}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    let level;
+    let words: &[&str] = match priority {
+        IoPriority::Idle => &["ionice", "-c", "3"],
+        IoPriority::BestEffort(own) => {
+            level = own.to_string();
+            &["ionice", "-c", "2", "-n", &level]
+        }
+    };
+    let after = match aged {
+        true => "; mq-deadline lets through what has waited for prio_aging_expire, 10 s by default",
+        false => "",
+    };
+    Candidate {
+        lever: "ionice".into(),
+        arm,
+        role: None,
+        keep: "start the aggressor with that I/O priority".into(),
+        commands: vec![started(words, aggressor)],
+        caveat: Some(format!(
+            "it orders what waits in the disk's scheduler, and where a disk takes requests as fast as they come, nothing waits \
+             there; what the kernel's threads write back, as of plain buffered writes, and the file system's journal have the \
+             priority of these threads; what waits for its turn is still to be written when the aggressor stops{after}"
+        )),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_ionice.rs"]
+mod tests;

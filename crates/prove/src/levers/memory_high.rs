@@ -1,0 +1,89 @@
+//! A limit of memory, cached pages among it: whoever makes pages dirty faster than they are written is held up.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
+use ringfence_isolation::memory;
+use ringfence_machine::units::Bytes;
+
+use super::io_limit::LEAST;
+use crate::lever::{Candidate, Lever, LeverContext, started};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct MemoryHigh;
+
+const LIMITS: [Bytes; 3] = [Bytes::mib(256), Bytes::mib(64), Bytes::mib(16)];
+
+impl Lever for MemoryHigh {
+    fn name(&self) -> &'static str {
+        "memory-high"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        not_held_up(context.aggressor).map_or(Ok(()), Err)?;
+        match context.disk_bytes_per_s {
+            Some(rate) if rate < LEAST => {
+                return Err(format!("the aggressor writes {} a second at most", Bytes(rate.max(0.0) as u64)));
+            }
+            None if matches!(context.aggressor, Task::Command(_)) => {
+                return Err("what the aggressor writes a second is not known".into());
+            }
+            _ => {}
+        }
+        memory::here()?;
+        Ok(LIMITS.into_iter().map(|limit| candidate(limit, context.aggressor)).collect())
+    }
+}
+
+// Why no limit of memory holds a task up.
+fn not_held_up(task: &Task) -> Option<String> {
+    const OLD: &str = "the aggressor writes to pages again that were cached before it was moved into a group, and pages count \
+                       as memory of the group that they were first cached in: started there as a program, it can be held up";
+    let why = match task {
+        Task::Command(_) => return None,
+        // Its pages leave the cache once they are written, and come anew.
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Dontcache => return None,
+        Task::Commit(Commit { io: Io::Dontcache, .. }) => return None,
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => "the aggressor writes past the page cache",
+        Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
+            "the aggressor writes past the page cache"
+        }
+        Task::Dirty(_) | Task::Commit(_) => OLD,
+        Task::Scan(_) => "the aggressor reads, and what is held up is making pages dirty",
+        Task::Churn(_) => "the aggressor makes and removes files, which dirties few pages of theirs",
+        Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
+        _ => "the aggressor writes no files",
+    };
+    Some(why.into())
+}
+
+fn candidate(limit: Bytes, aggressor: &Task) -> Candidate {
+    let arm = Arm {
+        memory_high: BTreeMap::from([(AGGRESSOR.into(), limit)]),
+        ..Arm::new(&format!("memory high {limit}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    // systemd.resource-control(5) takes a number of bytes.
+    let property = format!("MemoryHigh={}", limit.0);
+    Candidate {
+        lever: "memory-high".into(),
+        arm,
+        role: None,
+        keep: format!(
+            "start the aggressor with that limit; without systemd, {} in memory.high of its cgroup is the same",
+            limit.0
+        ),
+        commands: vec![started(&["systemd-run", "--scope", "-p", &property], aggressor)],
+        caveat: Some(
+            "it bounds how far writing may be ahead of the disk, and not how fast the disk is written to; here, what the aggressor \
+             had in memory before the arm began does not count, and started in such a group all of it does: all memory of the \
+             program, so that less than it works with makes it swap or drop pages over and over"
+                .into(),
+        ),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_memory_high.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+//! Another folder for the files of a built-in aggressor, which the user names.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_experiment::task::{Task, text};
+use ringfence_machine::medium::{FileSystemKind, Medium};
+use ringfence_machine::root::FsRoot;
+use toml::{Table, Value};
+
+use crate::lever::{Candidate, Lever, LeverContext};
+
+pub struct OtherDir;
+
+impl Lever for OtherDir {
+    fn name(&self) -> &'static str {
+        "other-dir"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let own = own_folder(context.aggressor)?;
+        let other = context.other_dir.ok_or("no other folder is named; name one with --other-dir")?;
+        let root = FsRoot::host();
+        let (here, there) = (Place::of(&root, own)?, Place::of(&root, other)?);
+        if here.path == there.path {
+            return Err(format!("the aggressor's files are in {} already", there.path.display()));
+        }
+        // Whom the victim's files would have beside them is what counts.
+        let baseline = context.baseline;
+        let victims = baseline.variants[baseline.metric].first().and_then(|variant| variant.task.works_in());
+        let caveat = match victims {
+            Some(folder) => compared(&Place::of(&root, folder)?, &there, "the victim's files"),
+            None => compared(&here, &there, "the folder that it has now"),
+        };
+        Ok(vec![candidate(self, context.table, &there.path, caveat)])
+    }
+}
+
+fn own_folder(task: &Task) -> Result<&Path, String> {
+    match task {
+        Task::Command(_) => Err("the aggressor is a program, which knows itself where its files are".into()),
+        task => task.works_in().ok_or_else(|| "the aggressor uses no files".into()),
+    }
+}
+
+fn candidate(lever: &dyn Lever, table: &Table, dir: &Path, caveat: String) -> Candidate {
+    let set = Table::from_iter([("dir".to_string(), Value::String(dir.display().to_string()))]);
+    let mut task = table.clone();
+    task.extend(set.clone());
+    let keep =
+        format!("have the aggressor keep its files in {}; here: {}", dir.display(), text::print(&task));
+    Candidate {
+        caveat: Some(caveat),
+        ..Candidate::set(lever, format!("other dir {}", dir.display()), set, keep)
+    }
+}
+
+// A folder, and what it lies on.
+struct Place {
+    path: PathBuf,
+    device: u64,
+    medium: Medium,
+}
+
+impl Place {
+    fn of(root: &FsRoot, folder: &Path) -> Result<Self, String> {
+        let found = || {
+            let path = fs::canonicalize(folder)?;
+            let device = fs::metadata(&path)?.dev();
+            Ok(Self { medium: Medium::of(root, &path, device), path, device })
+        };
+        found().map_err(|error: std::io::Error| format!("looking at {}: {error}", folder.display()))
+    }
+
+    fn disks(&self) -> Vec<&str> {
+        self.medium.disks().into_iter().map(|disk| disk.name.as_str()).collect()
+    }
+
+    // Subvolumes have device numbers of their own.
+    fn is_of_the_file_system(&self, other: &Self) -> bool {
+        let (own, others) = (&self.medium.file_system, &other.medium.file_system);
+        let one_source =
+            own.source.starts_with('/') && own.source == others.source && own.name == others.name;
+        self.device == other.device || one_source
+    }
+}
+
+// What is shared as before, and what no longer is.
+fn compared(than: &Place, there: &Place, whose: &str) -> String {
+    let file_system = &there.medium.file_system;
+    let folder = there.path.display();
+    if file_system.kind == FileSystemKind::Memory {
+        return format!(
+            "{folder} is in memory ({}): nothing there reaches a disk, or lasts, and what its files take is missing elsewhere",
+            file_system.name
+        );
+    }
+    if than.is_of_the_file_system(there) {
+        return format!(
+            "{folder} is on the file system of {whose}: its journal and its disk are shared as before"
+        );
+    }
+    let (before, after) = (than.disks(), there.disks());
+    let shared: Vec<&str> = after.iter().filter(|disk| before.contains(disk)).copied().collect();
+    let on = format!("{folder} is on another file system ({})", file_system.name);
+    match (shared.is_empty(), before.is_empty() || after.is_empty()) {
+        (false, _) => {
+            format!("{on} on the same disk as {whose} ({}): the disk is shared as before", shared.join(", "))
+        }
+        (true, true) => format!("{on}; whether that is on another disk than {whose} cannot be seen"),
+        (true, false) => format!(
+            "{on} on another disk ({}) than {whose} ({}): what disks have in common is shared as before, such as a controller, \
+             a host's device below virtual disks, and the kernel's limit of what is dirty",
+            after.join(", "),
+            before.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_other_dir.rs"]
+mod tests;

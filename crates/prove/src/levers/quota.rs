@@ -1,0 +1,49 @@
+//! A quota of CPU time.
+
+use ringfence_experiment::task::Task;
+use ringfence_experiment::units::Share;
+use ringfence_isolation::limit::Limit;
+use toml::{Table, Value};
+
+use super::adopted;
+use crate::lever::{Candidate, Lever, LeverContext, started};
+
+pub struct Quota;
+
+const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
+
+impl Lever for Quota {
+    fn name(&self) -> &'static str {
+        "quota"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        if let Task::Idle(_) = context.aggressor {
+            return Err("the aggressor does nothing".into());
+        }
+        let attached = match context.aggressor {
+            Task::Attached(attached) => Some(attached),
+            _ => None,
+        };
+        let candidate = |share: f64| {
+            let quota = Share(share);
+            let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
+            let keep = format!(
+                "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of its cgroup is the same",
+                (share * 10_000.0) as u64
+            );
+            let property = format!("CPUQuota={quota}");
+            let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
+            let command = started(&systemd, context.aggressor);
+            let (keep, commands) = match attached {
+                Some(attached) => adopted::kept(attached, &Limit::Quota(quota), &property)?,
+                None => (keep, vec![command]),
+            };
+            let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);
+            candidate.price_in_cpu_time = true;
+            candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
+            Ok(candidate)
+        };
+        SHARES.into_iter().map(candidate).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! Settings that everybody on the machine shares, with `--system` alone: a disk's scheduler, how many requests may wait in
+//! it, and the dirty pages from which on the kernel writes back.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::Arm;
+use ringfence_experiment::shell;
+use ringfence_experiment::system::SystemSetting;
+use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
+use ringfence_isolation::{disk, system};
+use ringfence_machine::root::FsRoot;
+use ringfence_machine::units::Bytes;
+
+use crate::lever::{Candidate, Lever, LeverContext};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct Scheduler;
+pub struct QueueRequests;
+pub struct DirtyBackground;
+
+impl Lever for Scheduler {
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        allowed(context)?;
+        let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
+        let own: Vec<Option<String>> = disks.iter().map(|disk| disk.scheduler.clone()).collect();
+        let offered: Vec<Vec<String>> =
+            disks.iter().map(|disk| system::schedulers(&root, &disk.name)).collect();
+        let others = others(&own, &offered);
+        let names = named(&disks);
+        if others.is_empty() {
+            return Err(format!("the kernel offers no other scheduler for {names}"));
+        }
+        let candidate = |name: String| {
+            let set = disks.iter().map(|disk| (SystemSetting::Scheduler(disk.name.clone()), name.clone()));
+            candidate(
+                self,
+                format!("scheduler {name}"),
+                set.collect(),
+                format!(
+                    "it is that of {names} for everybody; settings of the scheduler it takes the place of (queue/iosched) begin \
+                         anew when that comes back"
+                ),
+            )
+        };
+        Ok(others.into_iter().map(candidate).collect())
+    }
+}
+
+// Those that every disk may have and not every disk has.
+fn others(own: &[Option<String>], offered: &[Vec<String>]) -> Vec<String> {
+    let first = offered.first().cloned().unwrap_or_default();
+    let everywhere = |name: &String| offered.iter().all(|some| some.contains(name));
+    let new = |name: &String| own.iter().any(|own| own.as_ref() != Some(name));
+    first.into_iter().filter(|name| everywhere(name) && new(name)).collect()
+}
+
+const PARTS: [u64; 2] = [4, 16];
+
+// The kernel's least (BLKDEV_MIN_RQ).
+const FEWEST: u64 = 4;
+
+impl Lever for QueueRequests {
+    fn name(&self) -> &'static str {
+        "queue-requests"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        allowed(context)?;
+        let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
+        let now = |disk: &disk::Disk| {
+            root.parse_opt::<u64>(system::file(&SystemSetting::Requests(disk.name.clone())))
+        };
+        let least = disks.iter().filter_map(now).min().ok_or("the kernel does not say how many may wait")?;
+        let names = named(&disks);
+        let fewer = fewer(least);
+        if fewer.is_empty() {
+            return Err(format!("no more than {least} requests may wait for {names} as it is"));
+        }
+        let candidate = |count: u64| {
+            let set =
+                disks.iter().map(|disk| (SystemSetting::Requests(disk.name.clone()), count.to_string()));
+            candidate(
+                self,
+                format!("{count} requests"),
+                set.collect(),
+                format!(
+                    "fewer requests of everybody wait in the scheduler of {names}, those of the victim too: who finds no free one \
+                     waits before it; without a scheduler (none), it is how many the device is given at once"
+                ),
+            )
+        };
+        Ok(fewer.into_iter().map(candidate).collect())
+    }
+}
+
+fn fewer(now: u64) -> Vec<u64> {
+    let mut counts: Vec<u64> = PARTS.iter().map(|part| (now / part).max(FEWEST)).collect();
+    counts.retain(|count| *count < now);
+    counts.dedup();
+    counts
+}
+
+const BACKGROUNDS: [Bytes; 2] = [Bytes::mib(64), Bytes::mib(16)];
+
+impl Lever for DirtyBackground {
+    fn name(&self) -> &'static str {
+        "dirty-background"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        allowed(context)?;
+        leaves_dirty(context.aggressor).map_or(Ok(()), Err)?;
+        // 0 where a share of memory is set in place of bytes.
+        let now: Option<u64> = FsRoot::host().parse_opt(system::file(&SystemSetting::DirtyBackground));
+        let now = now.filter(|bytes| *bytes > 0).unwrap_or(u64::MAX);
+        let candidate = |bytes: &Bytes| {
+            candidate(
+                self,
+                format!("dirty background {bytes}"),
+                BTreeMap::from([(SystemSetting::DirtyBackground, bytes.to_string())]),
+                "the kernel begins to write back earlier, for everybody: the same bytes in more and smaller parts, and pages that would \
+                 have been written to again before, more than once; nobody waits until dirty_bytes or dirty_ratio is reached"
+                    .into(),
+            )
+        };
+        let smaller: Vec<Candidate> =
+            BACKGROUNDS.iter().filter(|bytes| bytes.0 < now).map(candidate).collect();
+        match smaller.is_empty() {
+            true => Err(format!("vm.dirty_background_bytes is {now} as it is")),
+            false => Ok(smaller),
+        }
+    }
+}
+
+// Why a task leaves no dirty pages to the kernel, if so.
+fn leaves_dirty(task: &Task) -> Option<String> {
+    let why = match task {
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => "the aggressor writes past the page cache",
+        Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
+            "the aggressor writes past the page cache"
+        }
+        Task::Dirty(_) | Task::Commit(_) | Task::Churn(_) | Task::Command(_) => return None,
+        Task::Scan(_) => "the aggressor reads",
+        _ => "the aggressor writes no files",
+    };
+    Some(why.into())
+}
+
+fn allowed(context: &LeverContext) -> Result<(), String> {
+    match context.system {
+        true => Ok(()),
+        false => Err("it changes the whole system; --system allows it".into()),
+    }
+}
+
+fn named(disks: &[disk::Disk]) -> String {
+    disks.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>().join(" and ")
+}
+
+fn candidate(
+    lever: &dyn Lever,
+    words: String,
+    system: BTreeMap<SystemSetting, String>,
+    caveat: String,
+) -> Candidate {
+    let command = |(setting, value): (&SystemSetting, &String)| {
+        let file = system::file(setting).display().to_string();
+        format!("echo {} > {}", shell::quote(&system::value(setting, value)), shell::quote(&file))
+    };
+    Candidate {
+        lever: lever.name().into(),
+        keep: "set it for the whole system, as root; it lasts until the next start".into(),
+        commands: system.iter().map(command).collect(),
+        arm: Arm { system, ..Arm::new(&words, &[VICTIM, AGGRESSOR], Some(ALONE)) },
+        role: None,
+        caveat: Some(caveat),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/lever_system.rs"]
+mod tests;

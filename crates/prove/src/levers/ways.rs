@@ -1,0 +1,210 @@
+//! Ways of the cache for the victim alone (Cache Allocation Technology, CAT).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::shell;
+use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, PlacementKind};
+use ringfence_isolation::attached;
+use ringfence_machine::cpulist::CpuId;
+use ringfence_resctrl::plan::{self, Isolation};
+use ringfence_resctrl::{Domain, GroupId, Schemata};
+
+use crate::lever::{Candidate, Lever, LeverContext, Shared, started_in_group};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct Ways;
+
+// The victim's part of the ways that are free, in quarters.
+const QUARTERS: [u32; 3] = [1, 2, 3];
+
+impl Lever for Ways {
+    fn name(&self) -> &'static str {
+        "cat"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
+        let partitions = partitions(context, shared)?;
+        let candidates = partitions.into_iter().map(|partition| {
+            let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
+            arm.resctrl = partition.table();
+            let commands =
+                keep(context, shared, &[(VICTIM, &partition.isolation.alone)], &partition.isolation.shrunk);
+            candidate(self.name(), arm, commands, partition.caveat(context))
+        });
+        Ok(candidates.collect())
+    }
+}
+
+/// A setting of resctrl that can be kept in place.
+pub fn candidate(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Candidate {
+    Candidate {
+        lever: lever.into(),
+        arm,
+        role: None,
+        keep: KEEP.into(),
+        commands,
+        caveat,
+        price_in_cpu_time: false,
+    }
+}
+
+/// A cache split between the victim and everybody else.
+pub struct Partition {
+    /// Which level.
+    pub level: u32,
+    /// In words.
+    pub words: String,
+    /// Who gets what.
+    pub isolation: Isolation,
+}
+
+impl Partition {
+    /// The arm's table: the victim's ways, and what every group that exists keeps.
+    pub fn table(&self) -> BTreeMap<String, Schemata> {
+        let group =
+            |(id, schemata): (&GroupId, &Schemata)| (format!("/{}", id.path().display()), schemata.clone());
+        let mut table: BTreeMap<String, Schemata> = self.isolation.shrunk.iter().map(group).collect();
+        table.insert(VICTIM.into(), self.isolation.alone.clone());
+        table
+    }
+
+    /// What it cannot do.
+    pub fn caveat(&self, context: &LeverContext) -> Option<String> {
+        let mut all = Vec::new();
+        if context.placement == PlacementKind::Smt && self.level == 3 {
+            all.push("it parts the L3 alone: SMT siblings still share L1, L2 and the core");
+        }
+        if self.isolation.splits.values().any(|split| split.with_io) {
+            all.push("I/O may use some of the victim's ways");
+        }
+        all.push("every other task on these CPUs' cache is kept off the victim's ways too");
+        Some(all.join("; "))
+    }
+}
+
+/// The partitions to try, the victim's smallest part first.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn partitions(context: &LeverContext, shared: &Shared) -> Result<Vec<Partition>, String> {
+    if let Task::Idle(_) = context.aggressor {
+        return Err("the aggressor does nothing".into());
+    }
+    if shared.free_groups() == 0 {
+        return Err("all of resctrl's groups are in use; 'ringfence resctrl' lists them".into());
+    }
+    let mut found = Vec::new();
+    let mut refused = None;
+    for level in [3, 2] {
+        match at_level(context, shared, level) {
+            Ok(partitions) => found.extend(partitions),
+            Err(why) => refused = refused.or(Some(why)),
+        }
+    }
+    match refused {
+        Some(why) if found.is_empty() => Err(why),
+        _ => Ok(found),
+    }
+}
+
+fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
+    let resources = shared.info.of_level(level);
+    let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
+        return Err(format!(
+            "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
+        ));
+    };
+    let victims = cpus(context.baseline, context.baseline.metric)?;
+    let aggressors = cpus(context.baseline, 1 - context.baseline.metric)?;
+    let domains = domains(context, level, &victims)?;
+    let theirs = self::domains(context, level, &aggressors)?;
+    if domains.iter().all(|domain| !theirs.contains(domain)) {
+        return Err(format!("victim and aggressor share no L{level}"));
+    }
+    let taken = domains.iter().map(|domain| plan::taken(&shared.info, &shared.state, &resources, *domain));
+    let free = taken.map(|taken| cache.cbm_mask.without(taken).count()).min().unwrap_or(0);
+    let mut sizes: Vec<u32> = QUARTERS.iter().map(|part| (free * part + 2) / 4).collect();
+    let least = cache.min_cbm_bits.max(1);
+    sizes.retain(|ways| *ways >= least && *ways + least <= free);
+    sizes.dedup();
+    if sizes.is_empty() {
+        return Err(format!("{free} free ways of the L{level} are too few to split"));
+    }
+    let partition = |ways: u32| -> Result<Partition, String> {
+        let isolation = plan::isolate(&shared.info, &shared.state, level, &domains, ways)?;
+        Ok(Partition { level, words: format!("cat L{level} {ways} of {free} ways"), isolation })
+    };
+    let mut why = String::new();
+    let mut fit = Vec::new();
+    for ways in sizes {
+        match partition(ways) {
+            Ok(partition) => fit.push(partition),
+            Err(refused) => why = refused,
+        }
+    }
+    if fit.is_empty() { Err(why) } else { Ok(fit) }
+}
+
+// The CPUs of a role: where it was placed, or where what runs already may run.
+fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
+    let service = match plan.variants[role].first().map(|variant| &variant.task) {
+        Some(Task::Attached(attached)) => attached.clone(),
+        Some(Task::Probe(probe)) => probe.service().ok_or(
+            "whose the answers are is not known: name the service by --victim-pid, --victim-cgroup or --victim-unit",
+        )?,
+        _ => return Ok(plan.placed.cpus[role].clone()),
+    };
+    attached::found(&service).map(|found| found.cpus.iter().collect())
+}
+
+/// The numbers of the caches that these CPUs use.
+pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
+    let mut domains = Vec::new();
+    for &cpu in cpus {
+        let cache = context.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
+        let Some(id) = cache.and_then(|cache| cache.id) else {
+            return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses"));
+        };
+        domains.push(id);
+    }
+    domains.sort_unstable();
+    domains.dedup();
+    Ok(domains)
+}
+
+/// What keeps a setting of resctrl, in words.
+pub const KEEP: &str = "give 'ringfence prove' --keep, or by hand, as root";
+
+/// How a setting is kept by hand: the groups' settings, and each role started in its own.
+pub fn keep(
+    context: &LeverContext,
+    shared: &Shared,
+    roles: &[(&str, &Schemata)],
+    groups: &BTreeMap<GroupId, Schemata>,
+) -> Vec<String> {
+    let place = &shared.place;
+    let set = |schemata: &Schemata, group: &Path| {
+        let text = schemata.to_string().trim_end().replace('\n', "\\n") + "\\n";
+        let file = Path::new(place).join(group).join("schemata");
+        format!("printf {} > {}", shell::quote(&text), shell::quote(&file.to_string_lossy()))
+    };
+    let mut commands: Vec<String> = groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
+    for (role, schemata) in roles {
+        let group = Path::new(place).join(role);
+        let number = if *role == VICTIM { context.baseline.metric } else { 1 - context.baseline.metric };
+        let task =
+            context.baseline.variants[number].first().map_or(context.aggressor, |variant| &variant.task);
+        commands.push(shell::line(["mkdir", &group.to_string_lossy()]));
+        commands.push(set(schemata, Path::new(role)));
+        commands.push(started_in_group(&group.join("tasks").to_string_lossy(), task));
+    }
+    commands
+}
+
+#[cfg(test)]
+#[path = "../../tests/inside/ways.rs"]
+mod tests;

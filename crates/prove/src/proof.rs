@@ -1,0 +1,286 @@
+//! The answer: a pure function of the record and the datasets.
+
+use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use ringfence_analysis::results;
+use ringfence_analysis::windows::{self, TooLong};
+use ringfence_experiment::Kind;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{ProgramUnit, Task};
+use serde::Serialize;
+
+use super::choice::{self, Price, Tried};
+use super::lever::Candidate;
+use super::{BESIDE, Control, Record};
+use ringfence_study::Stage;
+
+/// A lever measured again.
+#[derive(Debug, Clone, Serialize)]
+pub struct Confirmation {
+    /// What was found on the fresh trials.
+    pub tried: Tried,
+    /// The victim beside the aggressor as it is, on the same trials.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub beside: Estimate,
+    /// Whether the budget is met, missed, or neither is known.
+    pub met: Option<bool>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The victim is within the budget as it is.
+    NothingNeeded,
+    /// The last confirmation met the budget.
+    Met,
+    /// No lever meets it.
+    Missed,
+    /// Neither is known.
+    Undecided,
+    /// The aggressor did nothing, or the victim takes as long whatever is done to it.
+    NothingHappened,
+    /// The victim is within the budget, as it is or with the lever that was confirmed, but on a described machine: nothing
+    /// was measured.
+    SimulatedOnly,
+}
+
+/// The answer with everything that it rests on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Proof {
+    /// What was asked, what was offered, what was not.
+    pub record: Record,
+    /// What the victim's work is counted in.
+    pub unit: String,
+    /// Where the victim ran, then the aggressors.
+    pub cpus: [Vec<u32>; 2],
+    /// The victim beside the aggressor as it is, from the baseline.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub beside: Estimate,
+    /// All candidates, from the levers' experiment.
+    pub tried: Vec<Tried>,
+    /// Those that were measured again, in order.
+    pub confirmations: Vec<Confirmation>,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Whether any of it was simulated.
+    pub simulated: bool,
+    /// Of all stages, the pairs of windows that are in no figure, since one of them lasted too long.
+    pub too_long: TooLong,
+}
+
+impl Proof {
+    /// Judges what was measured so far.
+    pub fn new(record: &Record, stages: &[Stage]) -> Self {
+        let Some(baseline) = Stage::find(stages, |kind| *kind == Kind::ProveBaseline) else {
+            return Self::unseen(record);
+        };
+        let levers = Stage::find(stages, |kind| *kind == Kind::ProveLevers);
+        let budget = record.question.budget.0;
+        let candidates = record.candidates.as_deref().unwrap_or_default();
+        let sought = levers.is_some() || record.candidates.as_ref().is_some_and(Vec::is_empty);
+        let beside = slowdown(baseline, BESIDE);
+        let tried = levers.map_or(Vec::new(), |stage| {
+            candidates.iter().filter_map(|candidate| tried_in(stage, candidate)).collect()
+        });
+        let confirm = |stage: Stage| {
+            let candidate =
+                candidates.iter().find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
+            let tried = tried_in(stage, candidate)?;
+            let met = side(&tried.victim, budget);
+            Some(Confirmation { beside: slowdown(stage, BESIDE), tried, met })
+        };
+        let attempt = |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
+        let confirmations: Vec<Confirmation> =
+            (0..super::ATTEMPTS).map_while(attempt).filter_map(confirm).collect();
+        let nothing = record.control.as_ref().and_then(Control::depends) == Some(false)
+            || record.worked.is_some_and(|worked| worked.nothing());
+        let verdict = if nothing {
+            Verdict::NothingHappened
+        } else {
+            verdict(side(&beside, budget), sought, &tried, &confirmations, budget)
+        };
+        let simulated = stages.iter().any(|stage| is_simulated(stage));
+        let verdict = match verdict {
+            Verdict::NothingNeeded | Verdict::Met if simulated => Verdict::SimulatedOnly,
+            other => other,
+        };
+        let placed = |role: usize| {
+            let instances = 0..baseline.plan.placed.cpus[role].len() as u32;
+            instances
+                .flat_map(|instance| baseline.plan.home(role, instance).iter().collect::<Vec<_>>())
+                .collect()
+        };
+        let metric = baseline.plan.metric;
+        Self {
+            record: record.clone(),
+            unit: case(baseline.plan, BESIDE)
+                .map_or("units", |case| baseline.plan.metric_task(case).unit())
+                .into(),
+            cpus: [placed(metric), placed(1 - metric)],
+            beside,
+            tried,
+            confirmations,
+            verdict,
+            simulated,
+            too_long: stages
+                .iter()
+                .map(|stage| windows::too_long(stage.plan, stage.samples))
+                .fold(TooLong::default(), TooLong::and),
+        }
+    }
+
+    // What is known where the control has refused a verdict, so that nothing else was measured.
+    fn unseen(record: &Record) -> Self {
+        let control = record.control.as_ref();
+        Self {
+            record: record.clone(),
+            unit: control.map_or_else(|| "units".into(), |control| control.unit.clone()),
+            cpus: [control.map(|control| control.cpus.clone()).unwrap_or_default(), Vec::new()],
+            beside: Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured),
+            tried: Vec::new(),
+            confirmations: Vec::new(),
+            verdict: Verdict::NothingHappened,
+            simulated: false,
+            too_long: TooLong::default(),
+        }
+    }
+
+    /// Whether it is known, from the baseline, that the aggressor as it is keeps to the budget or exceeds it.
+    pub fn baseline_is_decided(&self) -> bool {
+        side(&self.beside, self.record.question.budget.0).is_some()
+    }
+
+    /// The candidate that is to be confirmed next, as an index into the record's candidates; `None` where the
+    /// matter is settled or attempts are spent.
+    pub fn next(&self) -> Option<usize> {
+        if !self.needs_levers()
+            || self.confirmations.len() >= super::ATTEMPTS
+            || self.confirmations.last().is_some_and(|last| last.met == Some(true))
+        {
+            return None;
+        }
+        let done = |candidate: &Candidate| {
+            self.confirmations.iter().any(|c| c.tried.candidate.arm.name == candidate.arm.name)
+        };
+        let candidates = choice::candidates(&self.tried, self.record.question.budget.0);
+        let next = candidates
+            .into_iter()
+            .map(|index| &self.tried[index].candidate)
+            .find(|candidate| !done(candidate))?;
+        self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
+    }
+
+    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and the victim's
+    /// slowdown beside it. `None` where nothing that was measured may be on either side of the budget.
+    pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
+        let budget = self.record.question.budget.0;
+        let again = self.confirmations.iter().find(|one| one.met.is_none());
+        let confirmed = |tried: &Tried| {
+            self.confirmations.iter().any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
+        };
+        let open = |tried: &&Tried| !confirmed(tried) && side(&tried.victim, budget) != Some(false);
+        let lever = again.map(|one| &one.tried).or_else(|| {
+            // The nearest to the budget of those that were measured, or else any.
+            let figure =
+                |tried: &&Tried| tried.victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
+            self.tried.iter().filter(open).min_by(|a, b| figure(a).total_cmp(&figure(b)))
+        });
+        let lever = lever.map(|tried| (Some(&tried.candidate), &tried.victim));
+        lever.or_else(|| (!self.baseline_is_decided()).then_some((None, &self.beside)))
+    }
+
+    /// Whether a lever must be sought: the baseline has not shown that the budget is met.
+    pub fn needs_levers(&self) -> bool {
+        match self.verdict {
+            Verdict::NothingNeeded | Verdict::NothingHappened => false,
+            Verdict::SimulatedOnly => !self.confirmations.is_empty(),
+            Verdict::Met | Verdict::Missed | Verdict::Undecided => true,
+        }
+    }
+}
+
+fn verdict(
+    beside: Option<bool>,
+    levers: bool,
+    tried: &[Tried],
+    confirmations: &[Confirmation],
+    budget: f64,
+) -> Verdict {
+    if beside == Some(true) {
+        return Verdict::NothingNeeded;
+    }
+    if confirmations.iter().any(|confirmation| confirmation.met == Some(true)) {
+        return Verdict::Met;
+    }
+    // Missed is said where each is known to miss it: when it was measured again, or else when it was tried.
+    let misses = |tried: &Tried| {
+        let again = confirmations.iter().find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
+        again.map_or_else(|| side(&tried.victim, budget), |again| again.met) == Some(false)
+    };
+    if beside == Some(false) && levers && tried.iter().all(misses) {
+        Verdict::Missed
+    } else {
+        Verdict::Undecided
+    }
+}
+
+fn is_simulated(stage: &Stage) -> bool {
+    stage.samples.iter().any(|sample| sample.simulated == Some(true))
+}
+
+// On which side of the budget an interval lies, if it lies on one.
+fn side(slowdown: &Estimate, budget: f64) -> Option<bool> {
+    let slowdown = slowdown.as_ref().ok()?;
+    if slowdown.high <= 1.0 + budget {
+        Some(true)
+    } else if slowdown.low > 1.0 + budget {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn case(plan: &Plan, arm: &str) -> Option<usize> {
+    plan.measured().into_iter().find(|case| plan.cases[*case].arm == arm)
+}
+
+fn slowdown(stage: Stage, arm: &str) -> Estimate {
+    let level = results::level(stage.plan, stage.samples);
+    let estimates = results::main_estimates(stage.plan, stage.samples, level);
+    let mut found = stage.plan.measured().into_iter().zip(estimates);
+    let of_arm = found.find(|(case, _)| stage.plan.cases[*case].arm == arm);
+    of_arm.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |(_, estimate)| estimate)
+}
+
+fn tried_in(stage: Stage, candidate: &Candidate) -> Option<Tried> {
+    let case_of = case(stage.plan, &candidate.arm.name)?;
+    let beside = case(stage.plan, BESIDE)?;
+    let price = match unseen(stage.plan, case_of, candidate) {
+        Some(why) => Price::Unseen(why),
+        None => Price::Slowdown(results::co_runners_slowdown(
+            stage.plan,
+            stage.samples,
+            case_of,
+            beside,
+            results::level(stage.plan, stage.samples),
+        )),
+    };
+    Some(Tried { candidate: candidate.clone(), victim: slowdown(stage, &candidate.arm.name), price })
+}
+
+// CPU time is the same however slowly a program works in it.
+fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
+    let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
+    let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
+        Task::Command(command) => {
+            let in_cpu_time = candidate.price_in_cpu_time && command.unit == ProgramUnit::CpuTime;
+            !(command.unit.tells_speed() || in_cpu_time)
+        }
+        _ => false,
+    });
+    blind.then(|| "it only shows its CPU time".to_string())
+}
+
+#[cfg(test)]
+#[path = "../tests/inside/proof.rs"]
+mod tests;

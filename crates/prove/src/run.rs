@@ -1,0 +1,418 @@
+//! Measures the stages, as far as each turns out to be needed.
+
+use std::time::Duration;
+
+use ringfence_analysis::estimate::FEWEST_TRIALS;
+use ringfence_analysis::results;
+use ringfence_experiment::PlacementKind;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{ProgramUnit, Task};
+use ringfence_experiment::units::Span;
+use ringfence_machine::Machine;
+
+use super::lever::{Candidate, LeverContext, Shared};
+use super::proof::Proof;
+use super::time::{self, Given, Precision};
+use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
+use ringfence_study::StudyError;
+use ringfence_study::{Done, Here, Kept, Planned, Stage, Study};
+use ringfence_study::{engines, measure};
+
+/// The baseline's plan: what can be checked before anything runs.
+///
+/// # Errors
+/// One sentence for what makes no sense or cannot be had here.
+pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, StudyError> {
+    let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
+    question.victim().map_err(usage)?;
+    question.aggressor().map_err(usage)?;
+    let names = levers::names();
+    if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(StudyError::Usage(format!("'{name}' is not a lever; there are: {}", names.join(", "))));
+    }
+    if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {
+        return Err(StudyError::Usage(why));
+    }
+    let whole = whole_runs(question);
+    let experiment = measure::decided(&experiments::baseline(question, whole, Given::default()));
+    if machine.simulated.is_some() {
+        let plan = engines::plan(&experiment, machine)?;
+        return match (0..plan.cases.len()).find_map(|case| plan.refusal(case)) {
+            Some(why) => Err(StudyError::Usage(format!("this cannot be simulated, because {why}"))),
+            None => Ok(plan),
+        };
+    }
+    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
+    let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
+    if let Some(why) = refused {
+        return Err(StudyError::Usage(format!("this cannot be measured here, because {why}")));
+    }
+    measure::tasks_can_be_measured(&plan).map(|()| plan)
+}
+
+/// Refuses a time that is too short for any answer, as far as that is known before anything runs: what a
+/// run takes that is timed from start to end is only known once one has ended.
+///
+/// # Errors
+/// One sentence, with the least that makes sense.
+pub fn check_time(question: &Question, plan: &Plan) -> Result<(), StudyError> {
+    let whole = whole_runs(question);
+    let least = least_time(question, plan.least_trial(), whole);
+    match question.time.filter(|time| !whole && time.0 < least) {
+        Some(time) => Err(too_short(time, least)),
+        None => Ok(()),
+    }
+}
+
+/// What can be known in the time or the trials of a question, as far as that can be said before a run
+/// has been timed.
+pub fn precision(question: &Question, plan: &Plan, machine: &Machine) -> Option<Precision> {
+    let whole = whole_runs(question);
+    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_trial(), machine))?
+}
+
+fn precision_of(question: &Question, whole: bool, trial: Duration, machine: &Machine) -> Option<Precision> {
+    let time = question.time.map(|time| time::of_baseline(time.0, trial, can_have_levers(question, machine)));
+    let experiment = experiments::baseline(question, whole, Given { time, trial });
+    Precision::of(question.budget, &experiment.measure, time)
+}
+
+fn least_time(question: &Question, trial: Duration, whole: bool) -> Duration {
+    let first = if whole { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
+    // A trial is about what the control takes: two windows, or a run and one of twice the time.
+    let control = if question.wants_control() { trial.mul_f64(1.5) } else { Duration::ZERO };
+    time::least(trial, control, first)
+}
+
+fn too_short(time: Span, least: Duration) -> StudyError {
+    // Rounded up to two digits that a person would type.
+    let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
+    StudyError::Usage(format!(
+        "--time {time} is too short to tell anything: the first look alone takes {tenths:.1}s at least here; give that, or \
+         shorter windows (--window)"
+    ))
+}
+
+// Whether a lever could be offered, if the look asks for one: a guess before the aggressor was measured, which
+// only says how the time is divided.
+fn can_have_levers(question: &Question, machine: &Machine) -> bool {
+    let needs_resctrl = |name: &String| ["cat", "mba", "cat+mba"].contains(&name.as_str());
+    question.levers.is_empty()
+        || !question.levers.iter().all(needs_resctrl)
+        || match machine.simulated {
+            Some(_) => machine.resctrl.is_some(),
+            None => ringfence_isolation::resctrl::missing().is_none(),
+        }
+}
+
+fn whole_runs(question: &Question) -> bool {
+    matches!(question.victim(), Ok(Task::Command(command)) if command.unit == ProgramUnit::WholeRun)
+}
+
+/// Measures until the matter is settled, or goes on where an interrupted run has stopped.
+///
+/// # Errors
+/// Where nothing can be measured. What fails or is interrupted later is part of the answer.
+pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyError> {
+    let plan = plan_of_baseline(question, here.machine)?;
+    let files = Files::of(here.dir);
+    let mut record = Record::new(question);
+    // What was offered before, if this goes on: others may use resctrl differently by now.
+    if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
+        record = earlier;
+    }
+    let looked = files.baseline().exists();
+    let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
+    ringfence_study::carry_out(&mut proving, here)
+}
+
+struct Proving<'a> {
+    question: &'a Question,
+    // The baseline's.
+    plan: Plan,
+    files: Files,
+    record: Record,
+    // Whether the victim's runs are timed whole.
+    whole: bool,
+    // Whether an earlier run has begun to look.
+    looked: bool,
+}
+
+impl Study for Proving<'_> {
+    type Findings = Proof;
+
+    fn stages(&self) -> Vec<Duration> {
+        // How long they take depends on what they show.
+        vec![Duration::ZERO; 3]
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        Some(Kept::new(Files::RECORD, &self.record))
+    }
+
+    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        match stages {
+            [] => self.baseline(here),
+            [baseline] => {
+                if let Some(worked) = worked(baseline) {
+                    self.record.worked = Some(self.record.worked.unwrap_or_default().and(worked));
+                }
+                match Proof::new(&self.record, stages).needs_levers() {
+                    true => Ok(self.levers(*baseline, here)),
+                    false => Ok(None),
+                }
+            }
+            [_, _, confirmed @ ..] => Ok(self.confirmation(stages, confirmed.len(), here)),
+        }
+    }
+
+    fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Proof, StudyError> {
+        Ok(Proof::new(&self.record, stages))
+    }
+}
+
+impl Proving<'_> {
+    fn baseline(&mut self, here: &mut Here) -> Result<Option<Planned>, StudyError> {
+        let question = self.question;
+        if question.wants_control() && self.record.control.is_none() && !self.looked {
+            self.record.control =
+                Some(control(question, here).map_err(|error| out_of_time(error, question))?);
+        }
+        // What was looked at by a version that took a control for enough that could not tell, goes on.
+        let refuses = |control: &Control| control.depends().map_or(!self.looked, |depends| !depends);
+        if self.record.control.as_ref().is_some_and(refuses) {
+            return Ok(None);
+        }
+        let trial = self.trial();
+        if let Some(time) = question.time.filter(|_| self.whole && !self.looked) {
+            let least = least_time(question, trial, self.whole);
+            if time.0 < least {
+                return Err(too_short(time, least));
+            }
+            if let Some(precision) = precision_of(question, self.whole, trial, here.machine) {
+                here.watch.note(&precision.to_string());
+            }
+        }
+        let time = question.time.map(|time| {
+            time::of_baseline(time.0, trial, can_have_levers(question, here.machine))
+                .saturating_sub(here.elapsed())
+        });
+        let experiment = experiments::baseline(question, self.whole, Given { time, trial });
+        Ok(Some(Planned { name: "baseline".into(), dir: self.files.baseline(), experiment }))
+    }
+
+    // What a trial takes, alone and beside: a run each where runs are timed.
+    fn trial(&self) -> Duration {
+        self.run_ns().map_or(self.plan.least_trial(), |ns| Duration::from_nanos(2 * ns as u64))
+    }
+
+    fn run_ns(&self) -> Option<f64> {
+        self.record.control.as_ref().and_then(Control::run_ns)
+    }
+
+    // Of the question's time, what is left.
+    fn left(&self, here: &Here) -> Option<Duration> {
+        self.question.time.map(|time| time.0.saturating_sub(here.elapsed()))
+    }
+
+    fn levers(&mut self, baseline: Stage, here: &Here) -> Option<Planned> {
+        let (question, machine) = (self.question, here.machine);
+        let begun = self.files.levers().exists();
+        if !begun {
+            let worked = self.record.worked;
+            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline, worked);
+        }
+        let candidates = self.record.candidates.clone().unwrap_or_default();
+        let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
+        // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
+        let takes = trials_it_takes(baseline).min(question.most_trials(self.whole));
+        let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
+        let planned = || Plan::new(&experiment, &machine.topology, machine.features.as_ref());
+        let least = match self.run_ns() {
+            Some(_) => given.trial * (candidates.len() as u32 + 1),
+            None => planned().map_or(given.trial, |plan| plan.least_trial()),
+        } * takes;
+        if let Some(left) = given.time.filter(|left| *left < least && !begun) {
+            let would_do = time::with_levers(least, given.trial);
+            let why = no_time_for_levers(left, least, takes, candidates.len(), would_do);
+            self.record.refused.push(("any lever".into(), why));
+            self.record.candidates = Some(Vec::new());
+            return None;
+        }
+        let name = format!("levers ({})", settings(candidates.len()));
+        (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
+    }
+
+    fn confirmation(&self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
+        let next = Proof::new(&self.record, stages).next()?;
+        let candidate = &self.record.candidates.as_deref()?[next];
+        let time = self.left(here).map(|left| time::of_confirmation(left, number));
+        let (dir, trial) = (self.files.confirmation(number), self.trial());
+        // Two trials alone, beside, and with the lever: less is not an interval.
+        if time.is_some_and(|time| time < trial * 4) && !dir.exists() {
+            return None;
+        }
+        let experiment =
+            experiments::confirmation(self.question, self.whole, candidate, number, Given { time, trial });
+        Some(Planned { name: format!("confirming '{}'", candidate.arm.name), dir, experiment })
+    }
+}
+
+// Beside the aggressor as it is: with a lever the victim is rather quicker.
+fn trials_it_takes(baseline: Stage) -> u32 {
+    let beside = baseline.plan.measured().into_iter().find(|case| baseline.plan.cases[*case].arm == BESIDE);
+    beside.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(baseline.plan, baseline.samples, case))
+}
+
+fn settings(count: usize) -> String {
+    if count == 1 { "1 setting".into() } else { format!("{count} settings") }
+}
+
+fn no_time_for_levers(
+    left: Duration,
+    least: Duration,
+    trials: u32,
+    count: usize,
+    would_do: Duration,
+) -> String {
+    let fewer = if count > 1 { ", or fewer --levers," } else { "" };
+    format!(
+        "{:.1} s of the time are left for it, and {trials} trials with {} take {:.1} s at least; --time {}s{fewer} would do",
+        left.as_secs_f64(),
+        settings(count),
+        least.as_secs_f64(),
+        would_do.as_secs_f64().ceil()
+    )
+}
+
+// Nothing was measured: the first run had not ended when the time was over.
+fn out_of_time(error: StudyError, question: &Question) -> StudyError {
+    match (error, question.time) {
+        (StudyError::OutOfTime, Some(time)) => StudyError::Usage(format!(
+            "--time {time} is too short: one run of the victim, and one in which it is stopped half of the time, had not \
+             ended by then; give at least 20 times what a run takes"
+        )),
+        (error, _) => error,
+    }
+}
+
+// What the aggressor did in the baseline, of which the measurement knows what was used in it now.
+fn worked(baseline: &Stage) -> Option<Worked> {
+    let role = 1 - baseline.plan.metric;
+    let used = *baseline.used.get(role).filter(|used| used.windows_ns > 0)?;
+    let telling = baseline.plan.variants[role].iter().all(|variant| match &variant.task {
+        Task::Command(command) => command.unit.is_shown(),
+        Task::Attached(_) => false,
+        _ => true,
+    });
+    // Of the same windows: those of an earlier run were told then, or not at all.
+    let own = baseline.fresh.iter().filter(|sample| *sample.role == *AGGRESSOR);
+    Some(Worked { used, units: telling.then(|| own.map(|sample| sample.units).sum()) })
+}
+
+fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> {
+    here.begin("control");
+    let left = question.time.map(|time| time.0.saturating_sub(here.elapsed()));
+    measure::with_engine(&experiments::control(question), here.machine, here.stop, |plan, engine| {
+        control::measure(plan, engine, left)
+    })
+}
+
+fn candidates(
+    question: &Question,
+    machine: &Machine,
+    baseline: Stage,
+    worked: Option<Worked>,
+) -> (Option<Vec<Candidate>>, Vec<(String, String)>) {
+    let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
+    let plan = baseline.plan;
+    let role = &plan.experiment.roles[1 - plan.metric];
+    // A run that was killed may have left groups behind that are nobody's.
+    let resctrl = match machine.simulated {
+        Some(_) => Shared::described(machine),
+        None => ringfence_isolation::resctrl::recover(Duration::from_secs(30))
+            .map_err(|error| error.to_string())
+            .and_then(|()| Shared::here()),
+    };
+    let context = LeverContext {
+        features: machine.features.as_ref(),
+        topology: &machine.topology,
+        baseline: plan,
+        aggressor: &aggressor,
+        table: &question.aggressor,
+        role,
+        placement: present_placement(plan, machine),
+        bytes_per_s: bytes_per_s(baseline, question.aggressors),
+        disk_bytes_per_s: worked.and_then(|worked| worked.disk_bytes_per_s()),
+        try_env: &question.try_env,
+        other_dir: question.other_dir.as_deref(),
+        system: question.system,
+        resctrl: &resctrl,
+    };
+    let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);
+    let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+    for lever in levers::all() {
+        if !wanted(lever.name()) {
+            continue;
+        }
+        match lever.candidates(&context) {
+            Ok(some) => candidates.extend(some),
+            Err(why) => refused.push((lever.name().to_owned(), why)),
+        }
+    }
+    if machine.simulated.is_some() {
+        candidates = simulated(question, machine, candidates, &mut refused);
+    }
+    (Some(candidates), refused)
+}
+
+/// What stands in place of how a setting is kept, where nobody has measured it.
+pub const KEEP_NOTHING: &str = "not by this: it was simulated; measure it on such a machine";
+
+// Those that can be simulated. What was simulated says how nothing is kept.
+fn simulated(
+    question: &Question,
+    machine: &Machine,
+    candidates: Vec<Candidate>,
+    refused: &mut Vec<(String, String)>,
+) -> Vec<Candidate> {
+    let experiment = experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
+    let Ok(plan) = engines::plan(&experiment, machine) else { return candidates };
+    let mut kept = Vec::new();
+    for candidate in candidates {
+        let of_it = (0..plan.cases.len()).filter(|case| plan.cases[*case].arm == candidate.arm.name);
+        match of_it.into_iter().find_map(|case| plan.refusal(case)) {
+            Some(why) => {
+                let line = (candidate.lever, why.to_owned());
+                if !refused.contains(&line) {
+                    refused.push(line);
+                }
+            }
+            None => kept.push(Candidate { keep: KEEP_NOTHING.into(), commands: Vec::new(), ..candidate }),
+        }
+    }
+    kept
+}
+
+fn bytes_per_s(baseline: Stage, count: u32) -> Option<f64> {
+    let results = results::results(baseline.plan, baseline.samples, 0.95);
+    let beside = results.iter().find(|result| result.arm == BESIDE)?;
+    let aggressor = beside.co_runners.iter().find(|other| other.role == AGGRESSOR)?;
+    Some(aggressor.bytes_per_s? / f64::from(count.max(1)))
+}
+
+// Where the aggressor really runs relative to the victim, whatever was asked for.
+fn present_placement(baseline: &Plan, machine: &Machine) -> PlacementKind {
+    let cpus = |role: usize| baseline.placed.cpus[role].first().copied().unwrap_or(0);
+    let (victim, aggressor) = (cpus(baseline.metric), cpus(1 - baseline.metric));
+    let topology = &machine.topology;
+    if !topology.different_cores(victim, aggressor) {
+        PlacementKind::Smt
+    } else if topology.shares_llc(victim, aggressor).unwrap_or(true) {
+        PlacementKind::Llc
+    } else if topology.node_of(victim) == topology.node_of(aggressor) {
+        PlacementKind::Node
+    } else {
+        PlacementKind::Remote
+    }
+}

@@ -1,0 +1,329 @@
+use ringfence_experiment::plan;
+use ringfence_experiment::sample::Sample;
+use ringfence_experiment::task::text;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Measure, PlacementKind};
+use ringfence_machine::fixtures;
+use ringfence_machine::topology::Topology;
+
+use super::*;
+use crate::time::Given;
+use crate::{Control, Files, Question, experiments};
+
+fn question(aggressor: &str) -> Question {
+    Question {
+        victim: text::parse("chase footprint=4MiB").unwrap(),
+        aggressor: text::parse(aggressor).unwrap(),
+        aggressors: 1,
+        victim_cpus: None,
+        aggressor_cpus: None,
+        placement: PlacementKind::Auto,
+        budget: Share(0.05),
+        measure: Measure { rounds: 1, ..Measure::default() },
+        trials: Some(8),
+        seed: 1,
+        levers: Vec::new(),
+        try_env: Vec::new(),
+        other_dir: None,
+        system: false,
+        time: None,
+    }
+}
+
+fn topology() -> Topology {
+    let fixture = fixtures::vm_2cpu();
+    Topology::read(&fixture.root()).unwrap()
+}
+
+fn candidate(name: &str, set: &str) -> Candidate {
+    struct Any;
+    impl crate::lever::Lever for Any {
+        fn name(&self) -> &'static str {
+            "any"
+        }
+        fn candidates(&self, _: &crate::lever::LeverContext) -> Result<Vec<Candidate>, String> {
+            Err("it is a test".into())
+        }
+    }
+    Candidate::set(&Any, name.into(), set.parse().unwrap(), String::new())
+}
+
+// Samples of a whole experiment, the victim's and the aggressor's units per window by arm; trials differ
+// by a hundredth.
+fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for trial in 0..*plan.experiment.measure.looks.last().unwrap() {
+        for (round, steps) in plan::trial(plan, trial).rounds.into_iter().enumerate() {
+            for (step, what) in steps.into_iter().enumerate() {
+                for (position, &case) in what.windows.iter().enumerate() {
+                    let (victim, aggressor) = units(&plan.cases[case].arm);
+                    for active in &plan.cases[case].active {
+                        let own = if active.role == plan.metric { victim } else { aggressor };
+                        let jitter = 1.0 + 0.001 * f64::from((trial * 7 + case as u32 * 3) % 5);
+                        samples.push(Sample {
+                            trial,
+                            round: round as u32,
+                            step: step as u32,
+                            position: position as u32,
+                            step_case: what.case as u32,
+                            case: case as u32,
+                            role: plan.experiment.roles[active.role].name.as_str().into(),
+                            length_ns: 1_000_000,
+                            busy_ns: 1_000_000,
+                            units: (own * 1e6 * jitter) as u64,
+                            ..Sample::default()
+                        });
+                    }
+                }
+            }
+        }
+    }
+    samples
+}
+
+struct Measured {
+    plan: Plan,
+    samples: Vec<Sample>,
+}
+
+impl Measured {
+    fn of(experiment: ringfence_experiment::Experiment, units: impl Fn(&str) -> (f64, f64)) -> Self {
+        let plan = Plan::new(&experiment, &topology(), None).unwrap();
+        let samples = measured(&plan, units);
+        Self { plan, samples }
+    }
+
+    fn stage(&self) -> Stage<'_> {
+        Stage::of(&self.plan, &self.samples)
+    }
+}
+
+fn harm(arm: &str) -> (f64, f64) {
+    match arm {
+        "alone" => (1.0, 0.0),
+        "beside" => (0.5, 1.0),
+        "free" => (0.98, 1.0),
+        "dear" => (1.0, 0.1),
+        "useless" => (0.6, 1.0),
+        other => panic!("{other}"),
+    }
+}
+
+fn candidates() -> Vec<Candidate> {
+    vec![
+        candidate("dear", "pace = '10MiB/s'"),
+        candidate("useless", "instruction = 'clflush'"),
+        candidate("free", "instruction = 'nt'"),
+    ]
+}
+
+#[test]
+fn within_the_budget_nothing_is_needed() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), |arm| match arm {
+        "alone" => (1.0, 0.0),
+        _ => (0.99, 1.0),
+    });
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+    assert_eq!(proof.verdict, Verdict::NothingNeeded);
+    assert!(!proof.needs_levers());
+    assert_eq!(proof.next(), None);
+}
+
+#[test]
+fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
+    record.worked = Some(crate::Worked { used, units: None });
+    let proof = Proof::new(&record, &[baseline.stage()]);
+    assert_eq!((proof.verdict, proof.needs_levers(), proof.next()), (Verdict::NothingHappened, false, None));
+
+    let control = Control {
+        unit: "runs".into(),
+        whole_runs: true,
+        cpus: vec![1],
+        running: (1.0, 1e9),
+        stopped: (1.0, 1.05e9),
+        runs: None,
+    };
+    let record = Record { control: Some(control.clone()), worked: None, ..record };
+    assert_eq!(Proof::new(&record, &[baseline.stage()]).verdict, Verdict::NothingHappened);
+    assert_eq!(Proof::new(&record, &[]).verdict, Verdict::NothingHappened);
+}
+
+// Records of earlier versions know of no control and of no work.
+#[test]
+fn an_older_record_is_read() {
+    let record = Record::new(&question("write"));
+    let text = serde_json::to_string(&record).unwrap();
+    assert!(!text.contains("control") && !text.contains("worked"), "{text}");
+    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+}
+
+// As version 1 wrote it: other names in the record and in the stages' kinds, and another folder.
+#[test]
+fn a_record_of_version_1_is_read() {
+    let mut record = Record::new(&Question { trials: Some(12), ..question("write") });
+    record.candidates = Some(candidates());
+    let mut text = serde_json::to_string(&record).unwrap();
+    for (now, before) in [
+        ("\"schema\":2,\"kind\"", "\"schema\":1,\"kind\""),
+        ("\"trials\":", "\"lives\":"),
+        ("\"candidates\":", "\"offers\":"),
+        ("\"rounds\":", "\"blocks\":"),
+        ("\"isolation_settle\":", "\"fence_settle\":"),
+    ] {
+        assert!(text.contains(now), "{now}: {text}");
+        text = text.replace(now, before);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let files = Files::of(dir.path());
+    std::fs::write(files.record(), &text).unwrap();
+    assert_eq!(files.read().unwrap(), record);
+
+    assert_eq!(files.baseline(), dir.path().join("baseline"));
+    std::fs::create_dir(dir.path().join("look")).unwrap();
+    assert_eq!(files.baseline(), dir.path().join("look"));
+
+    std::fs::write(files.record(), text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\"")).unwrap();
+    assert!(files.read().unwrap_err().contains("schema 3 is newer than this program"));
+}
+
+#[test]
+fn the_cheapest_lever_is_confirmed_and_then_told() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    let proof = Proof::new(&record, &[baseline.stage()]);
+    assert_eq!(proof.verdict, Verdict::Undecided);
+    assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
+
+    record.candidates = Some(candidates());
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+    let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
+    assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
+    assert_eq!(proof.next(), Some(2));
+
+    let confirmed = Measured::of(
+        experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+        harm,
+    );
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
+    assert_eq!(proof.verdict, Verdict::Met);
+    assert_eq!(proof.next(), None);
+    let level = proof.confirmations[0].tried.victim.unwrap().level;
+    assert!((level - (1.0 - 0.05 / 2.0 / 2.0)).abs() < 1e-9, "two attempts, half for the last look: {level}");
+}
+
+#[test]
+fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    record.candidates = Some(candidates());
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+    let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
+    let first = Measured::of(
+        experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+        luck,
+    );
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+    // The other lever may still meet it.
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
+
+    let bad = |arm: &str| if arm == "dear" { (0.8, 0.1) } else { harm(arm) };
+    let second =
+        Measured::of(experiments::confirmation(&question, false, &candidates()[0], 1, Given::default()), bad);
+    let all = [&baseline, &levers, &first, &second].map(Measured::stage);
+    let proof = Proof::new(&record, &all);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+}
+
+#[test]
+fn where_nothing_helps_it_is_missed_without_a_confirmation() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    record.candidates = Some(vec![candidates()[1].clone()]);
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates()[1..2], 4, Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+}
+
+#[test]
+fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    let only = vec![candidates()[2].clone()];
+    record.candidates = Some(only.clone());
+    // Near the budget on the far side, and noisy from trial to trial.
+    let near = 1.0 + question.budget.0 * 1.5;
+    let noise = std::cell::Cell::new(0_u32);
+    let unsure = |arm: &str| {
+        noise.set(noise.get() + 1);
+        let factor = if noise.get().is_multiple_of(2) { 0.8 } else { 1.25 };
+        if arm == "free" { (factor / near, 1.0) } else { harm(arm) }
+    };
+    let levers = Measured::of(experiments::levers(&question, false, &only, 4, Given::default()), unsure);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)), "{:?}", proof.tried[0].victim);
+    let confirmation = experiments::confirmation(&question, false, &only[0], 0, Given::default());
+    let confirmed = Measured::of(confirmation, unsure);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
+    assert_eq!(
+        (proof.verdict, proof.next()),
+        (Verdict::Undecided, None),
+        "{:?}",
+        proof.confirmations[0].tried.victim
+    );
+    let (lever, slowdown) = proof.open().unwrap();
+    assert_eq!(lever.unwrap().arm.name, "free");
+    assert!(slowdown.unwrap().low < 1.0 + question.budget.0);
+}
+
+#[test]
+fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
+    let mut question = question("sleep 9");
+    question.aggressor.insert("unit".into(), "cpu-time".into());
+    let (environment, mut quota) =
+        (candidate("free", "env = { A = '1' }"), candidate("dear", "quota = '10%'"));
+    quota.price_in_cpu_time = true;
+    let candidates = [environment, quota];
+    let mut record = Record::new(&question);
+    record.candidates = Some(candidates.to_vec());
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let levers = Measured::of(experiments::levers(&question, false, &candidates, 4, Given::default()), harm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+    assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
+    assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
+    assert_eq!(proof.next(), Some(0));
+}
+
+// Beside the aggressor the measuring program was starved: what is left of the windows says that the budget is met.
+#[test]
+fn with_too_many_windows_left_out_there_is_no_verdict() {
+    let question = question("write");
+    let mut baseline =
+        Measured::of(experiments::baseline(&question, false, Given::default()), |_| (1.0, 1.0));
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+    assert_eq!((proof.verdict, proof.too_long.steps), (Verdict::NothingNeeded, 0));
+    let starved = |sample: &&mut Sample| sample.position == 1 && sample.trial.is_multiple_of(4);
+    for sample in baseline.samples.iter_mut().filter(starved) {
+        sample.late_ns = Some(60_000_000_000);
+    }
+    let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+    assert_eq!(proof.verdict, Verdict::Undecided);
+    assert!(
+        matches!(proof.beside, Err(ringfence_analysis::estimate::NotEstimable::TooLong { .. })),
+        "{:?}",
+        proof.beside
+    );
+    assert_eq!(proof.too_long.steps * 4, proof.too_long.of);
+}
