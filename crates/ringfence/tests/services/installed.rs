@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use crate::support::service::{Neighbour, journals, place};
-use crate::support::{Folder, enough_cpus, skip, wait_for};
+use crate::support::{self, Folder, enough_cpus, skip, wait_for};
 use crate::{assert_every_answer_has_its_time, run, slowdown};
 
 // As few trials as a figure takes.
 const FIGURES: [&str; 8] = ["--probe-rate", "200", "--trials", "4", "--rounds", "1", "--probe", "0ms"];
 
-// Works for some 20 ms, sleeps for 10.
+// Comes and goes: works for some 20 ms, sleeps for 10.
 const HOG: &str = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.01; done";
 
 // Somebody else may take it before it is used.
@@ -26,14 +29,17 @@ fn is_installed(program: &str) -> bool {
     all.into_iter().any(|folder| std::path::Path::new(folder).join(program).exists())
 }
 
-// The service beside a hog, each with its process attached: figures, and nothing is changed.
-fn beside_a_hog(folder: &Folder, command: Command, port: u16, ask: &[&str]) {
+fn started(command: Command, port: u16) -> Neighbour {
     let service = Neighbour::start(command);
     wait_for("the service listens", || {
         assert!(!service.all().is_empty(), "the service has ended");
         TcpStream::connect(("127.0.0.1", port)).ok()
     });
-    let hog = Neighbour::shell(HOG);
+    service
+}
+
+// A service and its neighbour, each with its process attached: figures, and nothing is changed.
+fn beside(folder: &Folder, service: &Neighbour, hog: &Neighbour, ask: &[&str]) {
     let (victim, aggressor) = (service.pid().to_string(), hog.pid().to_string());
     let places = || (place(service.pid()), place(hog.pid()));
     let before = places();
@@ -62,11 +68,12 @@ fn redis_beside_a_hog() {
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     command.arg("--dir").arg(folder.path());
     let address = format!("tcp://127.0.0.1:{port}");
-    beside_a_hog(&folder, command, port, &[&address, "--probe-send", "PING\\r\\n"]);
+    let ask = [&*address, "--probe-send", "PING\\r\\n"];
+    beside(&folder, &started(command, port), &Neighbour::shell(HOG), &ask);
 }
 
 #[test]
-fn nginx_beside_a_hog() {
+fn nginx_beside_a_compiler() {
     if !enough_cpus() {
         return;
     }
@@ -86,7 +93,12 @@ fn nginx_beside_a_hog() {
     command.arg("-p").arg(folder.path()).arg("-c").arg(folder.path().join("nginx.conf"));
     // Debian's own path, where nginx is for root alone.
     command.env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()));
-    beside_a_hog(&folder, command, port, &[&format!("http://127.0.0.1:{port}/")]);
+    let source: String =
+        (0..400).map(|at| format!("int f{at}(int a) {{ return a * {at} + (a >> 3); }}\n")).collect();
+    fs::write(folder.path().join("source.c"), source).unwrap();
+    let compile = format!("while :; do gcc -O2 -c -o /dev/null {at}/source.c; done");
+    let ask = format!("http://127.0.0.1:{port}/");
+    beside(&folder, &started(command, port), &Neighbour::shell(&compile), &[&ask]);
 }
 
 #[test]
@@ -102,5 +114,62 @@ fn pythons_server_beside_a_hog() {
     let mut command = Command::new("python3");
     command.args(["-m", "http.server", &port.to_string(), "--bind", "127.0.0.1", "--directory"]);
     command.arg(folder.path());
-    beside_a_hog(&folder, command, port, &[&format!("http://127.0.0.1:{port}/page")]);
+    let ask = format!("http://127.0.0.1:{port}/page");
+    beside(&folder, &started(command, port), &Neighbour::shell(HOG), &[&ask]);
+}
+
+// Where PostgreSQL's programs are: in no folder that is searched, with Debian.
+fn postgresql() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    versions.map(|version| version.path().join("bin")).find(|folder| folder.join("initdb").exists())
+}
+
+// PostgreSQL serves nobody who is root.
+fn as_nobody(mut command: Command, data: &PathBuf) -> Command {
+    const NOBODY: u32 = 65534;
+    if rustix::process::geteuid().is_root() {
+        if fs::metadata(data).unwrap().uid() == 0 {
+            chown(data, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.current_dir(data);
+    command
+}
+
+#[test]
+fn postgresql_beside_another_service() {
+    if !enough_cpus() {
+        return;
+    }
+    let Some(programs) = postgresql() else { return skip("PostgreSQL is not installed") };
+    if !is_installed("psql") || !is_installed("redis-benchmark") {
+        return skip("psql or redis-benchmark is not installed");
+    }
+    let (folder, port) = (Folder::new(), free_port());
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let mut initdb = as_nobody(Command::new(programs.join("initdb")), &data);
+    initdb.args(["-U", "us", "--auth", "trust", "--no-sync", "-D"]).arg(&data);
+    let made = initdb.stdout(Stdio::null()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = as_nobody(Command::new(programs.join("postgres")), &data);
+    command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(&data);
+    command.args(["-c", "listen_addresses=127.0.0.1"]);
+    let service = started(command, port);
+    // Another service with somebody who asks it all the time, in one process group.
+    let other = free_port();
+    let script = format!(
+        "redis-server --port {other} --bind 127.0.0.1 --save '' --appendonly no --dir {} & \
+         until redis-cli -p {other} ping; do sleep 0.1; done; \
+         while :; do redis-benchmark -p {other} -n 2000 -q -t get; sleep 0.01; done",
+        folder.path().display()
+    );
+    let neighbour = Neighbour::shell(&script);
+    neighbour.wait_for(3);
+    let ask = format!("exec:psql -h 127.0.0.1 -p {port} -U us -d postgres -qAtX");
+    beside(&folder, &service, &neighbour, &[&ask, "--probe-send", "SELECT 1;"]);
+    // So that it removes its shared memory, which outlives processes.
+    support::kill(service.pid() as i32, libc::SIGINT);
+    wait_for("PostgreSQL ends", || service.all().is_empty().then_some(()));
 }
