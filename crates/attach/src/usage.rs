@@ -34,15 +34,18 @@ pub struct Usage {
     pub io: Option<(u64, u64, Source)>,
 }
 
-/// What a target has used until now. It is looked at again who belongs to it.
+/// What a target has used until now. Where its control group does not say, it is looked at again who belongs to it.
 pub fn usage(root: &FsRoot, found: &mut Found) -> Usage {
-    let (processes, _) = found.members.look(root, &Settled::new());
     let exact = || found.groups.iter().filter(|group| group.is_exact);
-    let (cpu, cpu_from) = exact()
-        .find_map(|group| cpu_of_group(root, group))
+    let cpu = exact().find_map(|group| cpu_of_group(root, group));
+    let io = exact().find_map(|group| io_of_group(root, group));
+    if let (Some((cpu, cpu_from)), Some(_)) = (cpu, io) {
+        return Usage { cpu, cpu_from, io };
+    }
+    let (processes, _) = found.members.look(root, &Settled::new());
+    let (cpu, cpu_from) = cpu
         .unwrap_or_else(|| (processes.iter().map(|one| cpu_of_process(root, one)).sum(), Source::Processes));
-    let io = exact().find_map(|group| io_of_group(root, group)).or_else(|| io_of_processes(root, &processes));
-    Usage { cpu, cpu_from, io }
+    Usage { cpu, cpu_from, io: io.or_else(|| io_of_processes(root, &processes)) }
 }
 
 fn cpu_of_group(root: &FsRoot, group: &Group) -> Option<(Duration, Source)> {

@@ -26,6 +26,32 @@ pub(super) struct Guest {
     thawed: Option<Instant>,
     pauses: u64,
     by: String,
+    readings: Readings,
+}
+
+// What it used is read from every one of its processes where its control group does not tell, and of thousands that
+// takes as long as a window: no more of our own time goes into it than this.
+const READING_SHARE: f64 = 0.005;
+
+#[derive(Default)]
+struct Readings {
+    since: Option<Instant>,
+    spent: Duration,
+    longest: Duration,
+    // The last one, and how long it had been paused by then; and whether a window was left out since.
+    last: Option<(Instant, Usage, Duration)>,
+    left_out: bool,
+}
+
+impl Readings {
+    // Whether a window is read at both of its ends. The first always is.
+    fn may_begin(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let allowed = since.elapsed().mul_f64(READING_SHARE);
+        let may = self.last.is_none() || self.spent + self.longest * 2 <= allowed;
+        self.left_out |= !may;
+        may
+    }
 }
 
 /// Those of a plan, none of them paused.
@@ -97,7 +123,7 @@ impl Guest {
         let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
         let freezer = Freezer::new(&FsRoot::host(), found.clone(), method, options)
             .map_err(|error| EngineError::Failed(error.to_string()))?;
-        Ok(Self { role, found, freezer, thawed: None, pauses: 0, by })
+        Ok(Self { role, found, freezer, thawed: None, pauses: 0, by, readings: Readings::default() })
     }
 
     /// Its role.
@@ -109,6 +135,15 @@ impl Guest {
     pub(super) fn processes(&self) -> Vec<u32> {
         let found = ringfence_attach::find(&FsRoot::host(), &self.found.target);
         found.map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
+    }
+
+    fn usage(&mut self) -> Usage {
+        let begun = Instant::now();
+        let used = usage(&FsRoot::host(), &mut self.found);
+        let took = begun.elapsed();
+        self.readings.spent += took;
+        self.readings.longest = self.readings.longest.max(took);
+        used
     }
 
     fn runs(&self, active: &[Active]) -> bool {
@@ -206,45 +241,64 @@ pub(super) fn pause_others<'a>(
     Ok(paused)
 }
 
-/// What those that run in a window have used until now.
+/// What those that run in a window have used until now, by their index; not of those for which that takes too long.
 pub(super) fn uses(guests: &mut [Guest], active: &[Active]) -> Vec<(usize, Usage)> {
-    let root = FsRoot::host();
-    let running = guests.iter_mut().filter(|guest| guest.runs(active));
-    running.map(|guest| (guest.role, usage(&root, &mut guest.found))).collect()
+    let running = guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active));
+    let read = running.filter_map(|(at, guest)| guest.readings.may_begin().then(|| (at, guest.usage())));
+    read.collect()
 }
 
-/// What they did in a window, and what they used.
+/// What the same have used by now.
+pub(super) fn uses_of(guests: &mut [Guest], before: &[(usize, Usage)]) -> Vec<(usize, Usage)> {
+    before.iter().map(|(at, _)| (*at, guests[*at].usage())).collect()
+}
+
+/// What they did in a window that was read at both ends, and what they used in it; or, where windows before it were not
+/// read, since the last one that was, while they ran.
 pub(super) fn measured(
+    guests: &mut [Guest],
     before: &[(usize, Usage)],
     after: &[(usize, Usage)],
     start_ns: u64,
     length: Duration,
 ) -> Vec<(Measured, Used)> {
-    let length_ns = length.as_nanos() as u64;
-    let one = |((role, before), (_, after)): (&(usize, Usage), &(usize, Usage))| {
-        let cpu_ns = after.cpu.saturating_sub(before.cpu).as_nanos() as u64;
-        let bytes =
-            |usage: &Usage| usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written));
-        let (read, written) =
-            (bytes(after).0.saturating_sub(bytes(before).0), bytes(after).1.saturating_sub(bytes(before).1));
+    let one = |((at, before), (_, after)): (&(usize, Usage), &(usize, Usage))| {
+        let guest = &mut guests[*at];
+        let in_window = used_between(before, after, length);
         let sample = Sample {
             start_ns,
-            length_ns,
-            busy_ns: length_ns,
-            units: cpu_ns,
+            length_ns: in_window.windows_ns,
+            busy_ns: in_window.windows_ns,
+            units: in_window.cpu_ns,
             simulated: Some(false),
             ..Sample::default()
         };
-        let used = Used {
-            windows_ns: length_ns,
-            cpu_ns,
-            io_bytes: read + written,
-            disk_bytes: written,
-            restarts: 0,
+        let (now, paused) = (Instant::now(), guest.freezer.frozen().0);
+        let last = guest.readings.last.replace((now, *after, paused));
+        let used = match last {
+            Some((then, earlier, paused_then)) if std::mem::take(&mut guest.readings.left_out) => {
+                let ran = (now - then).saturating_sub(paused.saturating_sub(paused_then));
+                used_between(&earlier, after, ran)
+            }
+            _ => in_window,
         };
-        (Measured { role: *role, sample }, used)
+        (Measured { role: guest.role, sample }, used)
     };
     before.iter().zip(after).map(one).collect()
+}
+
+fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
+    let bytes =
+        |usage: &Usage| usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written));
+    let (read, written) =
+        (bytes(after).0.saturating_sub(bytes(before).0), bytes(after).1.saturating_sub(bytes(before).1));
+    Used {
+        windows_ns: ran.as_nanos() as u64,
+        cpu_ns: after.cpu.saturating_sub(before.cpu).as_nanos() as u64,
+        io_bytes: read + written,
+        disk_bytes: written,
+        restarts: 0,
+    }
 }
 
 /// Ends it: nobody is paused any more, whatever happens. Returned is what should be known.
@@ -272,4 +326,35 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         }
     }
     failed.map_or(Ok(said), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(cpu_ms: u64) -> Usage {
+        Usage { cpu: Duration::from_millis(cpu_ms), cpu_from: Source::Processes, io: None }
+    }
+
+    #[test]
+    fn readings_that_take_long_are_few() {
+        let mut readings = Readings::default();
+        assert!(readings.may_begin(), "the first window is read");
+        readings.last = Some((Instant::now(), usage(0), Duration::ZERO));
+        (readings.spent, readings.longest) = (Duration::from_millis(100), Duration::from_millis(50));
+        assert!(!readings.may_begin() && readings.left_out);
+        // 200 ms of 40 s.
+        readings.since = Instant::now().checked_sub(Duration::from_secs(41));
+        assert!(readings.may_begin());
+        readings.spent += Duration::from_millis(100);
+        assert!(!readings.may_begin());
+    }
+
+    #[test]
+    fn what_is_used_is_what_was_added() {
+        let used = used_between(&usage(300), &usage(420), Duration::from_millis(400));
+        assert_eq!((used.windows_ns, used.cpu_ns, used.io_bytes), (400_000_000, 120_000_000, 0));
+        // One that ended has taken what it had used with it.
+        assert_eq!(used_between(&usage(300), &usage(200), Duration::from_millis(1)).cpu_ns, 0);
+    }
 }

@@ -126,9 +126,9 @@ impl HostEngine<'_> {
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
-        let used = guests::uses(guests, active);
+        let used = guests::uses_of(guests, &used_by_guests);
         let start_ns = self.clock.ns(begun_at.saturating_sub(self.origin)) as u64;
-        for (measured, used) in guests::measured(&used_by_guests, &used, start_ns, since.elapsed()) {
+        for (measured, used) in guests::measured(guests, &used_by_guests, &used, start_ns, since.elapsed()) {
             self.used[measured.role] = self.used[measured.role].and(used);
             all.push(measured);
         }
