@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::estimate::{Estimate, quantile_of, serialize_estimate, t_two_sided};
@@ -29,7 +29,8 @@ pub struct CaseLatencies {
     /// Whether they are loads, which hit a cache or miss.
     #[serde(skip)]
     pub of_loads: bool,
-    /// All windows together, all instances.
+    /// All windows together, all instances. In documents in buckets of an eighth of a power of two, as ever.
+    #[serde(serialize_with = "in_eighths")]
     pub histogram: Histogram,
     /// Quantiles of the same, interpolated within the buckets: each of [`Quantile::ALL`].
     pub quantiles: Vec<LatencyQuantile>,
@@ -48,6 +49,10 @@ pub struct LatencyQuantile {
     /// How long it is, ns.
     #[serde(serialize_with = "serialize_estimate")]
     pub ns: Estimate,
+}
+
+fn in_eighths<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
+    histogram.in_eighths().serialize(serializer)
 }
 
 /// The share of operations that took at least as long as a miss.

@@ -75,12 +75,12 @@ impl ReportCell {
 }
 
 /// A report with the latencies of its units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
     /// The report.
     pub report: Report,
     /// The latencies of all units until then, by bucket.
-    pub latencies: [u64; BUCKETS],
+    pub latencies: Box<[u64; BUCKETS]>,
     /// The time that they took, each counted whole, ns.
     pub sum_ns: u64,
 }
@@ -275,7 +275,10 @@ impl Slot {
         self.marked.0.store(report);
         self.waited.store(sum_ns, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
-            bucket.store(count, Ordering::Relaxed);
+            // Lines of buckets that nothing was counted in since stay shared between both sides' caches.
+            if bucket.load(Ordering::Relaxed) != count {
+                bucket.store(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -283,7 +286,7 @@ impl Slot {
     pub fn marked(&self) -> Marked {
         Marked {
             report: self.marked.0.load(),
-            latencies: std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)),
+            latencies: Box::new(std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed))),
             sum_ns: self.waited.load(Ordering::Relaxed),
         }
     }

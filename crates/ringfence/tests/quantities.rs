@@ -27,8 +27,13 @@ fn neighbours_are_told_by_a_quantile() {
     let alone = &json["latencies"][0]["quantiles"];
     assert_eq!(alone.as_array().map(Vec::len), Some(4), "{json}");
     // Another quantity is another question.
-    let other = ["--trials", "4", "--metric", "p90", "--out", "o", "--quiet"];
-    ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &other].concat()).said();
+    let other = ["--trials", "4", "--metric", "p90", "--out", "o", "--json"];
+    let measured = ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &other].concat()).json();
+    // What is stored is what figures were made of: later they are the same to the last digit.
+    let again = ringfence_in(folder.path(), &["show", "o", "--json"]).json();
+    for part in ["results", "latencies"] {
+        assert_eq!(measured[part], again["datasets"][0][part], "{part}");
+    }
     let refused = ringfence_in(folder.path(), &["compare", "n", "o"]);
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert!(

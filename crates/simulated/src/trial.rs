@@ -78,7 +78,7 @@ pub struct Point {
     pub units: u64,
     pub at: Ps,
     pub untimed: u64,
-    pub latencies: Option<[u64; BUCKETS]>,
+    pub latencies: Option<Box<[u64; BUCKETS]>>,
 }
 
 impl Point {
