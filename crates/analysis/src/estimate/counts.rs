@@ -125,3 +125,11 @@ impl Counts {
         (1.0 - beside / density(bucket)).clamp(0.0, 1.0)
     }
 }
+
+/// What this share of the latencies is at most, ns, interpolated in its bucket. `None` where there are none, and beyond the longest
+/// that is told apart.
+pub fn interpolated(histogram: &Histogram, share: f64) -> Option<f64> {
+    let mut counts = Frame::of([histogram].into_iter()).empty();
+    counts.add(histogram);
+    counts.at(share).map(|(ns, _)| ns)
+}
