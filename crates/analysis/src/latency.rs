@@ -70,10 +70,10 @@ pub struct CurvePoint {
 const POINTS: i32 = 20;
 
 impl CaseLatencies {
-    /// Quantiles from the least latency on, ever closer to all, as long as [`FEWEST_BEYOND`] are longer. Where too few latencies or
-    /// trials bear a figure of a quantile, what lies from it on is not borne.
+    /// Quantiles from the least latency on, ever closer to all, as long as [`FEWEST_BEYOND`] are longer. What lies
+    /// beyond the highest quantile that has a figure is not borne.
     pub fn curve(&self) -> Vec<CurvePoint> {
-        let figures = self.quantiles.iter().take_while(|of| of.ns.is_ok());
+        let figures = self.quantiles.iter().filter(|of| of.ns.is_ok());
         let borne = figures.map(|of| of.quantile.one_in()).last().unwrap_or(0) as f64;
         let most = self.histogram.total() as f64 / FEWEST_BEYOND as f64;
         // The median lies between two steps.

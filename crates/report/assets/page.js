@@ -291,14 +291,14 @@
       };
       const tenths = Array.from({ length: 18 }, (_, i) => 1 + i / 2);
       const times = [tenths, [1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1]].map(round).find((ticks) => ticks.length <= 8) || round([1]).filter((_, i) => i % 2 === 0);
-      const names = [[2, "p50"], [10, "p90"], [100, "p99"], [1e3, "p99.9"], [1e4, "p99.99"], [1e5, "p99.999"]].filter(([one]) => log(one) <= right + 0.02);
+      const names = [...(width < 520 ? [] : [[1, "least"]]), [2, "p50"], [10, "p90"], [100, "p99"], [1e3, "p99.9"], [1e4, "p99.99"], [1e5, "p99.999"]].filter(([one]) => log(one) <= right + 0.02);
       const rule = { color: css("grid"), type: "solid", width: 1 };
       const grid = [...names.map(([one, name]) => ({ xAxis: log(one), lineStyle: rule, label: { position: "start", formatter: name, ...text() } })),
         ...times.map((ns) => ({ yAxis: log(ns), lineStyle: rule, label: { position: "start", formatter: time(ns), ...text() } }))];
       const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
       const at = ([one, ns]) => [log(one), log(ns)];
       // Bars at the same quantile stand beside each other.
-      const apart = Math.min(6, 60 / data.lines.length);
+      const apart = Math.min(5, 36 / data.lines.length);
       const aside = (p) => (p.line - (data.lines.length - 1) / 2) * apart;
       const part = (points, color, type) => ({ type: "line", silent: true, symbol: "none", z: 2, data: points.map(at), lineStyle: { color: css(color), width: 2, type } });
       const hidden = (min, max) => axis({ type: "value", min, max, splitLine: { show: false }, axisLabel: { show: false } });

@@ -147,10 +147,9 @@ fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bo
         };
     }
     if lines.iter().any(|line| !line.rest.is_empty()) {
-        text += " Dashed: too few latencies or trials bear a figure. A line ends where fewer than ten are longer.";
-    } else {
-        text += " A line ends where fewer than ten are longer.";
+        text += " Beyond the highest quantile of which latencies and trials bear a figure a line is dashed.";
     }
+    text += " It ends where fewer than ten are longer.";
     if !told {
         text += " There are too many cases for a colour each: what a point is of stands beside it when it is pointed at.";
     }
