@@ -80,7 +80,7 @@ pub struct Marked {
     /// The report.
     pub report: Report,
     /// The latencies of all units until then, by bucket.
-    pub latencies: Box<[u64; BUCKETS]>,
+    pub latencies: Box<[u64]>,
     /// The time that they took, each counted whole, ns.
     pub sum_ns: u64,
 }
@@ -286,7 +286,7 @@ impl Slot {
     pub fn marked(&self) -> Marked {
         Marked {
             report: self.marked.0.load(),
-            latencies: Box::new(std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed))),
+            latencies: self.histogram.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
             sum_ns: self.waited.load(Ordering::Relaxed),
         }
     }

@@ -309,7 +309,7 @@ impl Engine for SimulatedEngine<'_> {
                 let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
                 let counts = begun.latencies.iter().zip(&ended.latencies).next();
                 let latencies = counts.map(|(begun, ended)| {
-                    Histogram::of_buckets(begun.iter().zip(&**ended).map(|(begun, ended)| ended - begun))
+                    Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
                 });
                 let sample = Sample {
                     instance: holder.instance,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::stretch::Stretch;
 use ringfence_machine::root::FsRoot;
 
@@ -22,7 +22,7 @@ pub(super) struct Series {
     worker: usize,
     look: Look,
     units: u64,
-    counted: Option<Box<[u64; BUCKETS]>>,
+    counted: Option<Box<[u64]>>,
     // The number of a question that is still to be answered.
     asked: Option<u32>,
     all: Vec<Stretch>,
@@ -85,10 +85,10 @@ impl HostEngine<'_> {
         self.end_stretch(series, point.report.units, point.latencies.clone());
     }
 
-    fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<Box<[u64; BUCKETS]>>) {
+    fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<Box<[u64]>>) {
         let Some(look) = self.look() else { return };
         let since = counted.as_ref().zip(series.counted.as_ref()).map(|(now, before)| {
-            Histogram::of_buckets(now.iter().zip(&**before).map(|(now, before)| now.saturating_sub(*before)))
+            Histogram::of_buckets(now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)))
         });
         series.all.push(Stretch {
             units: units.saturating_sub(series.units),

@@ -26,7 +26,7 @@ pub struct Seen {
     /// How many there were.
     pub units: u64,
     /// By bucket.
-    pub counts: Box<[u64; BUCKETS]>,
+    pub counts: Box<[u64]>,
     /// Their sum, ns.
     pub sum_ns: u64,
     // Lines without a latency, and the last of them.
@@ -41,7 +41,7 @@ impl Seen {
     fn new(resumed: Instant) -> Self {
         Self {
             units: 0,
-            counts: Box::new([0; BUCKETS]),
+            counts: vec![0; BUCKETS].into(),
             sum_ns: 0,
             others: 0,
             other: String::new(),
