@@ -74,7 +74,7 @@ impl CaseLatencies {
     /// beyond the highest quantile that has a figure is not borne.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let figures = self.quantiles.iter().filter(|of| of.ns.is_ok());
-        let borne = figures.map(|of| of.quantile.one_in()).last().unwrap_or(0) as f64;
+        let borne = figures.map(|of| of.quantile.one_in()).max().unwrap_or(0) as f64;
         let most = self.histogram.total() as f64 / FEWEST_BEYOND as f64;
         // The median lies between two steps.
         let steps = (0..=POINTS * 19).map(|step| 10f64.powf(f64::from(step) / f64::from(POINTS)));
