@@ -44,7 +44,7 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
     let figures: Vec<Markup> = digests.iter().flat_map(|digest| figures(digest, several)).collect();
     let body = html! { div class="row one" { @for figure in &figures { (figure) } } };
     let title = "Quantiles of latencies".into();
-    (!figures.is_empty()).then(|| Section { id: "quantiles", title, body })
+    (!figures.is_empty()).then_some(Section { id: "quantiles", title, body })
 }
 
 fn figures(digest: &Digest, several: bool) -> Vec<Markup> {
