@@ -105,7 +105,7 @@ pub struct Slot {
     restarts: OwnLine<AtomicU64>,
     spent: OwnLine<AtomicU32>,
     marked: OwnLine<ReportCell>,
-    waited: AtomicU64,
+    sum_ns: AtomicU64,
     histogram: [AtomicU64; BUCKETS],
 }
 
@@ -273,7 +273,7 @@ impl Slot {
     /// supervisor to read once its question has been answered or the report was published.
     pub fn mark(&self, report: Report, latencies: impl IntoIterator<Item = u64>, sum_ns: u64) {
         self.marked.0.store(report);
-        self.waited.store(sum_ns, Ordering::Relaxed);
+        self.sum_ns.store(sum_ns, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
             // Lines of buckets that nothing was counted in since stay shared between both sides' caches.
             if bucket.load(Ordering::Relaxed) != count {
@@ -287,7 +287,7 @@ impl Slot {
         Marked {
             report: self.marked.0.load(),
             latencies: self.histogram.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
-            sum_ns: self.waited.load(Ordering::Relaxed),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
         }
     }
 }
