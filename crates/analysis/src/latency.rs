@@ -7,10 +7,10 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::estimate::{Estimate, quantile_of, serialize_estimate, t_two_sided};
+use crate::estimate::{Estimate, FEWEST_BEYOND, interpolated, quantile_of, serialize_estimate, t_two_sided};
 use crate::windows::Lost;
 
 /// What one role counted in all windows of one case.
@@ -29,7 +29,8 @@ pub struct CaseLatencies {
     /// Whether they are loads, which hit a cache or miss.
     #[serde(skip)]
     pub of_loads: bool,
-    /// All windows together, all instances.
+    /// All windows together, all instances. In documents in buckets of an eighth of a power of two, as ever.
+    #[serde(serialize_with = "in_eighths")]
     pub histogram: Histogram,
     /// Quantiles of the same, interpolated within the buckets: each of [`Quantile::ALL`].
     pub quantiles: Vec<LatencyQuantile>,
@@ -48,6 +49,44 @@ pub struct LatencyQuantile {
     /// How long it is, ns.
     #[serde(serialize_with = "serialize_estimate")]
     pub ns: Estimate,
+}
+
+fn in_eighths<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
+    histogram.in_eighths().serialize(serializer)
+}
+
+/// A point of a curve of quantiles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurvePoint {
+    /// One in so many latencies is longer: 100 at p99.
+    pub one_in: f64,
+    /// How long that quantile is, ns.
+    pub ns: f64,
+    /// Whether it is at most the highest quantile that has a figure.
+    pub borne: bool,
+}
+
+// From one power of ten to the next.
+const POINTS: i32 = 20;
+
+impl CaseLatencies {
+    /// Quantiles from the least latency on, ever closer to all, as long as [`FEWEST_BEYOND`] are longer. What lies
+    /// beyond the highest quantile that has a figure is not borne.
+    pub fn curve(&self) -> Vec<CurvePoint> {
+        let figures = self.quantiles.iter().filter(|of| of.ns.is_ok());
+        let borne = figures.map(|of| of.quantile.one_in()).max().unwrap_or(0) as f64;
+        let most = self.histogram.total() as f64 / FEWEST_BEYOND as f64;
+        // The median lies between two steps.
+        let steps = (0..=POINTS * 19).map(|step| 10f64.powf(f64::from(step) / f64::from(POINTS)));
+        let mut one_in: Vec<f64> =
+            steps.chain([2.0]).filter(|one_in| *one_in <= most * (1.0 + 1e-9)).collect();
+        one_in.sort_by(f64::total_cmp);
+        let point = |one_in: f64| {
+            let ns = interpolated(&self.histogram, 1.0 - 1.0 / one_in)?;
+            Some(CurvePoint { one_in, ns, borne: one_in <= borne * (1.0 + 1e-9) })
+        };
+        one_in.into_iter().map_while(point).collect()
+    }
 }
 
 /// The share of operations that took at least as long as a miss.
@@ -233,6 +272,29 @@ mod tests {
         let found = cases(&plan(), &few, None, 0.95);
         let told: Vec<bool> = found[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
         assert_eq!(told, [true, true, false, false]);
+    }
+
+    // 12 x 6000 latencies: p99.9 has a figure, and curves end where ten are longer.
+    #[test]
+    fn curves_end_where_ten_are_longer_and_say_what_is_borne() {
+        let buckets = [(24, 4000), (26, 1900), (28, 100)];
+        let samples: Vec<Sample> = (0..12).map(|trial| sample(trial, 0, &buckets)).collect();
+        let one = &cases(&plan(), &samples, None, 0.95)[0];
+        let curve = one.curve();
+        assert!(curve.windows(2).all(|two| two[0].one_in < two[1].one_in && two[0].ns <= two[1].ns));
+        let at = |one_in: f64| curve.iter().find(|point| (point.one_in - one_in).abs() < 1e-6).unwrap();
+        assert_eq!((at(1.0).ns, at(2.0).ns, at(1.0).borne), (24.0, 25.5, true));
+        for of in &one.quantiles {
+            assert!((at(of.quantile.one_in() as f64).ns - of.ns.unwrap().value).abs() < 1e-9, "{of:?}");
+        }
+        let last = curve.last().unwrap();
+        assert!(last.one_in > 6300.0 && last.one_in <= 7200.0, "{last:?}");
+        assert_eq!(curve.iter().find(|point| !point.borne).map(|point| point.one_in > 1000.1), Some(true));
+        // Of three trials nothing has a figure.
+        let few = &cases(&plan(), &samples[..3], None, 0.95)[0];
+        assert!(few.curve().iter().all(|point| !point.borne) && few.curve().len() > 50);
+        let none = CaseLatencies { histogram: Histogram::default(), ..few.clone() };
+        assert_eq!(none.curve(), []);
     }
 
     #[test]

@@ -75,12 +75,12 @@ impl ReportCell {
 }
 
 /// A report with the latencies of its units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
     /// The report.
     pub report: Report,
     /// The latencies of all units until then, by bucket.
-    pub latencies: [u64; BUCKETS],
+    pub latencies: Box<[u64]>,
     /// The time that they took, each counted whole, ns.
     pub sum_ns: u64,
 }
@@ -105,7 +105,7 @@ pub struct Slot {
     restarts: OwnLine<AtomicU64>,
     spent: OwnLine<AtomicU32>,
     marked: OwnLine<ReportCell>,
-    waited: AtomicU64,
+    sum_ns: AtomicU64,
     histogram: [AtomicU64; BUCKETS],
 }
 
@@ -273,9 +273,12 @@ impl Slot {
     /// supervisor to read once its question has been answered or the report was published.
     pub fn mark(&self, report: Report, latencies: impl IntoIterator<Item = u64>, sum_ns: u64) {
         self.marked.0.store(report);
-        self.waited.store(sum_ns, Ordering::Relaxed);
+        self.sum_ns.store(sum_ns, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
-            bucket.store(count, Ordering::Relaxed);
+            // Lines of buckets that nothing was counted in since stay shared between both sides' caches.
+            if bucket.load(Ordering::Relaxed) != count {
+                bucket.store(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -283,8 +286,8 @@ impl Slot {
     pub fn marked(&self) -> Marked {
         Marked {
             report: self.marked.0.load(),
-            latencies: std::array::from_fn(|bucket| self.histogram[bucket].load(Ordering::Relaxed)),
-            sum_ns: self.waited.load(Ordering::Relaxed),
+            latencies: self.histogram.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
         }
     }
 }

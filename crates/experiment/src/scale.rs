@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::{bucket_floor, bucket_of};
+use crate::histogram::Grid;
 
 /// What tells hits from misses, measured before anything else runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -20,11 +20,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The least latency that counts as a miss, ns, the floor of a bucket: what 99 of 100 reads of flushed
+    /// The least latency that counts as a miss, ns, a boundary of [`Grid::EIGHTHS`]: what 99 of 100 reads of flushed
     /// lines take at least. `None` where reads of cached lines take as long, so that latency tells nothing.
     pub fn threshold_ns(&self) -> Option<u64> {
-        let (hit, miss) = (bucket_of(self.hit_high_ns as u64), bucket_of(self.miss_low_ns as u64));
-        (miss > hit + 1).then(|| bucket_floor(miss))
+        // Of every grid, so that older datasets are held against the same.
+        let grid = Grid::EIGHTHS;
+        let (hit, miss) = (grid.bucket_of(self.hit_high_ns as u64), grid.bucket_of(self.miss_low_ns as u64));
+        (miss > hit + 1).then(|| grid.floor(miss))
     }
 }
 

@@ -275,6 +275,51 @@
       };
     },
 
+    // Quantiles over how few are longer, both logarithmic. Ticks are at the quantiles' names, and at round times.
+    quantiles(data, width) {
+      const log = (x) => Math.log10(Math.max(x, 1e-9));
+      const curves = data.lines.flatMap((one) => [...one.borne, ...one.rest]);
+      const right = Math.max(0.4, ...curves.map(([one]) => log(one)));
+      const [low, high] = extent([...curves.map(([, ns]) => ns), ...data.points.map((p) => p.figure[0])].map(log));
+      const room = Math.max((high - low) * 0.06, 0.02);
+      const [bottom, top] = [low - room, high + room];
+      // As many as there is room for, of 1, 2, 5 to a power of ten, or of all tenths.
+      const round = (steps) => {
+        const found = [];
+        for (let power = Math.floor(bottom); power <= top; power += 1) for (const step of steps) found.push(step * 10 ** power);
+        return found.filter((ns) => log(ns) >= bottom && log(ns) <= top);
+      };
+      const tenths = Array.from({ length: 18 }, (_, i) => 1 + i / 2);
+      const times = [tenths, [1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1]].map(round).find((ticks) => ticks.length <= 8) || round([1]).filter((_, i) => i % 2 === 0);
+      const names = [...(width < 520 ? [] : [[1, "least"]]), [2, "p50"], [10, "p90"], [100, "p99"], [1e3, "p99.9"], [1e4, "p99.99"], [1e5, "p99.999"]].filter(([one]) => log(one) <= right + 0.02);
+      const rule = { color: css("grid"), type: "solid", width: 1 };
+      const grid = [...names.map(([one, name]) => ({ xAxis: log(one), lineStyle: rule, label: { position: "start", formatter: name, ...text() } })),
+        ...times.map((ns) => ({ yAxis: log(ns), lineStyle: rule, label: { position: "start", formatter: time(ns), ...text() } }))];
+      const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
+      const at = ([one, ns]) => [log(one), log(ns)];
+      // Bars at the same quantile stand beside each other.
+      const apart = Math.min(5, 36 / data.lines.length);
+      const aside = (p) => (p.line - (data.lines.length - 1) / 2) * apart;
+      const part = (points, color, type) => ({ type: "line", silent: true, symbol: "none", z: 2, data: points.map(at), lineStyle: { color: css(color), width: 2, type } });
+      const hidden = (min, max) => axis({ type: "value", min, max, splitLine: { show: false }, axisLabel: { show: false } });
+      return {
+        grid: { left: 62, right: 26, top: 14, bottom: 28 },
+        xAxis: hidden(0, right + 0.06),
+        yAxis: hidden(bottom, top),
+        series: [
+          { type: "line", silent: true, symbol: "none", data: [], z: 0, markLine: { silent: true, symbol: "none", z: 0, data: grid } },
+          ...data.lines.flatMap((one) => [part(one.borne, one.color, "solid"), part(one.rest, one.color, [5, 4])]),
+          { type: "custom", silent: true, z: 3, data: data.points.map((p) => [log(p.one_in), log(p.figure[0])]), renderItem: (params, api) => {
+            const p = data.points[params.dataIndex];
+            const end = (i) => { const [x, y] = api.coord([log(p.one_in), log(p.figure[i])]); return [x + aside(p), y]; };
+            return whisker(params, [end(1), end(2)], { stroke: css(data.lines[p.line].color), lineWidth: p.chosen ? 3 : 2, opacity: 0.6 });
+          } },
+          { type: "scatter", z: 4, data: data.points.map((p) => ({ value: [log(p.one_in), log(p.figure[0])], tip: p.tip, symbol: shapes[p.shape], symbolSize: p.chosen ? 12 : 7, symbolOffset: [aside(p), 0],
+            itemStyle: { color: css(data.lines[p.line].color), borderColor: css(p.chosen ? "ink" : "panel"), borderWidth: p.chosen ? 1.5 : 1 } })) },
+        ],
+      };
+    },
+
     histogram(data, width) {
       const [from] = extent(data.bars.map((bar) => bar[0]));
       const [, to] = extent(data.bars.map((bar) => bar[1]));

@@ -1,6 +1,7 @@
 //! Latencies of single operations: a row for each case, then its histogram.
 
 use ringfence_analysis::latency::{CaseLatencies, MissShare};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::scale::Scale;
 
 use crate::histogram::{histogram, time};
@@ -122,16 +123,24 @@ pub(crate) fn interval(share: &MissShare) -> String {
     format!("[{:.digits$}, {:.digits$}] %", low * 100.0, high * 100.0)
 }
 
+// In words where it is few.
+fn parts(all: &[CaseLatencies]) -> String {
+    match Histogram::coarsest(all.iter().map(|one| &one.histogram)).parts() {
+        8 => "eight".into(),
+        parts => parts.to_string(),
+    }
+}
+
 /// What the figures mean and rest on.
 pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();
     }
-    let mut notes = vec![
-        "latencies are counted in buckets, eight to each power of two; a quantile is interpolated in its bucket, and not given where too \
-         few latencies or trials bear it; max is the lower end of one"
-            .to_string(),
-    ];
+    let mut notes = vec![format!(
+        "latencies are counted in buckets, {} to each power of two; a quantile is interpolated in its bucket, and not given where too \
+             few latencies or trials bear it; max is the lower end of one",
+        parts(all)
+    )];
     if let Some(scale) = scale {
         notes.push(format!(
             "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",

@@ -124,7 +124,7 @@ fn planted(samples: &[Sample], seed: u64) -> Vec<Sample> {
             counts.extend([(floor, count - moved), (bucket_floor(bucket_of(middle + DELAY_NS)), moved)]);
             delayed += moved;
         }
-        sample.latencies = Some(Histogram::from(counts));
+        sample.latencies = Some(Histogram::new(latencies.grid(), counts));
         sample.busy_ns += delayed * DELAY_NS;
     }
     samples

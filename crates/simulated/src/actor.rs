@@ -34,12 +34,12 @@ pub trait Task: Send {
 /// What a CPU's tasks count besides units.
 pub struct Tally {
     untimed: AtomicU64,
-    latencies: Mutex<[u64; BUCKETS]>,
+    latencies: Mutex<Box<[u64]>>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { untimed: AtomicU64::new(0), latencies: Mutex::new([0; BUCKETS]) }
+        Self { untimed: AtomicU64::new(0), latencies: Mutex::new(vec![0; BUCKETS].into()) }
     }
 }
 
@@ -63,8 +63,8 @@ impl Tally {
     }
 
     /// All latencies since the start.
-    pub fn latencies(&self) -> [u64; BUCKETS] {
-        self.latencies.lock().map_or([0; BUCKETS], |latencies| *latencies)
+    pub fn latencies(&self) -> Box<[u64]> {
+        self.latencies.lock().map_or_else(|_| vec![0; BUCKETS].into(), |latencies| latencies.clone())
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_engine::EngineError;
-use ringfence_experiment::histogram::BUCKETS;
 use ringfence_experiment::plan::Active;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_sim::{Ps, Run, Thread};
@@ -78,7 +77,7 @@ pub struct Point {
     pub units: u64,
     pub at: Ps,
     pub untimed: u64,
-    pub latencies: Option<[u64; BUCKETS]>,
+    pub latencies: Option<Box<[u64]>>,
 }
 
 impl Point {

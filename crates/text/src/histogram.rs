@@ -123,7 +123,7 @@ fn rows(buckets: &[(u64, u64)], quantiles: &[(&'static str, u64)]) -> Vec<Row> {
 /// Where rows begin.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// Each power of two in so many equal parts, as the latencies are recorded.
+    /// Each power of two in so many equal parts; latencies are recorded in eighths or finer.
     Parts(u64),
     /// So many powers of two in a row.
     Octaves(u64),

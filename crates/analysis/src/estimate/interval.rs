@@ -1,6 +1,6 @@
 //! Student's t over trials on the log scale, and the reasons for which there is none.
 
-use ringfence_experiment::histogram::{BUCKETS, bucket_floor};
+use ringfence_experiment::histogram::LONGEST;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
@@ -14,8 +14,7 @@ pub const FEWEST_TRIALS: u32 = 4;
 /// No figure is told whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;
 
-// The floor of the last bucket.
-const LONGEST_TOLD_S: u64 = bucket_floor(BUCKETS - 1) / 1_000_000_000;
+const LONGEST_TOLD_S: u64 = LONGEST / 1_000_000_000;
 
 /// An estimate with its interval, or why there is none.
 pub type Estimate = Result<Interval, NotEstimable>;

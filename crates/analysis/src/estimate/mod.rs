@@ -53,6 +53,7 @@ mod window;
 pub use aa::{AaSummary, POWER, Proportion, most_spread};
 pub use between::ratio_between;
 pub use by_class::{ByClass, ClassEstimate, by_class, quantile_by_class};
+pub use counts::interpolated;
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
 pub use difference::{Difference, arithmetic_rate, difference};
 pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};

@@ -131,6 +131,40 @@ fn over_commits(run: &[[Vec<f64>; 2]], of: Quantile) -> Estimate {
     quantile_ratio(&(0..run.len() as u32).map(group).collect::<Vec<_>>(), of, 0.95)
 }
 
+// What is stored instead of single latencies: a figure made of it is that of the latencies themselves but for a bucket's width.
+#[test]
+fn figures_of_buckets_are_those_of_the_latencies() {
+    let mut device = Device::new(10);
+    for of in [Quantile::P50, Quantile::P90, Quantile::P99] {
+        for planted in [SPREAD_OUT, IN_BURSTS] {
+            let run = device.run(TRIALS, planted);
+            let exact = |side: usize| {
+                let mut all: Vec<f64> = run.iter().flat_map(|pair| pair[side].iter().copied()).collect();
+                all.sort_unstable_by(f64::total_cmp);
+                quantile(&all, of.share())
+            };
+            let trial = |both: &[Vec<f64>; 2]| histogram(both[1].iter());
+            let windows: Vec<_> = (0..).zip(run.iter().map(trial)).collect();
+            let off = |value: f64, exact: f64| (value / exact).ln().abs();
+            let one = quantile_of(&windows, of, 0.95).unwrap();
+            // A bucket, and as much again for what lies between two latencies.
+            assert!(off(one.value, exact(1)) < 2.0 / 64.0, "{of}: {one:?}, exactly {}", exact(1));
+            let Ok(ratio) = ours(&run, of) else { continue };
+            assert!(off(ratio.value, exact(1) / exact(0)) < 2.0 / 64.0, "{of}: {ratio:?}");
+            // In the buckets of older datasets the interval is wider, not another.
+            let older: Vec<LatencyPair> = (0..)
+                .zip(&run)
+                .map(|(trial, [alone, beside])| {
+                    let side = |side: &Vec<f64>| histogram(side.iter()).in_eighths();
+                    pair(trial, [side(alone), side(beside)])
+                })
+                .collect();
+            let Ok(older) = quantile_ratio(&older, of, 0.95) else { continue };
+            assert!(off(older.value, ratio.value) < 0.25 && older.low < ratio.high && ratio.low < older.high);
+        }
+    }
+}
+
 /// The quantile of all commits of all windows there could be. Slow windows hold fewer.
 fn truth(planted: Planted, of: Quantile) -> f64 {
     let normal = Normal::standard();

@@ -1,11 +1,12 @@
 use ringfence_experiment::class::Class;
-use ringfence_experiment::histogram::{BUCKETS, bucket_floor, bucket_of};
+use ringfence_experiment::histogram::{Grid, LONGEST};
 
 use super::*;
 
 fn counts(buckets: &[(u64, u64)]) -> Counts {
-    let mut counts = Counts::default();
-    counts.add(&Histogram::from(buckets.to_vec()));
+    let histogram = Histogram::from(buckets.to_vec());
+    let mut counts = Frame::of([&histogram].into_iter()).empty();
+    counts.add(&histogram);
     counts
 }
 
@@ -26,6 +27,24 @@ fn quantiles_are_interpolated() {
     assert_eq!(off, 0.0);
     let (p90, _) = even.quantile(Quantile::P90).unwrap();
     assert!((p90 - (1408.0 + 128.0 * 0.6)).abs() < 1e-9, "{p90}");
+}
+
+// Of a dataset that a later version went on with: all are counted in the buckets that all of them have.
+#[test]
+fn fine_and_coarse_buckets_are_counted_together() {
+    let fine = Histogram::new(Grid::FINE, vec![(1024, 50), (1136, 50), (1152, 100)]);
+    let coarse = Histogram::from(vec![(1024, 100), (1152, 100)]);
+    let found = |windows: [&Histogram; 4]| {
+        let windows: Vec<_> = (0..).zip(windows.map(Histogram::clone)).collect();
+        quantile_of(&windows, Quantile::P50, 0.95).unwrap()
+    };
+    let mixed = found([&fine, &coarse, &fine, &coarse]);
+    assert_eq!(mixed, found([&coarse; 4]));
+    assert!((mixed.value - 1152.0).abs() < 1e-9, "{mixed:?}");
+    // By themselves the fine ones say more: half of them are below 1152, in the bucket before.
+    let alone = found([&fine; 4]);
+    assert!((alone.value - 1152.0).abs() < 1e-9, "{alone:?}");
+    assert!(alone.low > 1136.0 && mixed.low < alone.low, "{alone:?} {mixed:?}");
 }
 
 // All in one bucket: they may all be at either end.
@@ -55,9 +74,11 @@ fn equal_sides_of_one_bucket_are_known_no_better_than_it() {
 // Four trials, whose medians lie evenly spread in wide, even pools: the shares beyond the median by hand.
 #[test]
 fn the_interval_of_a_share_by_hand() {
-    let even: Vec<(u64, u64)> = (0..64).map(|bucket| (bucket_floor(64 + bucket), 1000)).collect();
+    let even: Vec<(u64, u64)> = (0..64).map(|bucket| (Grid::EIGHTHS.floor(64 + bucket), 1000)).collect();
     let shifted = |by: usize| -> Vec<(u64, u64)> {
-        even.iter().map(|(floor, count)| (bucket_floor(bucket_of(*floor) + by), *count)).collect()
+        even.iter()
+            .map(|(floor, count)| (Grid::EIGHTHS.floor(Grid::EIGHTHS.bucket_of(*floor) + by), *count))
+            .collect()
     };
     let windows: Vec<(u32, Histogram)> =
         [0, 0, 4, 4].into_iter().zip(0..).map(|(by, trial)| (trial, Histogram::from(shifted(by)))).collect();
@@ -78,7 +99,7 @@ fn the_interval_of_a_share_by_hand() {
 // Those of both sides are put together as legs of a right angle.
 #[test]
 fn the_bounds_of_a_ratio_are_made_of_those_of_its_sides() {
-    let buckets: Vec<(u64, u64)> = (0..40).map(|bucket| (bucket_floor(64 + bucket), 200)).collect();
+    let buckets: Vec<(u64, u64)> = (0..40).map(|bucket| (Grid::EIGHTHS.floor(64 + bucket), 200)).collect();
     let twice: Vec<(u64, u64)> = buckets.iter().map(|(floor, count)| (floor * 2, *count)).collect();
     let side = |buckets: &[(u64, u64)]| -> Vec<(u32, Histogram)> {
         (0..8).map(|trial| (trial, Histogram::from(buckets.to_vec()))).collect()
@@ -179,7 +200,7 @@ fn only_trials_with_both_sides_are_compared() {
 
 #[test]
 fn the_last_bucket_has_no_end() {
-    let open = bucket_floor(BUCKETS - 1);
+    let open = LONGEST;
     let refused = quantile_ratio(&pairs(8, &[(1024, 9000)], &[(open, 9000)]), Quantile::P99, 0.95);
     assert_eq!(refused, Err(NotEstimable::TooLongToTell { quantile: Quantile::P99 }));
     assert!(refused.unwrap_err().to_string().contains("16 s"), "{}", refused.unwrap_err());

@@ -8,7 +8,7 @@ use ringfence_analysis::results;
 use ringfence_dataset::{Dataset, Lock, Recorder, State};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
-use ringfence_experiment::histogram::Histogram;
+use ringfence_experiment::histogram::{Grid, Histogram};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::stretch::Stretch;
@@ -52,7 +52,11 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     let ping = || proptest::option::of(any::<f64>().prop_filter("a number", |ns| ns.is_finite()));
     let count = || proptest::option::of(big());
     // Without any count there are none.
-    let buckets = || prop::collection::vec((big(), big()), 1..5).prop_map(Histogram::from);
+    let buckets = || {
+        let grid = prop::sample::select(vec![Grid::FINE, Grid::EIGHTHS]);
+        let buckets = prop::collection::vec((big(), big()), 1..5);
+        (grid, buckets).prop_map(|(grid, buckets)| Histogram::new(grid, buckets))
+    };
     let latencies = || proptest::option::of(buckets().prop_filter("counts", |all| all.total() > 0));
     (
         (number(), number(), number(), number(), 0..3_u32, 0..3_u32),

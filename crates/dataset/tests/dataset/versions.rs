@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use ringfence_dataset::{Dataset, Lock, Recorder, SCHEMA, State};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::histogram::{Grid, Histogram};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
@@ -17,7 +18,7 @@ use ringfence_experiment::stretch::Stretch;
 
 use crate::common::{machine, plan, step};
 
-const VERSIONS: [u32; 7] = [1, 2, 3, 4, 5, 6, 7];
+const VERSIONS: [u32; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const STEPS: u32 = 12;
 const CREATED: &str = "2026-05-09T07:29:33.000Z";
 const SCALE: Scale =
@@ -41,8 +42,17 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
         (sample.tail_units, sample.tail_busy_ns) = (tail, tail.map(|units| 70_000 + units));
         let watched = version >= 7 && &*sample.role == "victim" && number % 4 < 3;
         sample.stretches = watched.then(|| (0..=number % 2).map(|place| stretch(number, place)).collect());
+        if version >= 8 {
+            sample.latencies = sample.latencies.as_ref().map(finer);
+        }
     }
     rows
+}
+
+// In buckets that only the fine grid has.
+fn finer(coarse: &Histogram) -> Histogram {
+    let within = |(floor, count): &(u64, u64)| (Grid::FINE.floor(Grid::FINE.bucket_of(*floor) + 1), *count);
+    Histogram::new(Grid::FINE, coarse.buckets().iter().map(within).collect())
 }
 
 fn stretch(number: u32, place: u32) -> Stretch {
@@ -82,7 +92,7 @@ fn copy(version: u32, name: &str) -> tempfile::TempDir {
     dir
 }
 
-// Whether a version has the columns of today. From 1 to 3 they stayed, 4 to 6 added some, and 7 added a file.
+// Whether a version has the columns of today. From 1 to 3 they stayed, 4 to 6 added some, 7 added a file, and 8 finer buckets.
 fn has_our_columns(version: u32) -> bool {
     version >= 6
 }
@@ -203,7 +213,10 @@ fn every_version_has_these_rows() {
                 simulated: (version >= 5).then_some(false),
                 tail_units: None,
                 tail_busy_ns: None,
-                latencies: Some(vec![(24, 1011), (96, 2)].into()),
+                latencies: Some(match version {
+                    8.. => Histogram::new(Grid::FINE, vec![(25, 1011), (97, 2)]),
+                    _ => vec![(24, 1011), (96, 2)].into(),
+                }),
                 stretches: None,
                 ..first.clone()
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::stretch::Stretch;
 use ringfence_machine::root::FsRoot;
 
@@ -22,7 +22,7 @@ pub(super) struct Series {
     worker: usize,
     look: Look,
     units: u64,
-    counted: Option<[u64; BUCKETS]>,
+    counted: Option<Box<[u64]>>,
     // The number of a question that is still to be answered.
     asked: Option<u32>,
     all: Vec<Stretch>,
@@ -54,7 +54,7 @@ impl HostEngine<'_> {
             worker: *worker?,
             look: self.look()?,
             units: begun.report.units,
-            counted: begun.latencies,
+            counted: begun.latencies.clone(),
             asked: None,
             all: Vec::new(),
         })
@@ -82,13 +82,13 @@ impl HostEngine<'_> {
         let (Some(series), Some(point)) = (series, point) else { return };
         // The report has answered whatever was asked before.
         series.asked = None;
-        self.end_stretch(series, point.report.units, point.latencies);
+        self.end_stretch(series, point.report.units, point.latencies.clone());
     }
 
-    fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<[u64; BUCKETS]>) {
+    fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<Box<[u64]>>) {
         let Some(look) = self.look() else { return };
-        let since = counted.zip(series.counted).map(|(now, before)| {
-            Histogram::of_buckets(now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)))
+        let since = counted.as_ref().zip(series.counted.as_ref()).map(|(now, before)| {
+            Histogram::of_buckets(now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)))
         });
         series.all.push(Stretch {
             units: units.saturating_sub(series.units),
@@ -96,7 +96,7 @@ impl HostEngine<'_> {
             ..series.look.until(&look, self.origin, self.clock)
         });
         (series.look, series.units) = (look, units.max(series.units));
-        series.counted = counted.or(series.counted);
+        series.counted = counted.or(series.counted.take());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringfence_experiment::histogram::{BUCKETS, Histogram};
+use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::sample::Sample;
 
@@ -42,7 +42,7 @@ pub(super) struct Point {
     pub(super) number: u64,
     pub(super) report: Report,
     /// The latencies of all units until then, where it counts them.
-    pub(super) latencies: Option<[u64; BUCKETS]>,
+    pub(super) latencies: Option<Box<[u64]>>,
     /// The time that they took, ns, or that a run says that it took.
     pub(super) sum_ns: u64,
 }

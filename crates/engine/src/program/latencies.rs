@@ -26,7 +26,7 @@ pub struct Seen {
     /// How many there were.
     pub units: u64,
     /// By bucket.
-    pub counts: [u64; BUCKETS],
+    pub counts: Box<[u64]>,
     /// Their sum, ns.
     pub sum_ns: u64,
     // Lines without a latency, and the last of them.
@@ -39,7 +39,15 @@ pub struct Seen {
 
 impl Seen {
     fn new(resumed: Instant) -> Self {
-        Self { units: 0, counts: [0; BUCKETS], sum_ns: 0, others: 0, other: String::new(), cut: 0, resumed }
+        Self {
+            units: 0,
+            counts: vec![0; BUCKETS].into(),
+            sum_ns: 0,
+            others: 0,
+            other: String::new(),
+            cut: 0,
+            resumed,
+        }
     }
 
     // A line that was read at a time.

@@ -12,7 +12,7 @@ use crate::shm::Slot;
 /// The latencies that a worker has counted, all of its variants together. In its own memory, so that
 /// counting disturbs nobody.
 pub struct Counted {
-    counts: [Cell<u64>; BUCKETS],
+    counts: Box<[Cell<u64>]>,
     sum: Cell<u64>,
     clock: &'static Clock,
 }
@@ -20,7 +20,7 @@ pub struct Counted {
 impl Counted {
     /// Nothing yet.
     pub fn new(clock: &'static Clock) -> Self {
-        Self { counts: std::array::from_fn(|_| Cell::new(0)), sum: Cell::new(0), clock }
+        Self { counts: vec![Cell::new(0); BUCKETS].into(), sum: Cell::new(0), clock }
     }
 
     /// Answers a question with the last report that was published and all latencies of its units.

@@ -305,7 +305,7 @@ fn report_program(program: &mut Program, slot: &Slot, tally: &mut Tally) {
     tally.report.units = latencies.as_ref().map_or_else(|| program.units(), |seen| seen.units);
     tally.publish(slot, Clock::host());
     if let Some(seen) = latencies {
-        slot.mark(tally.report, seen.counts, seen.sum_ns);
+        slot.mark(tally.report, seen.counts.iter().copied(), seen.sum_ns);
     }
 }
 

@@ -160,6 +160,17 @@ fn json(value: &impl Serialize) -> Markup {
     PreEscaped(safe)
 }
 
+/// Colours and shapes of cases that are compared with each other; of more than these, colours and shapes say nothing.
+pub(super) const LOOKS: [(&str, &str); 7] = [
+    ("plain", "dot"),
+    ("clflush", "triangle"),
+    ("clwb", "square"),
+    ("nt", "diamond"),
+    ("msync", "dot"),
+    ("clflushopt", "triangle"),
+    ("alu", "square"),
+];
+
 /// A swatch and its name for each colour.
 pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Markup {
     html! {

@@ -2,6 +2,7 @@
 
 use maud::html;
 use ringfence_analysis::latency::CaseLatencies;
+use ringfence_experiment::histogram::Grid;
 use serde::Serialize;
 
 use super::figure::{Chart, Figure};
@@ -60,7 +61,8 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
 }
 
 fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
-    let buckets = one.histogram.buckets();
+    let coarse = one.histogram.in_eighths();
+    let buckets = coarse.buckets();
     let total: u128 = buckets.iter().map(|(_, count)| u128::from(*count)).sum();
     let share = |count: u64| numbers::percent(count as f64 / total as f64);
     let bars = buckets
@@ -95,9 +97,8 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
     .render()
 }
 
-// Latencies are recorded in eight parts of each power of two.
+// The last has none: it is drawn as wide as another.
 fn end(floor: u64) -> u64 {
-    let floor = floor.max(1);
-    let octave = 1u64 << floor.ilog2();
-    if octave < 8 { floor + 1 } else { floor.saturating_add(octave / 8) }
+    let bucket = Grid::EIGHTHS.bucket_of(floor);
+    Grid::EIGHTHS.floor(bucket + 1)
 }

@@ -28,6 +28,7 @@ mod pair;
 mod placement;
 mod probes;
 mod prove;
+mod quantiles;
 mod reproduce;
 mod sensitivity;
 mod slowdowns;

@@ -9,7 +9,7 @@ use ringfence_studies::survey::Survey;
 use super::{Answer, Digest, Group, Page, Section};
 use super::{
     aa, answer, commits, costs, doctor, experiment, latencies, not_run, on_disk, placement, probes,
-    slowdowns, stalls, timeline,
+    quantiles, slowdowns, stalls, timeline,
 };
 use crate::numbers;
 use crate::survey::{INTERVALS, describe, precision};
@@ -27,7 +27,7 @@ pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
         timeline::section(&all),
         probes::section(survey),
     ];
-    sections.extend([commits::section(&all), stalls::section(&all)]);
+    sections.extend([commits::section(&all), quantiles::section(&all), stalls::section(&all)]);
     sections.extend(digests.iter().map(latencies::section));
     let mut not_run_lines = survey.not_run.clone();
     not_run_lines.extend(survey.probes.failed.iter().map(|line| format!("not probed: {line}")));
@@ -154,6 +154,7 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
         curves.filter(|_| several),
         aa::section(digest, !several),
         slowdowns::section(&digest.findings.plan, &digest.findings.results),
+        quantiles::section(&one),
         costs::section(&digest.findings.plan, &digest.findings.results),
         on_disk::section(digest),
         commits::section(&one),

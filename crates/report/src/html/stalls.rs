@@ -5,7 +5,7 @@ use ringfence_analysis::stalls::{Stall, Stalls};
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
-use super::figure::{Chart, Figure, legend};
+use super::figure::{Chart, Figure, LOOKS, legend};
 use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::cases::{one, words};
@@ -25,17 +25,6 @@ pub(super) struct Drawn {
     /// When the others stopped, s.
     stops: Vec<f64>,
 }
-
-// Of cases that are compared with each other; of more than these, colours and shapes say nothing.
-const LOOKS: [(&str, &str); 7] = [
-    ("plain", "dot"),
-    ("clflush", "triangle"),
-    ("clwb", "square"),
-    ("nt", "diamond"),
-    ("msync", "dot"),
-    ("clflushopt", "triangle"),
-    ("alu", "square"),
-];
 
 /// A figure for each dataset; nothing where no task uses a disk.
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {

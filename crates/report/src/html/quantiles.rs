@@ -1,0 +1,178 @@
+//! Quantiles of latencies on an axis on which each power of ten is as wide as the last: a line for each case, and a point with its
+//! interval where there is a figure.
+
+use maud::{Markup, html};
+use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
+use serde::Serialize;
+
+use super::figure::{Chart, Figure, LOOKS, Tip, legend};
+use super::table::{Align, table};
+use super::{Digest, Section};
+use crate::histogram::time;
+use crate::latencies::{name, quantile};
+use crate::numbers::{NO_FIGURE, count, ns_interval, percent};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Drawn {
+    lines: Vec<Line>,
+    points: Vec<Point>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    color: &'static str,
+    /// How many in one are longer, and ns; what a figure bears, then the rest.
+    borne: Vec<[f64; 2]>,
+    rest: Vec<[f64; 2]>,
+}
+
+#[derive(Debug, Serialize)]
+struct Point {
+    line: usize,
+    shape: &'static str,
+    one_in: u64,
+    /// Value, lower and upper bound, ns.
+    figure: [f64; 3],
+    /// Whether figures and verdicts are about this quantile.
+    chosen: bool,
+    tip: Tip,
+}
+
+/// A figure for each dataset and each role that counted latencies; nothing where none did.
+pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+    let several = digests.len() > 1;
+    let figures: Vec<Markup> = digests.iter().flat_map(|digest| figures(digest, several)).collect();
+    let body = html! { div class="row one" { @for figure in &figures { (figure) } } };
+    let title = "Quantiles of latencies".into();
+    (!figures.is_empty()).then_some(Section { id: "quantiles", title, body })
+}
+
+fn figures(digest: &Digest, several: bool) -> Vec<Markup> {
+    let all = &digest.findings.latencies;
+    let mut roles: Vec<&str> = all.iter().map(|one| one.role.as_str()).collect();
+    roles.dedup();
+    roles.sort_unstable();
+    roles.dedup();
+    let metric = digest.findings.plan.experiment.metric.as_str();
+    roles.sort_by_key(|role| *role != metric);
+    let of_role = |role: &&str| {
+        let own: Vec<CaseLatencies> = all.iter().filter(|one| one.role == *role).cloned().collect();
+        let mut title = format!("How long {} take", own[0].unit);
+        if roles.len() > 1 {
+            title += &format!(", {role}");
+        }
+        if several {
+            title += &format!(", {}", digest.findings.plan.experiment.name);
+        }
+        figure(digest, &title, &own)
+    };
+    roles.iter().filter_map(of_role).collect()
+}
+
+fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup> {
+    let plan = &digest.findings.plan;
+    let chosen =
+        plan.experiment.measure.quantity.quantile().filter(|_| own[0].role == plan.experiment.metric);
+    let told = own.len() <= LOOKS.len();
+    let look = |place: usize| if told { LOOKS[place] } else { ("other", "dot") };
+    let lines: Vec<Line> = own.iter().enumerate().map(|(place, one)| line(one, look(place).0)).collect();
+    if lines.iter().all(|line| line.borne.is_empty() && line.rest.is_empty()) {
+        return None;
+    }
+    let point = |place: usize, of: &LatencyQuantile| {
+        let ns = of.ns.as_ref().ok()?;
+        let one = &own[place];
+        let tip = Tip::new(format!("{}, {}", name(one, own), of.quantile))
+            .with(of.quantile.name(), ns_interval(ns))
+            .with("of", format!("{} {}", count(one.histogram.total()), one.unit));
+        Some(Point {
+            line: place,
+            shape: look(place).1,
+            one_in: of.quantile.one_in(),
+            figure: [ns.value, ns.low, ns.high].map(short),
+            chosen: chosen == Some(of.quantile),
+            tip,
+        })
+    };
+    let of_case = |(place, one): (usize, &CaseLatencies)| -> Vec<Point> {
+        one.quantiles.iter().filter_map(|of| point(place, of)).collect()
+    };
+    let points: Vec<Point> = own.iter().enumerate().flat_map(of_case).collect();
+    let explanation = explanation(own, &lines, &points, told);
+    let entries: Vec<(&str, &str, String)> = match told {
+        true => own
+            .iter()
+            .enumerate()
+            .map(|(place, one)| (look(place).1, look(place).0, name(one, own)))
+            .collect(),
+        false => Vec::new(),
+    };
+    let entries = entries.iter().map(|(shape, color, name)| (*shape, *color, name.as_str()));
+    let numbers = numbers(title, own);
+    let chart = Chart::new("quantiles", Drawn { lines, points });
+    let figure = Figure {
+        title,
+        explanation: &explanation,
+        chart: &chart,
+        height: 360,
+        legend: legend(entries),
+        table: numbers,
+    };
+    Some(figure.render())
+}
+
+fn line(one: &CaseLatencies, color: &'static str) -> Line {
+    let curve = one.curve();
+    let ends = |borne: bool| curve.iter().filter(move |point| point.borne == borne);
+    let place = |point: &ringfence_analysis::latency::CurvePoint| [short(point.one_in), short(point.ns)];
+    let borne: Vec<[f64; 2]> = ends(true).map(place).collect();
+    // Both parts meet.
+    let rest: Vec<[f64; 2]> = match ends(false).next() {
+        Some(_) => borne.last().copied().into_iter().chain(ends(false).map(place)).collect(),
+        None => Vec::new(),
+    };
+    Line { color, borne, rest }
+}
+
+fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bool) -> String {
+    let mut text = format!("Of 100 {}, 99 take at most as long as p99.", own[0].unit);
+    let level =
+        own.iter().flat_map(|one| &one.quantiles).find_map(|of| of.ns.as_ref().ok().map(|ns| ns.level));
+    if let Some(level) = level {
+        text +=
+            &format!(" Points are figures with their {} intervals, each of its case alone", percent(level));
+        text += match points.iter().any(|point| point.chosen) {
+            true => "; the larger ones are those that verdicts are about.",
+            false => ".",
+        };
+    }
+    if lines.iter().any(|line| !line.rest.is_empty()) {
+        text += " Beyond the highest quantile of which latencies and trials bear a figure a line is dashed.";
+    }
+    text += " It ends where fewer than ten are longer.";
+    if !told {
+        text += " There are too many cases for a colour each: what a point is of stands beside it when it is pointed at.";
+    }
+    text
+}
+
+fn numbers(title: &str, own: &[CaseLatencies]) -> Markup {
+    let names: Vec<&str> = own[0].quantiles.iter().map(|of| of.quantile.name()).collect();
+    let mut heads = vec![("case", Align::Left), ("counted", Align::Right)];
+    heads.extend(names.iter().chain(&["max"]).map(|name| (*name, Align::Right)));
+    let row = |one: &CaseLatencies| {
+        let mut row = vec![name(one, own), count(one.histogram.total())];
+        row.extend(one.quantiles.iter().map(|of| quantile(one, of.quantile.share(), true)));
+        row.push(one.histogram.most().map_or(NO_FIGURE.into(), time));
+        row
+    };
+    table(title, &heads, &own.iter().map(row).collect::<Vec<_>>())
+}
+
+// Four digits are more than a picture shows.
+fn short(value: f64) -> f64 {
+    let unit = 10f64.powf(value.max(f64::MIN_POSITIVE).log10().floor() - 3.0);
+    let rounded = (value / unit).round() * unit;
+    // Without the digits that the unit's own rounding brings in.
+    format!("{rounded:.3}").parse().unwrap_or(value)
+}
