@@ -40,7 +40,7 @@ impl Target {
 
 // In how many rounds something stood when the run was killed.
 fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
-    let service = Service::start(&Kind::Echo);
+    let mut service = Service::start(&Kind::Echo);
     let (address, pid) = (service.address(), service.pid().to_string());
     let [flag, name] = target.flags();
     let mut args =
@@ -66,6 +66,7 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
             if !is_paused {
                 // On a machine that is so busy that the neighbour never stands in time it gives up.
                 println!("round {round}: {}", run.wait().stderr);
+                assert_eq!(service.ended(), None, "nobody ends the service");
                 target.must_go_on();
                 continue;
             }

@@ -93,7 +93,7 @@ impl Service {
             .env_remove("RINGFENCE_REQUIRE_ALL")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -115,6 +115,11 @@ impl Service {
     pub fn end(mut self) {
         drop(self.child.stdin.take());
         self.child.wait().unwrap();
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// How often its parent, this test, has seen it stopped.
