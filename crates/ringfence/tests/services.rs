@@ -6,6 +6,8 @@ mod support;
 mod installed;
 #[path = "services/killed.rs"]
 mod killed;
+#[path = "services/limited.rs"]
+mod limited;
 #[path = "services/refused.rs"]
 mod refused;
 

@@ -1,5 +1,5 @@
 //! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high`,
-//! `io_priority` and `system`.
+//! `io_priority`, `cpuset` and `system`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
@@ -10,7 +10,7 @@ use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, system];
+    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, cpuset, system];
     all.iter().find_map(|problem| problem(arm))
 }
 
@@ -40,6 +40,14 @@ fn system(arm: &Arm) -> Option<String> {
         setting.problem(value).map(|why| format!("system: {setting}: {why}"))
     };
     arm.system.iter().find_map(problem)
+}
+
+fn cpuset(arm: &Arm) -> Option<String> {
+    arm.cpuset.iter().find_map(|(name, cpus)| match cpus {
+        _ if !arm.active.contains(name) => Some(format!("cpuset names '{name}', which it does not run")),
+        cpus if cpus.is_empty() => Some(format!("cpuset gives '{name}' no CPU: name some, such as \"0-3\"")),
+        _ => None,
+    })
 }
 
 fn io_priority(arm: &Arm) -> Option<String> {
@@ -135,6 +143,18 @@ mod tests {
         let mut stranger = Arm::new("a", &["victim"], None);
         stranger.memory_high.insert("aggressor".into(), Bytes::mib(8));
         assert!(problem(&stranger).unwrap().contains("memory_high names 'aggressor'"));
+    }
+
+    #[test]
+    fn cpusets_are_of_roles_that_run_and_not_empty() {
+        let with = |name: &str, cpus: &str| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.cpuset.insert(name.into(), cpus.parse().unwrap());
+            problem(&arm)
+        };
+        assert_eq!(with("victim", "0-3"), None);
+        assert!(with("aggressor", "0").unwrap().contains("cpuset names 'aggressor', which it does not run"));
+        assert!(with("victim", "").unwrap().contains("gives 'victim' no CPU"));
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
         let name = &role.name;
         if attached == 0 {
+            if let Some(arm) = experiment.arms.iter().find(|arm| arm.cpuset.contains_key(name)) {
+                return Err(format!(
+                    "arm '{}': cpuset is for what runs already, and '{name}' is started: make a role of it with other cpus",
+                    arm.name
+                ));
+            }
             continue;
         }
         if attached < variants.len() {
@@ -54,7 +60,8 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
             experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
         {
             return Err(format!(
-                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota or cpu_weight",
+                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota, cpu_weight, cpuset \
+                 or disk_write",
                 arm.name
             ));
         }
@@ -92,7 +99,6 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
 // A table of an arm that names this role and works for tasks that we start only.
 fn not_limited_by(arm: &Arm, role: &str) -> Option<&'static str> {
     let tables = [
-        ("disk_write", arm.disk_write.contains_key(role)),
         ("disk_weight", arm.disk_weight.contains_key(role)),
         ("memory_high", arm.memory_high.contains_key(role)),
         ("io_priority", arm.io_priority.contains_key(role)),

@@ -240,13 +240,18 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     "#;
     let tree = fixtures::xeon_2s64t();
     plan(ATTACHED, &tree);
-    plan(&format!("{ATTACHED}cpu_weight = {{ aggressor = 10 }}"), &tree);
+    for table in [
+        "cpu_weight = { aggressor = 10 }",
+        "cpuset = { aggressor = \"1-3\" }",
+        "disk_write = { aggressor = \"4MiB/s\" }",
+    ] {
+        plan(&format!("{ATTACHED}{table}"), &tree);
+    }
     let refused = |text: &str| {
         let made = Experiment::parse(text).and_then(|one| Plan::new(&one, &topology(&tree), None));
         made.expect_err(text).to_string()
     };
     for table in [
-        "disk_write = { aggressor = \"4MiB/s\" }",
         "disk_weight = { aggressor = 10 }",
         "memory_high = { aggressor = \"64MiB\" }",
         "io_priority = { aggressor = \"idle\" }",

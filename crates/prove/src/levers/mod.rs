@@ -3,6 +3,7 @@
 mod adopted;
 mod bandwidth;
 mod both;
+mod cpuset;
 mod disk_io;
 mod environment;
 mod form;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
         Box::new(weight::Weight),
+        Box::new(cpuset::Cpuset),
         Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
         Box::new(ionice::IoNice),

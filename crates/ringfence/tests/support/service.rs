@@ -357,6 +357,34 @@ impl Group {
         if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
     }
 
+    /// One that has a controller of version 1, and a file of it.
+    ///
+    /// # Errors
+    /// Why there is none here.
+    pub fn of_controller(name: &str, controller: &str, file: &'static str) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let point = mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let has = words[2] == "cgroup" && words[3].split(',').any(|option| option == controller);
+            has.then(|| PathBuf::from(words[1]))
+        });
+        let point =
+            point.ok_or_else(|| format!("no {controller} of version 1 of control groups is mounted"))?;
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = point.join(format!("test-of-services-{}-{name}-{number}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
+        let group = Self { folder, file };
+        // Nobody can be in one that has none.
+        for needed in ["cpuset.cpus", "cpuset.mems"].iter().filter(|_| controller == "cpuset") {
+            let value = fs::read_to_string(point.join(needed)).map_err(|error| error.to_string())?;
+            fs::write(group.folder.join(needed), value)
+                .map_err(|error| format!("writing {needed}: {error}"))?;
+        }
+        let is_there = group.folder.join(file).exists();
+        if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
+    }
+
     /// A neighbour that begins in it.
     pub fn shell(&self, script: &str) -> Neighbour {
         Neighbour::shell(&format!("echo $$ > '{}/cgroup.procs' && {{ {script}; }}", self.folder.display()))
@@ -376,7 +404,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // What is killed while it is frozen ends when it is thawed.
-        for word in ["0", "THAWED"] {
+        let freezer = matches!(self.file, "cgroup.freeze" | "freezer.state");
+        for word in ["0", "THAWED"].iter().filter(|_| freezer) {
             let _ = fs::write(self.folder.join(self.file), word);
         }
         for _ in 0..4000 {
