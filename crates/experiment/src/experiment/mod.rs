@@ -299,6 +299,10 @@ pub struct Arm {
     /// started has its own CPUs (`cpus` of the role).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpuset: BTreeMap<String, CpuSet>,
+    /// The share of their time for which roles that run already are paused, in slices of some milliseconds: at most what
+    /// [`Freezing::share`] allows them to be paused in all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub frozen: BTreeMap<String, Share>,
     /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
     /// `vm.dirty_background_bytes`. They are changed only where `--system` allows it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -375,6 +379,7 @@ impl Arm {
             memory_high: BTreeMap::new(),
             io_priority: BTreeMap::new(),
             cpuset: BTreeMap::new(),
+            frozen: BTreeMap::new(),
             system: BTreeMap::new(),
         }
     }

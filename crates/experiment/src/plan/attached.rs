@@ -23,10 +23,11 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
         let name = &role.name;
         if attached == 0 {
-            if let Some(arm) = experiment.arms.iter().find(|arm| arm.cpuset.contains_key(name)) {
+            if let Some((arm, table, instead)) =
+                experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
+            {
                 return Err(format!(
-                    "arm '{}': cpuset is for what runs already, and '{name}' is started: make a role of it with other cpus",
-                    arm.name
+                    "arm '{arm}': {table} is for what runs already, and '{name}' is started: {instead}"
                 ));
             }
             continue;
@@ -65,6 +66,15 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
                 arm.name
             ));
         }
+        let freezing = experiment.measure.freezing.unwrap_or_default();
+        let share = |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
+        if let Some((arm, share)) = experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?))) {
+            return Err(format!(
+                "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be paused in all, which is {}: \
+                 allow more (freezing, --frozen-share), or pause it less",
+                freezing.share
+            ));
+        }
         if role.cpus.is_some() || role.placement.is_some() {
             return Err(format!(
                 "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and placement out"
@@ -82,7 +92,6 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
                 experiment.metric
             ));
         }
-        let freezing = experiment.measure.freezing.unwrap_or_default();
         let window = experiment.measure.window;
         if is_paused(experiment, name) && window > freezing.window() {
             return Err(format!(
@@ -94,6 +103,16 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         }
     }
     Ok(())
+}
+
+// A table of an arm that names this role and works for what runs already only, and what to use instead.
+fn for_attached_only<'a>(arm: &'a Arm, role: &str) -> Option<(&'a str, &'static str, &'static str)> {
+    let tables = [
+        ("cpuset", arm.cpuset.contains_key(role), "make a role of it with other cpus"),
+        ("frozen", arm.frozen.contains_key(role), "give it a quota"),
+    ];
+    let (table, _, instead) = tables.into_iter().find(|(_, named, _)| *named)?;
+    Some((&arm.name, table, instead))
 }
 
 // A table of an arm that names this role and works for tasks that we start only.

@@ -263,6 +263,21 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
             "{why}"
         );
     }
+    plan(&format!("{ATTACHED}frozen = {{ aggressor = \"20%\" }}"), &tree);
+    let more = refused(&format!("{ATTACHED}frozen = {{ aggressor = \"21%\" }}"));
+    assert!(
+        more.contains("is more of the time of 'aggressor' than it may be paused in all, which is 20%"),
+        "{more}"
+    );
+    for (table, instead) in
+        [("cpuset = { victim = \"1\" }", "other cpus"), ("frozen = { victim = \"10%\" }", "quota")]
+    {
+        let why = refused(&format!("{ATTACHED}{table}"));
+        assert!(
+            why.contains("is for what runs already, and 'victim' is started") && why.contains(instead),
+            "{why}"
+        );
+    }
     let two = refused(&ATTACHED.replace("pid = 4711", "pid = [4711, 4712]"));
     assert!(two.contains("make a role of each"), "{two}");
 }

@@ -5,6 +5,7 @@ mod bandwidth;
 mod both;
 mod cpuset;
 mod disk_io;
+mod duty;
 mod environment;
 mod form;
 mod instruction;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(quota::Quota),
         Box::new(weight::Weight),
         Box::new(cpuset::Cpuset),
+        Box::new(duty::Duty),
         Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
         Box::new(ionice::IoNice),

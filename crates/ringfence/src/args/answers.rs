@@ -53,8 +53,8 @@ A victim that is a program is first stopped for half of the time. If that does n
 after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
 
 Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
-PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cpuset (other CPUs \
-for an aggressor that runs already), other-dir \
+PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cpuset and duty (other CPUs, and \
+pauses, for an aggressor that runs already), other-dir \
 (built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), io-weight (its \
 share of the disk), memory-high (what it may have cached and not written), with \
 --system scheduler, queue-requests and dirty-background (settings that everybody shares), cat (cache ways for the \

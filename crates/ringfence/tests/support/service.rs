@@ -27,6 +27,8 @@ pub enum Kind {
     Echo,
     /// It asks a program by one pipe, which answers by the other.
     Asks(PathBuf, PathBuf),
+    /// It waits for 2 ms, and for 10 ms more unless a process is stopped or a file says this: as if its neighbour cost it that.
+    HeldUp(u32, PathBuf, String),
     /// It waits for a while, longer for a share of the questions while a process is not stopped, and writes at its end how
     /// long each took.
     Plants(Planted, PathBuf),
@@ -49,6 +51,7 @@ impl Kind {
         match self {
             Kind::Echo => "echo".into(),
             Kind::Asks(to, from) => format!("asks {} {}", to.display(), from.display()),
+            Kind::HeldUp(pid, file, text) => format!("held-up {pid} {} {text}", file.display()),
             Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }, log) => {
                 format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed} {}", log.display())
             }
@@ -61,6 +64,7 @@ impl Kind {
         match words[0] {
             "echo" => Kind::Echo,
             "asks" => Kind::Asks(words[1].into(), words[2].into()),
+            "held-up" => Kind::HeldUp(number(1) as u32, words[2].into(), words[3].into()),
             _ => {
                 let planted = Planted {
                     pid: number(1) as u32,
@@ -175,6 +179,11 @@ pub fn serve_if_asked() {
                 both.1.read_line(&mut String::new()).unwrap();
             })
         }
+        Kind::HeldUp(pid, file, text) => Arc::new(move || {
+            let says = fs::read_to_string(&file).unwrap_or_default();
+            let is_free = state(pid) == Some('T') || says.trim() == text;
+            std::thread::sleep(Duration::from_millis(if is_free { 2 } else { 12 }));
+        }),
         Kind::Plants(planted, _) => {
             // So that it takes as long as it plants, on a busy machine too. Whoever may not do that is noisier.
             let own = std::process::id().to_string();
